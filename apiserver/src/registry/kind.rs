@@ -1,0 +1,255 @@
+//! What a kind is: its names, its scope, its policies, and the pure rules that make and judge its
+//! objects. The verbs are generic over this trait; a kind is one file that implements it and one
+//! line in [`super::KINDS`].
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::object::Object;
+use crate::validate::FieldErrors;
+
+/// The names of a kind, as discovery tells them.
+#[derive(Debug)]
+pub struct Names {
+    /// API group, `""` for core.
+    pub group: &'static str,
+    /// Version, such as `v1`.
+    pub version: &'static str,
+    /// Kind, such as `PersistentVolume`. The list kind is this with `List` behind it.
+    pub kind: &'static str,
+    /// Resource in paths, such as `persistentvolumes`.
+    pub plural: &'static str,
+    /// Singular, such as `persistentvolume`.
+    pub singular: &'static str,
+    /// Short names, such as `pv`.
+    pub short: &'static [&'static str],
+    /// Categories, such as `all`.
+    pub categories: &'static [&'static str],
+    /// Name of the type in the schemas, such as `io.k8s.api.core.v1.PersistentVolume`.
+    pub schema: &'static str,
+}
+
+impl Names {
+    /// `v1`, or `storage.k8s.io/v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+}
+
+/// Where objects of a kind live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One name space for all.
+    Cluster,
+    /// A name space per namespace.
+    Namespaced,
+}
+
+/// How names of objects are validated (reference: name validation).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// RFC 1123 subdomain, at most 253 characters.
+    Subdomain,
+    /// RFC 1123 label, at most 63 characters.
+    Label,
+    /// Anything that is one path segment.
+    PathSegment,
+}
+
+/// What a successful DELETE answers when the object is gone at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteAnswer {
+    /// The deleted object.
+    Object,
+    /// A `Status` with the object's name and uid.
+    Status,
+}
+
+/// Whether a kind has a `/status` subresource and what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusSubresource {
+    /// There is none; `status`, if any, is an ordinary member.
+    None,
+    /// Takes the status and the metadata (labels, annotations, finalizers).
+    WithMetadata,
+    /// Takes the status alone (VolumeAttachment).
+    StatusOnly,
+}
+
+/// When `metadata.generation` grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// Never; a client's value simply persists.
+    Unmanaged,
+    /// 1 at creation, one more with each change of the spec.
+    Spec,
+    /// Absent at creation, one more with each change of the spec (CSIDriver).
+    SpecFromZero,
+}
+
+/// What the verbs need to know about a kind (reference: per-kind write policies, delete answers).
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    /// How names are validated.
+    pub names: NameRule,
+    /// Whether PUT without a resourceVersion is taken.
+    pub unconditional_update: bool,
+    /// Whether PUT of a missing object creates it.
+    pub create_on_update: bool,
+    /// What DELETE answers.
+    pub delete_answer: DeleteAnswer,
+    /// The `/status` subresource.
+    pub status: StatusSubresource,
+    /// When the generation grows.
+    pub generation: Generation,
+}
+
+impl Policy {
+    /// The commonest policy; kinds name what differs.
+    pub const DEFAULT: Policy = Policy {
+        names: NameRule::Subdomain,
+        unconditional_update: true,
+        create_on_update: false,
+        delete_answer: DeleteAnswer::Status,
+        status: StatusSubresource::None,
+        generation: Generation::Unmanaged,
+    };
+}
+
+/// How an unknown field in a field selector is refused; upstream has two texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownField {
+    /// `field label not supported: foo`
+    NotSupported,
+    /// `"foo" is not a known field selector: only "metadata.name", "metadata.namespace"`
+    NotKnown,
+}
+
+/// A column of a kind's table.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Heading, such as `Reclaim Policy`.
+    pub name: &'static str,
+    /// `string`, `integer`, `boolean` or `date`.
+    pub kind: &'static str,
+    /// `name` for the name column, else empty.
+    pub format: &'static str,
+    /// What the column shows.
+    pub description: &'static str,
+    /// 0 is always shown, 1 with `-o wide`.
+    pub priority: i32,
+}
+
+/// The verbs of an ordinary resource, in discovery's order.
+pub const ALL_VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+/// A subresource besides `status` that discovery names.
+#[derive(Clone, Copy, Debug)]
+pub struct Subresource {
+    /// Name, such as `binding`.
+    pub name: &'static str,
+    /// Group of its kind.
+    pub group: &'static str,
+    /// Version of its kind.
+    pub version: &'static str,
+    /// Its kind, such as `Binding`.
+    pub kind: &'static str,
+    /// Name of that kind's type in the schemas.
+    pub schema: &'static str,
+    /// Verbs, in discovery's order.
+    pub verbs: &'static [&'static str],
+}
+
+/// A kind of object. Every method is pure: no I/O, and time comes in as an argument.
+///
+/// The verbs call, for a create: `defaults`, (admission), `prepare_create`, `validate`,
+/// `warnings`; for an update: `defaults`, (admission), `prepare_update`, `validate`,
+/// `validate_update`, `warnings`; for `/status`: `defaults`, `prepare_status`, `validate_status`.
+/// They do the metadata themselves (names, uid, generation, finalizers, resourceVersion) and copy
+/// `spec` or `status` from the stored object as the [`Policy`] says before the `prepare_` methods.
+pub trait Kind: Send + Sync {
+    /// The names.
+    fn names(&self) -> &'static Names;
+    /// Where its objects live.
+    fn scope(&self) -> Scope;
+    /// Where its objects lie in the store, as kube-apiserver lays them out: `/registry/pods/`.
+    fn storage_prefix(&self) -> &'static str;
+    /// What the verbs need to know.
+    fn policy(&self) -> Policy {
+        Policy::DEFAULT
+    }
+    /// The verbs, in discovery's order.
+    fn verbs(&self) -> &'static [&'static str] {
+        ALL_VERBS
+    }
+    /// Subresources besides `status`.
+    fn subresources(&self) -> &'static [Subresource] {
+        &[]
+    }
+
+    /// Fills in what the client left out (reference: defaulting). Runs on every write.
+    fn defaults(&self, _object: &mut Object) {}
+    /// Makes a new object ready to be stored: drops or sets the status, system labels and the like.
+    fn prepare_create(&self, _object: &mut Object, _now: Timestamp) {}
+    /// The same for an update of the main resource; the status is already the stored one.
+    fn prepare_update(&self, _object: &mut Object, _old: &Object, _now: Timestamp) {}
+    /// The same for an update of `/status`; the spec is already the stored one.
+    fn prepare_status(&self, _object: &mut Object, _old: &Object, _now: Timestamp) {}
+
+    /// The rules for a whole object, new or changed. Metadata is validated by the verbs, before.
+    fn validate(&self, _object: &Object, _errors: &mut FieldErrors) {}
+    /// The rules for a change, besides those of `validate`.
+    fn validate_update(&self, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
+    /// The rules for a change through `/status`.
+    fn validate_status(&self, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
+    /// Texts for `Warning` headers.
+    fn warnings(&self, _object: &Object, _old: Option<&Object>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Names of the fields that field selectors may use besides metadata.name and
+    /// metadata.namespace.
+    fn selectable(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// The value of one of the [`Kind::selectable`] fields; `""` when there is none.
+    fn field(&self, object: &Object, name: &str) -> String {
+        let path: Vec<&str> = name.split('.').collect();
+        object.str_at(&path).to_owned()
+    }
+    /// How unknown fields in field selectors are refused.
+    fn unknown_field(&self) -> UnknownField {
+        UnknownField::NotKnown
+    }
+
+    /// Columns of its table, the name first; an empty list stands for upstream's default table.
+    fn columns(&self) -> &'static [Column] {
+        &[]
+    }
+    /// The cells of an object's row, one per column.
+    fn cells(&self, _object: &Object, _now: Timestamp) -> Vec<Value> {
+        Vec::new()
+    }
+    /// The `conditions` of an object's row (pods that have ended).
+    fn row_conditions(&self, _object: &Object) -> Option<Value> {
+        None
+    }
+
+    /// Whether this kind is another view of the objects of a kind that is stored in its own form.
+    fn is_view(&self) -> bool {
+        false
+    }
+    /// From this kind's form to the stored one. Only for views.
+    fn to_stored(&self, object: Object) -> Object {
+        object
+    }
+    /// From the stored form to this kind's. Only for views.
+    fn from_stored(&self, object: Object) -> Object {
+        object
+    }
+}

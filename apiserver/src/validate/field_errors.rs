@@ -1,0 +1,143 @@
+//! Errors of fields, collected all at once: path, reason, text. They become the causes of a
+//! `Status` with reason `Invalid` (422).
+
+use std::fmt::{self, Display, Write};
+
+use serde_json::Value;
+
+/// Where a field is: `spec.containers[0].name`, `spec.capacity[storage]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path(String);
+
+impl Path {
+    /// The path of a top-level field; may hold dots.
+    pub fn new(root: &str) -> Self {
+        Path(root.to_owned())
+    }
+
+    /// A field below this one.
+    pub fn child(&self, name: &str) -> Self {
+        if self.0.is_empty() { Path(name.to_owned()) } else { Path(format!("{}.{name}", self.0)) }
+    }
+
+    /// An item of this list.
+    pub fn index(&self, index: usize) -> Self {
+        Path(format!("{}[{index}]", self.0))
+    }
+
+    /// An entry of this map.
+    pub fn key(&self, key: &str) -> Self {
+        Path(format!("{}[{key}]", self.0))
+    }
+}
+
+impl Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Upstream shows the root of an object as `<nil>`.
+        f.write_str(if self.0.is_empty() { "<nil>" } else { &self.0 })
+    }
+}
+
+/// One cause of an invalid object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Upstream's cause type, such as `FieldValueRequired`.
+    pub reason: &'static str,
+    /// The text without the field.
+    pub message: String,
+    /// The field.
+    pub field: String,
+}
+
+/// The errors found so far, in the order found.
+#[derive(Clone, Debug, Default)]
+pub struct FieldErrors(Vec<Cause>);
+
+impl FieldErrors {
+    /// None so far.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many were found.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The causes.
+    pub fn causes(&self) -> &[Cause] {
+        &self.0
+    }
+
+    /// Takes over the errors of another collection.
+    pub fn extend(&mut self, other: FieldErrors) {
+        self.0.extend(other.0);
+    }
+
+    fn push(&mut self, reason: &'static str, path: &Path, message: String) {
+        self.0.push(Cause { reason, message, field: path.to_string() });
+    }
+
+    /// A value is missing. `detail` may be empty.
+    pub fn required(&mut self, path: &Path, detail: &str) {
+        self.push("FieldValueRequired", path, with_detail("Required value".into(), detail));
+    }
+
+    /// A value is bad.
+    pub fn invalid(&mut self, path: &Path, value: impl Into<Value>, detail: &str) {
+        self.push(
+            "FieldValueInvalid",
+            path,
+            with_detail(format!("Invalid value: {}", show(&value.into())), detail),
+        );
+    }
+
+    /// A value is none of those allowed; they are listed in the given order.
+    pub fn not_supported(&mut self, path: &Path, value: impl Into<Value>, supported: &[&str]) {
+        let mut list = String::new();
+        for (i, one) in supported.iter().enumerate() {
+            let _ = write!(list, "{}{one:?}", if i == 0 { "" } else { ", " });
+        }
+        let text = format!("Unsupported value: {}: supported values: {list}", show(&value.into()));
+        self.push("FieldValueNotSupported", path, text);
+    }
+
+    /// A value may not be given, or may not be changed.
+    pub fn forbidden(&mut self, path: &Path, detail: &str) {
+        self.push("FieldValueForbidden", path, with_detail("Forbidden".into(), detail));
+    }
+
+    /// A value stands there twice.
+    pub fn duplicate(&mut self, path: &Path, value: impl Into<Value>) {
+        self.push("FieldValueDuplicate", path, format!("Duplicate value: {}", show(&value.into())));
+    }
+
+    /// A value refers to something that is not in the same object.
+    pub fn not_found(&mut self, path: &Path, value: impl Into<Value>) {
+        self.push("FieldValueNotFound", path, format!("Not found: {}", show(&value.into())));
+    }
+
+    /// A value is longer than `max` bytes.
+    pub fn too_long(&mut self, path: &Path, max: usize) {
+        self.push("FieldValueTooLong", path, format!("Too long: may not be more than {max} bytes"));
+    }
+
+    /// A list has more than `max` items.
+    pub fn too_many(&mut self, path: &Path, actual: usize, max: usize) {
+        self.push("FieldValueTooMany", path, format!("Too many: {actual}: must have at most {max} items"));
+    }
+}
+
+fn with_detail(text: String, detail: &str) -> String {
+    if detail.is_empty() { text } else { format!("{text}: {detail}") }
+}
+
+/// A value as upstream shows it: text in quotes, everything else as JSON.
+fn show(value: &Value) -> String {
+    value.to_string()
+}

@@ -1,0 +1,1 @@
+//! Facts about the API types that the published JSON schemas leave out.

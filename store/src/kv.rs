@@ -1,0 +1,114 @@
+//! The contract as a trait. What it promises is told in the crate's documentation.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::watch::Watcher;
+use crate::{CommitError, Event, Key, ReadError, Record, Revision, Snapshot, View, WatchError};
+
+/// A boxed future, so that backends can be chosen at run time.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What must hold for a write to be carried out (I5: no write is unconditional).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// The key has no record.
+    Absent,
+    /// The key's record has this revision.
+    Revision(Revision),
+}
+
+/// What a write does to its key.
+#[derive(Debug)]
+pub enum Op<V> {
+    /// A new value.
+    Put {
+        /// The bytes.
+        value: Bytes,
+        /// What readers need to know of them.
+        view: V,
+    },
+    /// The record goes.
+    Delete,
+}
+
+/// One write of a commit.
+#[derive(Debug)]
+pub struct Write<V> {
+    /// The key.
+    pub key: Key,
+    /// What must hold.
+    pub expect: Expect,
+    /// What to do.
+    pub op: Op<V>,
+}
+
+/// A commit that was carried out and is durable.
+#[derive(Debug)]
+pub struct Committed<V> {
+    /// The events, one per write, in the order of the writes.
+    pub events: Vec<Arc<Event<V>>>,
+}
+
+impl<V> Committed<V> {
+    /// The revision of the last write; zero for a commit without writes.
+    pub fn revision(&self) -> Revision {
+        self.events.last().map_or(Revision::ZERO, |event| event.revision)
+    }
+}
+
+/// A revisioned key-value store.
+pub trait Kv<V: View>: Send + Sync {
+    /// Carries out all writes or none, and returns when they are durable.
+    ///
+    /// Once called it is carried out even when the future is dropped; a caller that goes away does
+    /// not know the outcome, and a later read tells it.
+    fn commit(&self, writes: Vec<Write<V>>) -> BoxFuture<'_, Result<Committed<V>, CommitError<V>>>;
+
+    /// The newest state: every acknowledged write is in it. Cheap, and never blocks a writer.
+    fn head(&self) -> Snapshot<V>;
+
+    /// The state of the keys below a prefix at a revision, exactly.
+    fn at<'a>(&'a self, revision: Revision, prefix: &'a str)
+    -> BoxFuture<'a, Result<Snapshot<V>, ReadError>>;
+
+    /// Follows the events below a prefix (within one topic) after a revision. A revision in the
+    /// future is taken: its watcher stays silent until then.
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watcher<V>, WatchError>;
+
+    /// The events of one key that are still known, newest first, at most `limit`.
+    fn history<'a>(
+        &'a self,
+        key: &'a Key,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Event<V>>>, ReadError>>;
+
+    /// Waits until the head is at least at this revision. Never errs; pair it with a timeout.
+    fn reached(&self, revision: Revision) -> BoxFuture<'_, ()>;
+
+    /// Forgets what was overwritten or deleted at or before this revision (at most the head).
+    fn compact(&self, before: Revision) -> BoxFuture<'_, Result<(), ReadError>>;
+
+    /// The oldest revision that can be read exactly, and after which a watch can start.
+    fn oldest(&self) -> Revision;
+
+    /// Why the store takes no more writes, when it does not.
+    fn poisoned(&self) -> Option<String>;
+
+    /// Bytes that the store takes on its disk; 0 when it has none.
+    fn size_on_disk(&self) -> u64;
+
+    /// Ends the watches, drains the committer, and brings everything to the disk. Idempotent.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// The value of the record, for callers that need no more.
+impl<V> Record<V> {
+    /// Bytes of key and value together.
+    pub fn size(&self) -> usize {
+        self.key.as_str().len() + self.value.len()
+    }
+}

@@ -1,0 +1,37 @@
+//! A revisioned key-value store: bytes and revisions. It knows no Kubernetes type and no JSON.
+//!
+//! # The contract (both backends are held to it by one suite)
+//!
+//! * A **commit** is a list of writes, carried out as a whole or not at all. Every write has an
+//!   expectation (the key is absent, or its record has this revision), checked against the state
+//!   that all earlier commits left, those of the same group included.
+//! * Every write gets a **revision** of its own: dense, increasing, across all keys. The writes of
+//!   one commit get consecutive ones, and no reader sees a commit in part.
+//! * A commit is **acknowledged** only when it would survive a power cut, and only then can a
+//!   reader or a watch see it.
+//! * A **watch** after revision R delivers every later event of its prefix once and in order, or
+//!   ends with `Expired`. There is never a silent gap.
+//! * **Compaction** forgets what was overwritten or deleted at or before a revision. Reads and
+//!   watches below it are `Expired`; current records are never touched.
+//! * When it is unknown whether something is on disk (a failed sync), the store is **poisoned**: it
+//!   stops acknowledging, says why, and no revision is ever used twice.
+//!
+//! Reading order: [`revision`], [`key`], [`record`] are the words; [`kv`] is the contract as a
+//! trait; [`snapshot`] is how one reads; [`watch`] is how one follows; `memory` is the oracle;
+//! `embedded` is the store that survives.
+
+pub mod error;
+pub mod key;
+pub mod kv;
+pub mod record;
+pub mod revision;
+pub mod snapshot;
+pub mod watch;
+
+pub use error::{CommitError, OpenError, ReadError, WatchError};
+pub use key::Key;
+pub use kv::{Committed, Expect, Kv, Op, Write};
+pub use record::{Event, Record, View};
+pub use revision::Revision;
+pub use snapshot::Snapshot;
+pub use watch::Watcher;
