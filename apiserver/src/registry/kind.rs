@@ -212,6 +212,19 @@ pub trait Kind: Send + Sync {
         Vec::new()
     }
 
+    /// Seconds that an object is given to end after a delete: `None` when the kind does not end
+    /// gracefully, so that only finalizers can hold it. `requested` is what the client asked for.
+    fn grace_period(&self, _object: &Object, _requested: Option<i64>) -> Option<i64> {
+        None
+    }
+    /// Marks the object as ending (the phase of a namespace), besides its deletionTimestamp.
+    fn begin_delete(&self, _object: &mut Object) {}
+    /// Whether something besides `metadata.finalizers` holds a terminating object
+    /// (`spec.finalizers` of a namespace).
+    fn is_held(&self, _object: &Object) -> bool {
+        false
+    }
+
     /// Names of the fields that field selectors may use besides metadata.name and
     /// metadata.namespace.
     fn selectable(&self) -> &'static [&'static str] {
