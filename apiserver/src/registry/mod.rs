@@ -2,6 +2,7 @@
 //!
 //! Adding a kind takes its own file and one line in [`KINDS`] (docs/adding-a-kind.md).
 
+mod cells;
 mod config_map;
 mod csi_driver;
 mod csi_node;
