@@ -19,7 +19,7 @@ mod pod;
 mod pod_spec;
 mod secret;
 mod service_account;
-mod storage_class;
+pub(crate) mod storage_class;
 mod volume_attachment;
 mod volume_attributes_class;
 mod volume_source;
