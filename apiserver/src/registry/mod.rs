@@ -2,6 +2,7 @@
 //!
 //! Adding a kind takes its own file and one line in [`KINDS`] (docs/adding-a-kind.md).
 
+mod cells;
 mod config_map;
 mod csi_driver;
 mod csi_node;
@@ -18,7 +19,7 @@ mod pod;
 mod pod_spec;
 mod secret;
 mod service_account;
-mod storage_class;
+pub(crate) mod storage_class;
 mod volume_attachment;
 mod volume_attributes_class;
 mod volume_source;
