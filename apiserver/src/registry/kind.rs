@@ -168,8 +168,9 @@ pub struct Subresource {
 /// A kind of object. Every method is pure: no I/O, and time comes in as an argument.
 ///
 /// The verbs call, for a create: `defaults`, (admission), `prepare_create`, `validate`,
-/// `warnings`; for an update: `defaults`, (admission), `prepare_update`, `validate`,
-/// `validate_update`, `warnings`; for `/status`: `defaults`, `prepare_status`, `validate_status`.
+/// `validate_create`, `warnings`; for an update: `defaults`, (admission), `prepare_update`,
+/// `validate`, `validate_update`, `warnings`; for `/status`: `defaults`, `prepare_status`,
+/// `validate_status`.
 /// They do the metadata themselves (names, uid, generation, finalizers, resourceVersion) and copy
 /// `spec` or `status` from the stored object as the [`Policy`] says before the `prepare_` methods.
 pub trait Kind: Send + Sync {
@@ -203,6 +204,8 @@ pub trait Kind: Send + Sync {
 
     /// The rules for a whole object, new or changed. Metadata is validated by the verbs, before.
     fn validate(&self, _object: &Object, _errors: &mut FieldErrors) {}
+    /// The rules for a new object, besides those of `validate`.
+    fn validate_create(&self, _object: &Object, _errors: &mut FieldErrors) {}
     /// The rules for a change, besides those of `validate`.
     fn validate_update(&self, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
     /// The rules for a change through `/status`.
