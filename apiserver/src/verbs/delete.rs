@@ -100,8 +100,8 @@ fn admit(
         old: Some(old),
     };
     let lookup = HeadLookup(head);
-    request.server.admission.mutate(&mut admission_request, &lookup, request.now())?;
-    request.server.admission.validate(&mut admission_request, &lookup, request.now())
+    request.server.admission.mutate(&mut admission_request, &lookup)?;
+    request.server.admission.validate(&admission_request, &lookup)
 }
 
 fn check_preconditions(request: &Request, options: &DeleteOptions, old: &Object) -> Result<(), ApiError> {

@@ -124,7 +124,7 @@ pub(crate) fn admit(
         object: Some(object),
         old,
     };
-    request.server.admission.mutate(&mut admission_request, &HeadLookup(&head), request.now())
+    request.server.admission.mutate(&mut admission_request, &HeadLookup(&head))
 }
 
 /// Lets the admission plugins refuse the object.
@@ -145,7 +145,7 @@ pub(crate) fn admit_validated(
         object: Some(object),
         old,
     };
-    request.server.admission.validate(&mut admission_request, &HeadLookup(&head), request.now())
+    request.server.admission.validate(&admission_request, &HeadLookup(&head))
 }
 
 /// Gives a new object its generation.
