@@ -15,6 +15,8 @@ pub(crate) enum Target {
     },
     /// A path that names no namespace where one belongs.
     NoNamespace,
+    /// A name that can be no object's: `.` or `..`.
+    BadName(String),
     /// A group that is not served: upstream answers in plain text.
     UnknownGroup,
     /// A version, resource or path form that is not served: upstream answers with a Status.
@@ -95,6 +97,9 @@ pub(crate) fn target(path: &str) -> Target {
     if rest.iter().any(|part| part.is_empty()) {
         return Target::UnknownResource;
     }
+    if let Some(name) = rest.iter().find(|part| matches!(**part, "." | "..")) {
+        return Target::BadName((*name).to_owned());
+    }
     resource(group, version, rest).unwrap_or(Target::UnknownResource)
 }
 
@@ -171,6 +176,7 @@ mod tests {
             }
             Target::Bindings { namespace } => format!("bindings ns={namespace}"),
             Target::NoNamespace => "no namespace".to_owned(),
+            Target::BadName(name) => format!("bad name {name}"),
             Target::UnknownGroup => "unknown group".to_owned(),
             Target::UnknownResource => "unknown resource".to_owned(),
         }
@@ -193,6 +199,7 @@ mod tests {
             ("/api/v1/namespaces/a/bindings", "bindings ns=a"),
             ("/api/v1//namespaces/a/pods", "unknown resource"),
             ("/api/v1/namespaces//pods/a", "no namespace"),
+            ("/api/v1/nodes/..", "bad name .."),
             ("/api/v1/nope", "unknown resource"),
             ("/api/v9/pods", "unknown resource"),
             ("/apis/nope/v1", "unknown group"),

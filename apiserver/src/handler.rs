@@ -51,6 +51,12 @@ pub(crate) async fn frame(
     response
 }
 
+/// Answers a method that a known path does not have.
+pub(crate) async fn method_not_allowed(request: axum::extract::Request) -> Response {
+    let accept = header_text(request.headers(), header::ACCEPT);
+    answer::error(&ApiError::method_not_allowed(), error_media(accept.as_deref()), false)
+}
+
 /// Serves what lies below `/api` and `/apis`, and answers for every other path.
 pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::extract::Request) -> Response {
     let (parts, body) = request.into_parts();
@@ -175,6 +181,9 @@ fn plan(parts: &Parts) -> Result<Option<(Verb, Resource)>, ApiError> {
         Target::UnknownGroup => Ok(None),
         Target::UnknownResource => Err(ApiError::no_such_resource()),
         Target::NoNamespace => Err(ApiError::bad_request("Namespace parameter required.")),
+        Target::BadName(name) => {
+            Err(ApiError::bad_request(format!("invalid name {name:?}: may not be '.' or '..'")))
+        }
         Target::Bindings { namespace } => {
             if parts.method != Method::POST {
                 return Err(ApiError::method_not_allowed());

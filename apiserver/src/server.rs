@@ -118,6 +118,7 @@ impl Server {
             .compress_when(LargeLists);
         routes::router()
             .fallback(any(handler::resource))
+            .method_not_allowed_fallback(handler::method_not_allowed)
             .layer(compress)
             .layer(axum::middleware::from_fn_with_state(self.inner.clone(), handler::frame))
             .with_state(self.inner.clone())

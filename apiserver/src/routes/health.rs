@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::any;
 
 use crate::encode::answer;
 use crate::query::Query;
@@ -70,9 +70,9 @@ pub(super) fn router() -> Router<Arc<Inner>> {
             single(&server, checks, &check)
         };
         router = router
-            .route(&format!("/{name}"), get(all))
-            .route(&format!("/{name}/"), get(all))
-            .route(&format!("/{name}/{{check}}"), get(one));
+            .route(&format!("/{name}"), any(all))
+            .route(&format!("/{name}/"), any(all))
+            .route(&format!("/{name}/{{check}}"), any(one));
     }
     router
 }
