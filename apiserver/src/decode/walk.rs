@@ -382,3 +382,6 @@ fn go_type(types: &Types, shape: &Shape) -> String {
         Shape::Json => "runtime.RawExtension".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

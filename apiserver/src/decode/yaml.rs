@@ -32,18 +32,21 @@ pub(super) fn read(body: &[u8]) -> Result<Document, String> {
     let value = serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
         Node { duplicates: &duplicates }.deserialize(deserializer)
     });
-    let value = value.map_err(|error| {
-        let line = error.location().map_or(1, |location| location.line().max(1));
-        format!("yaml: line {line}: {}", message(&error))
-    })?;
+    let value = value.map_err(|error| complaint(&error))?;
     Ok(Document { value, duplicates: duplicates.into_inner() })
 }
 
-/// The message alone, without a place.
-fn message(error: &serde_saphyr::Error) -> String {
+/// `yaml: line 3: ...`, in go-yaml's words for what people run into most.
+fn complaint(error: &serde_saphyr::Error) -> String {
+    let line = error.location().map_or(1, |location| location.line().max(1));
     let text = error.without_snippet().to_string();
     let first = text.lines().next().unwrap_or_default();
-    first.split(" at line ").next().unwrap_or(first).to_owned()
+    let message = first.split(" at line ").next().unwrap_or(first);
+    if message.contains("found a tab") {
+        // The tab stands at the head of the line after the scalar that was being read.
+        return format!("yaml: line {}: found a tab character that violates indentation", line + 1);
+    }
+    format!("yaml: line {line}: {message}")
 }
 
 /// Blank, a comment, or the mark before a document.
