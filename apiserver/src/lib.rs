@@ -6,6 +6,7 @@
 //! it is stored, [`routes`] are the paths that are no resources, [`server`] puts it all on a router.
 
 pub mod admission;
+pub mod auth;
 pub mod decode;
 pub mod encode;
 pub mod object;
