@@ -54,8 +54,8 @@ function choose(kind, object, from) {
   drawPanel();
 }
 
-function open(kind, object) {
-  choose(kind, object, document.activeElement);
+function open(kind, object, button) {
+  choose(kind, object, button);
   history.replaceState(null, '', link(kind, object.metadata));
   $('panel-title').focus();
 }

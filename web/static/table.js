@@ -17,7 +17,7 @@ function words(kind, object) {
 }
 
 export class Table {
-  /** `open(kind, object)` is called when a row is chosen. */
+  /** `open(kind, object, button)` is called when a row is chosen; the button is where focus comes back to. */
   constructor(kind, open) {
     this.kind = kind;
     this.open = open;
@@ -170,7 +170,7 @@ export class Table {
     const row = element('tr', {}, ...cells);
     row.addEventListener('click', () => {
       // Who marks text wants to copy it.
-      if (!String(getSelection())) this.open(this.kind, this.objects.get(uid));
+      if (!String(getSelection())) this.open(this.kind, this.objects.get(uid), row.querySelector('button'));
     });
     return { element: row, cells, version: null };
   }

@@ -1,6 +1,6 @@
 // Objects as YAML, for reading. JSON values in, text out; nothing of Kubernetes is known here.
 
-const PLAIN = /^[A-Za-z_./][A-Za-z0-9_./@()+, -]*$/;
+const PLAIN = /^([A-Za-z_./][A-Za-z0-9_./@()+, -]*|[0-9]+([KMGTP]i?|Ei|m|s|h))$/;
 const WORDS = /^(true|false|null|yes|no|on|off|y|n|~|\.inf|\.nan)$/i;
 
 /** A text as YAML has it on one line: plain where that cannot be read as something else. */
