@@ -114,6 +114,11 @@ impl ApiError {
         Self::new(406, "NotAcceptable", message)
     }
 
+    /// The same with `details: {}`, as errors of the router have it.
+    pub fn with_empty_details(self) -> Self {
+        self.with(Details::default())
+    }
+
     /// 409: a name is taken.
     pub fn already_exists(names: &Names, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", qualified(names.plural, names.group));

@@ -1,12 +1,14 @@
 //! Schemas of the kinds, and the OpenAPI documents assembled from them.
 //!
-//! Reading order: [`shape`] says what a type looks like, [`facts`] adds what the published schemas
+//! Reading order: [`shape`] says what a type looks like, `facts` adds what the published schemas
 //! leave out, [`load`] builds the one [`types`] arena, [`document`] assembles the documents.
 
 pub mod document;
-pub mod facts;
+mod facts;
 pub mod load;
 pub mod shape;
 
 pub use load::types;
-pub use shape::{Field, ListType, Merge, Presence, Scalar, Shape, Strategic, StructType, TypeId, Types};
+pub use shape::{
+    Field, ListType, Merge, Numbered, Presence, Scalar, Shape, Strategic, StructType, TypeId, Types,
+};

@@ -1,11 +1,227 @@
-//! Builds the arena of types, once, from the JSON schemas of `k8s-openapi`.
+//! Builds the arena of types, once, from the JSON schemas of `k8s-openapi` and the tables of facts.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::shape::Types;
+use k8s_openapi::api::{
+    apps::v1 as apps, authentication::v1 as authentication, authorization::v1 as authorization,
+    autoscaling::v1 as autoscaling, coordination::v1 as coordination, core::v1 as core, events::v1 as events,
+    policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use crate::facts::{self, FieldFacts, TypeFacts};
+use crate::shape::{
+    Field, ListType, Merge, Numbered, Presence, Scalar, Shape, Strategic, StructType, TypeId, Types,
+};
 
 /// The arena of every type the server knows. Built on first use.
 pub fn types() -> &'static Types {
-    static TYPES: LazyLock<Types> = LazyLock::new(Types::default);
+    static TYPES: LazyLock<Types> = LazyLock::new(build);
     &TYPES
 }
+
+/// The schemas of the kinds and of everything they use, by schema name.
+fn definitions() -> serde_json::Map<String, Value> {
+    macro_rules! roots {
+        ($generator:expr, $($root:ty),+ $(,)?) => { $($generator.subschema_for::<$root>();)+ };
+    }
+    let mut generator = SchemaGenerator::new(SchemaSettings::draft2020_12());
+    roots!(
+        generator,
+        core::Binding,
+        core::ConfigMap,
+        core::Event,
+        core::Namespace,
+        core::Node,
+        core::PersistentVolume,
+        core::PersistentVolumeClaim,
+        core::Pod,
+        core::ReplicationController,
+        core::Secret,
+        core::Service,
+        core::ServiceAccount,
+        apps::ControllerRevision,
+        apps::Deployment,
+        apps::ReplicaSet,
+        apps::StatefulSet,
+        authentication::SelfSubjectReview,
+        authentication::TokenRequest,
+        authentication::TokenReview,
+        authorization::LocalSubjectAccessReview,
+        authorization::SelfSubjectAccessReview,
+        authorization::SelfSubjectRulesReview,
+        authorization::SubjectAccessReview,
+        autoscaling::Scale,
+        coordination::Lease,
+        events::Event,
+        policy::Eviction,
+        policy::PodDisruptionBudget,
+        rbac::ClusterRole,
+        rbac::ClusterRoleBinding,
+        rbac::Role,
+        rbac::RoleBinding,
+        scheduling::PriorityClass,
+        storage::CSIDriver,
+        storage::CSINode,
+        storage::CSIStorageCapacity,
+        storage::StorageClass,
+        storage::VolumeAttachment,
+        storage::VolumeAttributesClass,
+        meta::DeleteOptions,
+        meta::ListMeta,
+        meta::Status,
+    );
+    generator.take_definitions(true)
+}
+
+fn build() -> Types {
+    let definitions = definitions();
+    let facts = facts::load();
+    let mut types = Types::default();
+    let structs = definitions.iter().filter(|(name, schema)| is_struct(name, schema));
+    for (index, (name, _)) in structs.clone().enumerate() {
+        let id = u32::try_from(index).expect("there are a few hundred types");
+        types.by_name.insert(name.clone(), TypeId(id));
+    }
+    let loader = Loader { by_name: &types.by_name, none: FieldFacts::default() };
+    types.arena = structs.map(|(name, schema)| loader.struct_type(name, schema, facts.get(name))).collect();
+    types
+}
+
+/// Whether a definition is a struct: it has properties, or is an object without any (some sources
+/// have no members) and not one of the free forms.
+fn is_struct(name: &str, schema: &Value) -> bool {
+    named_shape(name).is_none() && schema["type"] == "object"
+}
+
+/// The shape of the definitions that are no structs.
+fn named_shape(name: &str) -> Option<Shape> {
+    Some(match name.rsplit_once('.').map_or(name, |(_, last)| last) {
+        "Quantity" => Shape::Scalar(Scalar::Quantity),
+        "IntOrString" => Shape::Scalar(Scalar::IntOrString),
+        "Time" => Shape::Scalar(Scalar::Time),
+        "MicroTime" => Shape::Scalar(Scalar::MicroTime),
+        "RawExtension" | "FieldsV1" | "JSON" => Shape::Json,
+        _ => return None,
+    })
+}
+
+struct Loader<'a> {
+    by_name: &'a HashMap<String, TypeId>,
+    none: FieldFacts,
+}
+
+impl Loader<'_> {
+    fn struct_type(&self, name: &str, schema: &Value, facts: Option<&TypeFacts>) -> StructType {
+        let required: Vec<&str> =
+            schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let mut fields = HashMap::new();
+        let mut order = Vec::new();
+        let mut numbers = HashMap::new();
+        for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
+            let known = facts.and_then(|facts| facts.fields.get(field.as_str()));
+            if let Some(known) = known {
+                add_number(&mut numbers, field, known);
+            }
+            order.push(field.clone());
+            let is_required = required.contains(&field.as_str());
+            fields.insert(field.clone(), self.field(field, schema, known, is_required));
+        }
+        order.sort_unstable();
+        StructType {
+            name: name.to_owned(),
+            short_name: name.rsplit_once('.').map_or(name, |(_, last)| last).to_owned(),
+            description: text(schema, "description"),
+            fields,
+            order,
+            atomic: facts.is_some_and(|facts| facts.atomic),
+            numbers,
+        }
+    }
+
+    fn field(&self, name: &str, schema: &Value, known: Option<&FieldFacts>, required: bool) -> Field {
+        let shape = self.shape(schema);
+        let facts = known.unwrap_or(&self.none);
+        let list_type = match shape {
+            Shape::List(_) => Some(facts.list_type.clone().unwrap_or(ListType::Atomic)),
+            Shape::Struct(_) | Shape::Map(_) | Shape::Scalar(_) | Shape::Json => None,
+        };
+        Field {
+            name: name.to_owned(),
+            presence: facts.presence,
+            nullable: facts.nullable,
+            merge: Merge {
+                strategic: facts.strategic.clone(),
+                retain_keys: facts.retain_keys,
+                list_type,
+                atomic_map: facts.atomic == Some(true),
+                granular: facts.atomic == Some(false),
+            },
+            number: known.map(|facts| facts.number),
+            description: text(schema, "description"),
+            required,
+            shape,
+        }
+    }
+
+    fn shape(&self, schema: &Value) -> Shape {
+        if let Some(reference) = schema["$ref"].as_str() {
+            let name = reference.strip_prefix("#/$defs/").unwrap_or(reference);
+            if let Some(shape) = named_shape(name) {
+                return shape;
+            }
+            return self.by_name.get(name).map_or(Shape::Json, |id| Shape::Struct(*id));
+        }
+        let format = schema["format"].as_str().unwrap_or_default();
+        match schema["type"].as_str().unwrap_or_default() {
+            "array" => Shape::List(Box::new(self.shape(&schema["items"]))),
+            "object" if schema["additionalProperties"].is_object() => {
+                Shape::Map(Box::new(self.shape(&schema["additionalProperties"])))
+            }
+            "string" if format == "byte" => Shape::Scalar(Scalar::Bytes),
+            "string" => Shape::Scalar(Scalar::String),
+            "boolean" => Shape::Scalar(Scalar::Bool),
+            "integer" if format == "int64" => Shape::Scalar(Scalar::Int64),
+            "integer" => Shape::Scalar(Scalar::Int32),
+            "number" => Shape::Scalar(Scalar::Float),
+            _ => Shape::Json,
+        }
+    }
+}
+
+fn add_number(numbers: &mut HashMap<u32, Numbered>, field: &str, facts: &FieldFacts) {
+    let Some(outer) = facts.outer else {
+        numbers.insert(facts.number, Numbered::Field(field.to_owned()));
+        return;
+    };
+    if let Numbered::Inline(inner) = numbers.entry(outer).or_insert_with(|| Numbered::Inline(HashMap::new()))
+    {
+        inner.insert(facts.number, field.to_owned());
+    }
+}
+
+fn text(schema: &Value, key: &str) -> String {
+    schema[key].as_str().unwrap_or_default().to_owned()
+}
+
+impl Default for FieldFacts {
+    fn default() -> Self {
+        FieldFacts {
+            number: 0,
+            outer: None,
+            presence: Presence::OmitEmpty,
+            nullable: false,
+            strategic: Strategic::Replace,
+            retain_keys: false,
+            list_type: None,
+            atomic: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

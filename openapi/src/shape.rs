@@ -50,6 +50,17 @@ pub struct StructType {
     pub order: Vec<String>,
     /// Whether server-side apply owns values of this type as a whole.
     pub atomic: bool,
+    /// What the protobuf field numbers of the type mean.
+    pub numbers: HashMap<u32, Numbered>,
+}
+
+/// What a protobuf field number stands for.
+#[derive(Clone, Debug)]
+pub enum Numbered {
+    /// The field of that JSON name.
+    Field(String),
+    /// A nested message whose fields JSON has in the type itself; by number within the message.
+    Inline(HashMap<u32, String>),
 }
 
 impl StructType {
@@ -68,9 +79,12 @@ pub struct Field {
     pub shape: Shape,
     /// What an empty value of it becomes on the wire.
     pub presence: Presence,
+    /// For [`Presence::Always`]: the zero value that is written is `null`.
+    pub nullable: bool,
     /// How patches treat it when it is a list or a map.
     pub merge: Merge,
-    /// Protobuf field number, where the reference knows one.
+    /// Protobuf field number, where there is one; `kind` and `apiVersion` have none. For a field
+    /// that protobuf keeps in a nested message, the number there (see [`StructType::numbers`]).
     pub number: Option<u32>,
     /// What the field is for.
     pub description: String,
@@ -141,6 +155,8 @@ pub struct Merge {
     pub list_type: Option<ListType>,
     /// Server-side apply owns the whole map.
     pub atomic_map: bool,
+    /// Server-side apply owns this field's members one by one although its type is atomic.
+    pub granular: bool,
 }
 
 /// Strategic merge of a list field.

@@ -20,17 +20,21 @@
 //! trait; [`snapshot`] is how one reads; [`watch`] is how one follows; `memory` is the oracle;
 //! `embedded` is the store that survives.
 
+pub mod clock;
 pub mod error;
 pub mod key;
 pub mod kv;
+pub mod memory;
 pub mod record;
 pub mod revision;
 pub mod snapshot;
 pub mod watch;
 
+pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{CommitError, OpenError, ReadError, WatchError};
 pub use key::Key;
 pub use kv::{Committed, Expect, Kv, Op, Write};
+pub use memory::{Memory, MemoryOptions};
 pub use record::{Event, Record, View};
 pub use revision::Revision;
 pub use snapshot::Snapshot;

@@ -1,6 +1,6 @@
 //! `CSIStorageCapacity`.
 
-use super::kind::{Kind, Names, Scope};
+use super::kind::{Kind, Names, Policy, Scope};
 
 /// The kind.
 pub(super) struct CsiStorageCapacity;
@@ -27,5 +27,9 @@ impl Kind for CsiStorageCapacity {
 
     fn storage_prefix(&self) -> &'static str {
         "/registry/csistoragecapacities/"
+    }
+
+    fn policy(&self) -> Policy {
+        Policy { unconditional_update: false, ..Policy::DEFAULT }
     }
 }

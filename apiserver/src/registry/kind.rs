@@ -168,8 +168,9 @@ pub struct Subresource {
 /// A kind of object. Every method is pure: no I/O, and time comes in as an argument.
 ///
 /// The verbs call, for a create: `defaults`, (admission), `prepare_create`, `validate`,
-/// `warnings`; for an update: `defaults`, (admission), `prepare_update`, `validate`,
-/// `validate_update`, `warnings`; for `/status`: `defaults`, `prepare_status`, `validate_status`.
+/// `validate_create`, `warnings`; for an update: `defaults`, (admission), `prepare_update`,
+/// `validate`, `validate_update`, `warnings`; for `/status`: `defaults`, `prepare_status`,
+/// `validate_status`.
 /// They do the metadata themselves (names, uid, generation, finalizers, resourceVersion) and copy
 /// `spec` or `status` from the stored object as the [`Policy`] says before the `prepare_` methods.
 pub trait Kind: Send + Sync {
@@ -203,6 +204,8 @@ pub trait Kind: Send + Sync {
 
     /// The rules for a whole object, new or changed. Metadata is validated by the verbs, before.
     fn validate(&self, _object: &Object, _errors: &mut FieldErrors) {}
+    /// The rules for a new object, besides those of `validate`.
+    fn validate_create(&self, _object: &Object, _errors: &mut FieldErrors) {}
     /// The rules for a change, besides those of `validate`.
     fn validate_update(&self, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
     /// The rules for a change through `/status`.
@@ -210,6 +213,19 @@ pub trait Kind: Send + Sync {
     /// Texts for `Warning` headers.
     fn warnings(&self, _object: &Object, _old: Option<&Object>) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Seconds that an object is given to end after a delete: `None` when the kind does not end
+    /// gracefully, so that only finalizers can hold it. `requested` is what the client asked for.
+    fn grace_period(&self, _object: &Object, _requested: Option<i64>) -> Option<i64> {
+        None
+    }
+    /// Marks the object as ending (the phase of a namespace), besides its deletionTimestamp.
+    fn begin_delete(&self, _object: &mut Object) {}
+    /// Whether something besides `metadata.finalizers` holds a terminating object
+    /// (`spec.finalizers` of a namespace).
+    fn is_held(&self, _object: &Object) -> bool {
+        false
     }
 
     /// Names of the fields that field selectors may use besides metadata.name and

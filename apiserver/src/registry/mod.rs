@@ -2,6 +2,8 @@
 //!
 //! Adding a kind takes its own file and one line in [`KINDS`] (docs/adding-a-kind.md).
 
+mod cells;
+mod checks;
 mod config_map;
 mod csi_driver;
 mod csi_node;
@@ -16,9 +18,15 @@ mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
 mod pod_spec;
+mod pod_status;
+mod pod_table;
+mod pod_update;
+mod pod_volume;
 mod secret;
 mod service_account;
-mod storage_class;
+pub(crate) mod storage_class;
+#[cfg(test)]
+mod testing;
 mod volume_attachment;
 mod volume_attributes_class;
 mod volume_source;

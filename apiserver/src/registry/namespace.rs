@@ -1,6 +1,17 @@
 //! `Namespace`.
+//!
+//! The name is repeated as a label, and `spec.finalizers` holds the namespace until its contents
+//! are gone; only `/finalize` changes them.
 
-use super::kind::{Kind, Names, Scope};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::kind::{
+    Column, DeleteAnswer, Kind, NameRule, Names, Policy, Scope, StatusSubresource, Subresource, UnknownField,
+};
+use super::{cells, checks};
+use crate::object::Object;
+use crate::validate::{FieldErrors, Path};
 
 /// The kind.
 pub(super) struct Namespace;
@@ -16,6 +27,24 @@ const NAMES: Names = Names {
     schema: "io.k8s.api.core.v1.Namespace",
 };
 
+const SUBRESOURCES: &[Subresource] = &[Subresource {
+    name: "finalize",
+    group: "",
+    version: "v1",
+    kind: "Namespace",
+    schema: "io.k8s.api.core.v1.Namespace",
+    verbs: &["update"],
+}];
+
+const COLUMNS: &[Column] =
+    &[cells::NAME, cells::text("Status", "Active, or Terminating while it is being deleted."), cells::AGE];
+
+/// Every namespace carries its name under this label.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// Holds a namespace until its contents are gone.
+const FINALIZER: &str = "kubernetes";
+
 impl Kind for Namespace {
     fn names(&self) -> &'static Names {
         &NAMES
@@ -27,5 +56,214 @@ impl Kind for Namespace {
 
     fn storage_prefix(&self) -> &'static str {
         "/registry/namespaces/"
+    }
+
+    fn policy(&self) -> Policy {
+        Policy {
+            names: NameRule::Label,
+            delete_answer: DeleteAnswer::Object,
+            status: StatusSubresource::WithMetadata,
+            ..Policy::DEFAULT
+        }
+    }
+
+    fn verbs(&self) -> &'static [&'static str] {
+        &["create", "delete", "get", "list", "patch", "update", "watch"]
+    }
+
+    fn subresources(&self) -> &'static [Subresource] {
+        SUBRESOURCES
+    }
+
+    fn defaults(&self, object: &mut Object) {
+        label_with_name(object);
+        if object.str_at(&["status", "phase"]).is_empty() {
+            object.set(&["status", "phase"], "Active");
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Object, _now: Timestamp) {
+        // A generated name came after defaulting.
+        label_with_name(object);
+        object.set(&["status"], json!({"phase": "Active"}));
+        let mut finalizers =
+            object.at(&["spec", "finalizers"]).and_then(Value::as_array).cloned().unwrap_or_default();
+        if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+            finalizers.push(FINALIZER.into());
+        }
+        object.set(&["spec", "finalizers"], finalizers);
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, _now: Timestamp) {
+        label_with_name(object);
+        match old.at(&["spec", "finalizers"]) {
+            Some(finalizers) => object.set(&["spec", "finalizers"], finalizers.clone()),
+            None => {
+                object.remove(&["spec", "finalizers"]);
+            }
+        }
+    }
+
+    fn validate(&self, object: &Object, errors: &mut FieldErrors) {
+        let path = Path::new("spec.finalizers");
+        let finalizers = object.at(&["spec", "finalizers"]).and_then(Value::as_array);
+        for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
+            checks::qualified_name(errors, &path, finalizer);
+            if !finalizer.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer)
+            {
+                let text = "name is neither a standard finalizer name nor is it fully qualified";
+                errors.invalid(&path, finalizer, text);
+            }
+        }
+    }
+
+    fn validate_status(&self, object: &Object, _old: &Object, errors: &mut FieldErrors) {
+        let phase = object.str_at(&["status", "phase"]);
+        // The path has upstream's capital letter.
+        let path = Path::new("status.Phase");
+        if object.is_terminating() {
+            if phase != "Terminating" {
+                let text = "may only be 'Terminating' if `deletionTimestamp` is not empty";
+                errors.invalid(&path, phase, text);
+            }
+        } else if phase != "Active" {
+            errors.invalid(&path, phase, "may only be 'Active' if `deletionTimestamp` is empty");
+        }
+    }
+
+    fn selectable(&self) -> &'static [&'static str] {
+        &["status.phase"]
+    }
+
+    fn unknown_field(&self) -> UnknownField {
+        UnknownField::NotSupported
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Object, now: Timestamp) -> Vec<Value> {
+        vec![cells::name(object), object.str_at(&["status", "phase"]).into(), cells::age(object, now)]
+    }
+}
+
+/// A namespace without a name yet (`generateName`) gets its label later.
+fn label_with_name(object: &mut Object) {
+    let name = object.name().to_owned();
+    if !name.is_empty() {
+        object.set(&["metadata", "labels", NAME_LABEL], name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{causes, kind_now, object};
+    use super::*;
+
+    #[test]
+    fn creation() {
+        for (case, given, want) in [
+            (
+                "bare",
+                json!({"metadata": {"name": "x"}}),
+                json!({
+                    "metadata": {"name": "x", "labels": {"kubernetes.io/metadata.name": "x"}},
+                    "spec": {"finalizers": ["kubernetes"]},
+                    "status": {"phase": "Active"},
+                }),
+            ),
+            (
+                "finalizers kept, status dropped, label forced",
+                json!({
+                    "metadata": {"name": "x", "labels": {"kubernetes.io/metadata.name": "y", "a": "b"}},
+                    "spec": {"finalizers": ["example.com/x"]},
+                    "status": {"phase": "Terminating"},
+                }),
+                json!({
+                    "metadata": {"name": "x", "labels": {"kubernetes.io/metadata.name": "x", "a": "b"}},
+                    "spec": {"finalizers": ["example.com/x", "kubernetes"]},
+                    "status": {"phase": "Active"},
+                }),
+            ),
+        ] {
+            let mut namespace = object(given);
+            Namespace.defaults(&mut namespace);
+            Namespace.prepare_create(&mut namespace, kind_now());
+            assert_eq!(namespace.into_value(), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn update_keeps_finalizers() {
+        let old = object(json!({"metadata": {"name": "x"}, "spec": {"finalizers": ["kubernetes"]}}));
+        let mut new = object(json!({"metadata": {"name": "x"}, "spec": {"finalizers": ["a/b"]}}));
+        Namespace.prepare_update(&mut new, &old, kind_now());
+        assert_eq!(
+            new.into_value(),
+            json!({
+                "metadata": {"name": "x", "labels": {"kubernetes.io/metadata.name": "x"}},
+                "spec": {"finalizers": ["kubernetes"]},
+            })
+        );
+    }
+
+    #[test]
+    fn validation() {
+        let bad = object(json!({"spec": {"finalizers": ["x", "example.com/x", "kubernetes"]}}));
+        assert_eq!(
+            causes(|errors| Namespace.validate(&bad, errors)),
+            vec![(
+                "FieldValueInvalid",
+                "spec.finalizers",
+                "Invalid value: \"x\": name is neither a standard finalizer name nor is it fully qualified",
+            )]
+        );
+    }
+
+    #[test]
+    fn status() {
+        let deleting = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        for (case, metadata, phase, want) in [
+            ("active", json!({}), "Active", vec![]),
+            (
+                "terminating too early",
+                json!({}),
+                "Terminating",
+                vec![(
+                    "FieldValueInvalid",
+                    "status.Phase",
+                    "Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty",
+                )],
+            ),
+            ("terminating", deleting.clone(), "Terminating", vec![]),
+            (
+                "active too late",
+                deleting,
+                "Active",
+                vec![(
+                    "FieldValueInvalid",
+                    "status.Phase",
+                    "Invalid value: \"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty",
+                )],
+            ),
+        ] {
+            let namespace = object(json!({"metadata": metadata, "status": {"phase": phase}}));
+            let got = causes(|errors| Namespace.validate_status(&namespace, &namespace, errors));
+            assert_eq!(got, want, "{case}");
+        }
+    }
+
+    #[test]
+    fn cells() {
+        let namespace = object(json!({
+            "metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "status": {"phase": "Active"},
+        }));
+        assert_eq!(
+            Namespace.cells(&namespace, kind_now()),
+            vec![json!("a"), json!("Active"), json!("60s")]
+        );
+        assert_eq!(Namespace.field(&namespace, "status.phase"), "Active");
     }
 }

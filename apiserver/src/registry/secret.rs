@@ -1,6 +1,18 @@
-//! `Secret`.
+//! `Secret`: bytes by key, with rules for the well-known types.
+//!
+//! `stringData` is only a way in: defaulting folds it into `data`, so nothing after it sees it. No
+//! error text here holds a secret's value.
 
-use super::kind::{Kind, Names, Scope};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::config_map::{MAX_BYTES, decoded_len, frozen};
+use super::kind::{Column, Kind, Names, Scope, UnknownField};
+use super::{cells, checks};
+use crate::object::Object;
+use crate::validate::{FieldErrors, Path};
 
 /// The kind.
 pub(super) struct Secret;
@@ -16,6 +28,15 @@ const NAMES: Names = Names {
     schema: "io.k8s.api.core.v1.Secret",
 };
 
+const COLUMNS: &[Column] = &[
+    cells::NAME,
+    cells::text("Type", "What the secret is for; decides which keys it must have."),
+    cells::text("Data", "Number of keys."),
+    cells::AGE,
+];
+
+const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+
 impl Kind for Secret {
     fn names(&self) -> &'static Names {
         &NAMES
@@ -27,5 +48,265 @@ impl Kind for Secret {
 
     fn storage_prefix(&self) -> &'static str {
         "/registry/secrets/"
+    }
+
+    fn defaults(&self, object: &mut Object) {
+        if object.str_at(&["type"]).is_empty() {
+            object.set(&["type"], "Opaque");
+        }
+        let Some(Value::Object(strings)) = object.remove(&["stringData"]) else {
+            return;
+        };
+        for (key, value) in strings {
+            let text = STANDARD.encode(value.as_str().unwrap_or_default());
+            object.set(&["data", &key], text);
+        }
+    }
+
+    fn validate(&self, object: &Object, errors: &mut FieldErrors) {
+        let empty = Map::new();
+        let data = object.at(&["data"]).and_then(Value::as_object).unwrap_or(&empty);
+        let mut total = 0;
+        for (key, value) in data {
+            checks::config_key(errors, &at(key), key);
+            total += decoded_len(value.as_str().unwrap_or_default());
+        }
+        if total > MAX_BYTES {
+            errors.too_long(&Path::new("data"), MAX_BYTES);
+        }
+        let need = |errors: &mut FieldErrors, keys: &[&str]| {
+            for key in keys.iter().filter(|key| !data.contains_key(**key)) {
+                errors.required(&at(key), "");
+            }
+        };
+        match object.str_at(&["type"]) {
+            "kubernetes.io/service-account-token" => {
+                if object.annotation(SERVICE_ACCOUNT_NAME).is_none_or(str::is_empty) {
+                    errors.required(&Path::new("metadata.annotations").key(SERVICE_ACCOUNT_NAME), "");
+                }
+            }
+            "kubernetes.io/dockercfg" => docker(data, ".dockercfg", errors),
+            "kubernetes.io/dockerconfigjson" => docker(data, ".dockerconfigjson", errors),
+            "kubernetes.io/basic-auth" => {
+                if !data.contains_key("username") && !data.contains_key("password") {
+                    need(errors, &["username", "password"]);
+                }
+            }
+            "kubernetes.io/ssh-auth" => {
+                if data.get("ssh-privatekey").and_then(Value::as_str).is_none_or(str::is_empty) {
+                    errors.required(&at("ssh-privatekey"), "");
+                }
+            }
+            "kubernetes.io/tls" => need(errors, &["tls.crt", "tls.key"]),
+            _ => {}
+        }
+    }
+
+    fn validate_update(&self, object: &Object, old: &Object, errors: &mut FieldErrors) {
+        checks::immutable(errors, &Path::new("type"), object.at(&["type"]), old.at(&["type"]));
+        frozen(object, old, &["data"], errors);
+    }
+
+    fn selectable(&self) -> &'static [&'static str] {
+        &["type"]
+    }
+
+    fn unknown_field(&self) -> UnknownField {
+        UnknownField::NotSupported
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Object, now: Timestamp) -> Vec<Value> {
+        vec![
+            cells::name(object),
+            object.str_at(&["type"]).into(),
+            cells::entries(object, &["data"]).into(),
+            cells::age(object, now),
+        ]
+    }
+}
+
+fn at(key: &str) -> Path {
+    Path::new("data").key(key)
+}
+
+/// A docker configuration must be there and be a JSON object.
+fn docker(data: &Map<String, Value>, key: &str, errors: &mut FieldErrors) {
+    const REDACTED: &str = "<secret contents redacted>";
+    let Some(value) = data.get(key) else {
+        errors.required(&at(key), "");
+        return;
+    };
+    let bytes = STANDARD.decode(value.as_str().unwrap_or_default()).unwrap_or_default();
+    let problem = match serde_json::from_slice::<Value>(&bytes) {
+        Ok(Value::Object(_) | Value::Null) => return,
+        Ok(Value::Bool(_)) => wrong_type("bool"),
+        Ok(Value::Number(_)) => wrong_type("number"),
+        Ok(Value::String(_)) => wrong_type("string"),
+        Ok(Value::Array(_)) => wrong_type("array"),
+        Err(error) if error.is_eof() => "unexpected end of JSON input".to_owned(),
+        Err(error) => match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            Some(byte) if !starts_json(*byte) => {
+                format!("invalid character {:?} looking for beginning of value", char::from(*byte))
+            }
+            // Syntax errors name a position and what was expected there, never the text itself.
+            Some(_) | None => error.to_string(),
+        },
+    };
+    errors.invalid(&at(key), REDACTED, &problem);
+}
+
+fn wrong_type(found: &str) -> String {
+    format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
+}
+
+fn starts_json(byte: u8) -> bool {
+    matches!(byte, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n')
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{causes, kind_now, object};
+    use super::*;
+
+    #[test]
+    fn defaults() {
+        for (case, given, want) in [
+            ("type", json!({}), json!({"type": "Opaque"})),
+            ("empty type", json!({"type": ""}), json!({"type": "Opaque"})),
+            (
+                "stringData wins over data",
+                json!({"data": {"a": "MQ=="}, "stringData": {"a": "two", "b": "three"}, "type": "x"}),
+                json!({"data": {"a": "dHdv", "b": "dGhyZWU="}, "type": "x"}),
+            ),
+        ] {
+            let mut secret = object(given);
+            Secret.defaults(&mut secret);
+            assert_eq!(secret.into_value(), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn validation() {
+        let large = STANDARD.encode("x".repeat(MAX_BYTES + 1));
+        let required = |path| ("FieldValueRequired", path, "Required value");
+        for (case, body, want) in [
+            (
+                "key ..",
+                json!({"data": {"..": "eA=="}}),
+                vec![("FieldValueInvalid", "data[..]", "Invalid value: \"..\": must not be '..'")],
+            ),
+            (
+                "too large",
+                json!({"data": {"a": large}}),
+                vec![("FieldValueTooLong", "data", "Too long: may not be more than 1048576 bytes")],
+            ),
+            (
+                "service account token",
+                json!({"type": "kubernetes.io/service-account-token"}),
+                vec![required("metadata.annotations[kubernetes.io/service-account.name]")],
+            ),
+            (
+                "service account token, named",
+                json!({"type": "kubernetes.io/service-account-token",
+                    "metadata": {"annotations": {"kubernetes.io/service-account.name": "sa"}}}),
+                vec![],
+            ),
+            (
+                "dockercfg missing",
+                json!({"type": "kubernetes.io/dockercfg"}),
+                vec![required("data[.dockercfg]")],
+            ),
+            (
+                "dockerconfigjson missing",
+                json!({"type": "kubernetes.io/dockerconfigjson"}),
+                vec![required("data[.dockerconfigjson]")],
+            ),
+            (
+                "dockerconfigjson no JSON",
+                json!({"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "eA=="}}),
+                vec![(
+                    "FieldValueInvalid",
+                    "data[.dockerconfigjson]",
+                    "Invalid value: \"<secret contents redacted>\": invalid character 'x' looking for beginning of value",
+                )],
+            ),
+            (
+                "dockercfg empty",
+                json!({"type": "kubernetes.io/dockercfg", "data": {".dockercfg": ""}}),
+                vec![(
+                    "FieldValueInvalid",
+                    "data[.dockercfg]",
+                    "Invalid value: \"<secret contents redacted>\": unexpected end of JSON input",
+                )],
+            ),
+            (
+                "dockercfg an array",
+                json!({"type": "kubernetes.io/dockercfg", "data": {".dockercfg": "W10="}}),
+                vec![(
+                    "FieldValueInvalid",
+                    "data[.dockercfg]",
+                    "Invalid value: \"<secret contents redacted>\": json: cannot unmarshal array into Go value of type map[string]interface {}",
+                )],
+            ),
+            (
+                "basic-auth without both",
+                json!({"type": "kubernetes.io/basic-auth"}),
+                vec![required("data[username]"), required("data[password]")],
+            ),
+            ("basic-auth", json!({"type": "kubernetes.io/basic-auth", "data": {"password": ""}}), vec![]),
+            ("ssh-auth", json!({"type": "kubernetes.io/ssh-auth"}), vec![required("data[ssh-privatekey]")]),
+            (
+                "tls",
+                json!({"type": "kubernetes.io/tls"}),
+                vec![required("data[tls.crt]"), required("data[tls.key]")],
+            ),
+            ("other type", json!({"type": "example.com/x"}), vec![]),
+        ] {
+            assert_eq!(causes(|errors| Secret.validate(&object(body), errors)), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn updates() {
+        let old = json!({"type": "Opaque", "immutable": true, "data": {"a": "MQ=="}});
+        for (case, new, want) in [
+            ("same", old.clone(), vec![]),
+            (
+                "type",
+                json!({"type": "foo", "immutable": true, "data": {"a": "MQ=="}}),
+                vec![("FieldValueInvalid", "type", "Invalid value: \"foo\": field is immutable")],
+            ),
+            (
+                "data",
+                json!({"type": "Opaque", "immutable": true}),
+                vec![(
+                    "FieldValueForbidden",
+                    "data",
+                    "Forbidden: field is immutable when `immutable` is set",
+                )],
+            ),
+        ] {
+            let got = causes(|errors| Secret.validate_update(&object(new), &object(old.clone()), errors));
+            assert_eq!(got, want, "{case}");
+        }
+    }
+
+    #[test]
+    fn cells() {
+        let secret = object(json!({
+            "metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "type": "Opaque", "data": {"k": "dg=="},
+        }));
+        assert_eq!(
+            Secret.cells(&secret, kind_now()),
+            vec![json!("a"), json!("Opaque"), json!(1), json!("60s")]
+        );
+        assert_eq!(Secret.field(&secret, "type"), "Opaque");
     }
 }

@@ -1,6 +1,11 @@
 //! `VolumeAttributesClass`.
 
-use super::kind::{Kind, Names, Scope};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::cells;
+use super::kind::{Column, DeleteAnswer, Kind, Names, Policy, Scope};
+use crate::object::Object;
 
 /// The kind.
 pub(super) struct VolumeAttributesClass;
@@ -27,5 +32,19 @@ impl Kind for VolumeAttributesClass {
 
     fn storage_prefix(&self) -> &'static str {
         "/registry/volumeattributesclasses/"
+    }
+
+    fn policy(&self) -> Policy {
+        Policy { delete_answer: DeleteAnswer::Object, ..Policy::DEFAULT }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] =
+            &[cells::NAME, cells::text("DriverName", "Driver that the attributes are for."), cells::AGE];
+        COLUMNS
+    }
+
+    fn cells(&self, class: &Object, now: Timestamp) -> Vec<Value> {
+        vec![cells::name(class), class.str_at(&["driverName"]).into(), cells::age(class, now)]
     }
 }

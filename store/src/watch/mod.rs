@@ -1,23 +1,50 @@
 //! How one follows: a watcher is a cursor into the recent events, not a queue.
+//!
+//! [`hub`] keeps one [`ring`] of recent events per topic and wakes the watchers of a topic when it
+//! grows. A [`Watcher`] ([`cursor`]) remembers how far it has got and nothing else, so that one
+//! that is slow or dead costs writers and memory nothing. Who falls behind the ring reads the log
+//! through [`Log`]; who falls behind the log ends with `Expired`.
+
+mod cursor;
+mod hub;
+mod ring;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use crate::{Event, Revision, View, WatchError};
+use crate::kv::BoxFuture;
+use crate::{Event, ReadError, Revision};
 
-/// Follows the events below one prefix. Dropping it ends the watch.
-pub struct Watcher<V: View> {
-    _marker: std::marker::PhantomData<V>,
+pub use cursor::Watcher;
+pub(crate) use hub::Hub;
+pub use ring::RingLimits;
+pub(crate) use ring::Scan;
+
+/// The most events that one batch of a watcher holds.
+pub const BATCH: usize = 256;
+
+/// Some events of the log.
+pub(crate) struct Page<V> {
+    /// In order.
+    pub(crate) events: Vec<Arc<Event<V>>>,
+    /// Every matching event after the start of the page and up to here is in `events`.
+    pub(crate) scanned: Revision,
 }
 
-impl<V: View> Watcher<V> {
-    /// The next events, at least one, in order. Waits for them. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Result<Vec<Arc<Event<V>>>, WatchError> {
-        Err(WatchError::Closed)
-    }
+/// The log behind the rings, as a backend gives it.
+pub(crate) trait Log<V>: Send + Sync {
+    /// The events below a prefix with revisions in `(after, upto]`, at most `limit`. `Expired`
+    /// when events after `after` may be gone.
+    fn page<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Revision,
+        upto: Revision,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page<V>, ReadError>>;
 
-    /// Every event up to this revision has been delivered: what a bookmark may say. Grows also
-    /// while nothing below the prefix changes.
-    pub fn progress(&self) -> Revision {
-        Revision::ZERO
-    }
+    /// After this revision nothing is forgotten.
+    fn oldest(&self) -> Revision;
 }

@@ -1,0 +1,194 @@
+//! From a path to what it means (upstream: RequestInfo).
+
+use percent_encoding::percent_decode_str;
+
+use crate::registry::{self, Kind, Scope};
+
+/// What a path below `/api` or `/apis` stands for.
+pub(crate) enum Target {
+    /// A resource: a collection, an item, or a subresource of an item.
+    Resource(Resource),
+    /// `POST /api/v1/namespaces/NS/bindings`, the old form of `pods/NAME/binding`.
+    Bindings {
+        /// The namespace.
+        namespace: String,
+    },
+    /// A group that is not served: upstream answers in plain text.
+    UnknownGroup,
+    /// A version, resource or path form that is not served: upstream answers with a Status.
+    UnknownResource,
+}
+
+/// A resource that is served.
+#[derive(Clone)]
+pub(crate) struct Resource {
+    pub(crate) kind: &'static dyn Kind,
+    /// `""` for cluster-scoped kinds and for collections over all namespaces.
+    pub(crate) namespace: String,
+    /// `""` for collections.
+    pub(crate) name: String,
+    /// `""` for the main resource.
+    pub(crate) subresource: String,
+    /// The old watch form, `/api/v1/watch/...`.
+    pub(crate) watch_path: bool,
+}
+
+impl Resource {
+    /// A collection of a namespaced kind over all namespaces.
+    pub(crate) fn is_all_namespaces(&self) -> bool {
+        self.kind.scope() == Scope::Namespaced && self.namespace.is_empty()
+    }
+
+    /// Where an object of that name lies in the store.
+    pub(crate) fn key(&self, name: &str) -> String {
+        key(self.kind, &self.namespace, name)
+    }
+
+    /// Where the collection lies in the store.
+    pub(crate) fn prefix(&self) -> String {
+        prefix(self.kind, &self.namespace)
+    }
+}
+
+/// Where an object lies in the store.
+pub(crate) fn key(kind: &dyn Kind, namespace: &str, name: &str) -> String {
+    format!("{}{name}", prefix(kind, namespace))
+}
+
+/// Where the objects of a namespace (or, with `""`, of all) lie in the store.
+pub(crate) fn prefix(kind: &dyn Kind, namespace: &str) -> String {
+    match namespace {
+        "" => kind.storage_prefix().to_owned(),
+        namespace => format!("{}{namespace}/", kind.storage_prefix()),
+    }
+}
+
+/// Namespace and name of a key of a kind.
+pub(crate) fn key_names<'k>(kind: &dyn Kind, key: &'k str) -> (&'k str, &'k str) {
+    let rest = key.strip_prefix(kind.storage_prefix()).unwrap_or(key);
+    match kind.scope() {
+        Scope::Cluster => ("", rest),
+        Scope::Namespaced => rest.split_once('/').unwrap_or(("", rest)),
+    }
+}
+
+/// Takes a path apart. The path is decoded before it is split, so an encoded slash separates.
+pub(crate) fn target(path: &str) -> Target {
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    let mut parts: Vec<&str> = decoded.trim_start_matches('/').split('/').collect();
+    if parts.last() == Some(&"") {
+        parts.pop();
+    }
+    let (group, version, rest) = match parts.as_slice() {
+        ["api", version, rest @ ..] => ("", *version, rest),
+        ["apis", group, version, rest @ ..] => (*group, *version, rest),
+        _ => return Target::UnknownGroup,
+    };
+    if !registry::KINDS.iter().any(|kind| kind.names().group == group) {
+        return Target::UnknownGroup;
+    }
+    resource(group, version, rest).unwrap_or(Target::UnknownResource)
+}
+
+fn resource(group: &str, version: &str, rest: &[&str]) -> Option<Target> {
+    let (watch_path, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+        rest => (false, rest),
+    };
+    let (namespace, rest) = match rest {
+        // What follows a namespace's name is one of its subresources, or a resource inside.
+        ["namespaces", name, sub @ ("status" | "finalize")] if group.is_empty() => {
+            let kind = registry::by_resource(group, version, "namespaces")?;
+            return item(kind, "", name, sub, watch_path);
+        }
+        ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
+        rest => ("", rest),
+    };
+    if let ("", "v1", ["bindings"]) = (group, version, rest)
+        && !namespace.is_empty()
+    {
+        return Some(Target::Bindings { namespace: namespace.to_owned() });
+    }
+    let (plural, rest) = rest.split_first()?;
+    let kind = registry::by_resource(group, version, plural)?;
+    let named = !rest.is_empty();
+    match (kind.scope(), namespace.is_empty()) {
+        (Scope::Namespaced, true) if named => return None,
+        (Scope::Cluster, false) => return None,
+        (Scope::Namespaced, _) | (Scope::Cluster, true) => {}
+    }
+    match rest {
+        [] => item(kind, namespace, "", "", watch_path),
+        [name] => item(kind, namespace, name, "", watch_path),
+        [name, sub] => item(kind, namespace, name, sub, watch_path),
+        _ => None,
+    }
+}
+
+fn item(
+    kind: &'static dyn Kind,
+    namespace: &str,
+    name: &str,
+    subresource: &str,
+    watch_path: bool,
+) -> Option<Target> {
+    if !subresource.is_empty() && !has_subresource(kind, subresource) {
+        return None;
+    }
+    Some(Target::Resource(Resource {
+        kind,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        subresource: subresource.to_owned(),
+        watch_path,
+    }))
+}
+
+fn has_subresource(kind: &dyn Kind, name: &str) -> bool {
+    use crate::registry::StatusSubresource;
+    if name == "status" {
+        return kind.policy().status != StatusSubresource::None;
+    }
+    kind.subresources().iter().any(|sub| sub.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(path: &str) -> String {
+        match target(path) {
+            Target::Resource(r) => {
+                format!("{} ns={} name={} watch={}", r.kind.names().plural, r.namespace, r.name, r.watch_path)
+            }
+            Target::Bindings { namespace } => format!("bindings ns={namespace}"),
+            Target::UnknownGroup => "unknown group".to_owned(),
+            Target::UnknownResource => "unknown resource".to_owned(),
+        }
+    }
+
+    #[test]
+    fn paths() {
+        for (path, expected) in [
+            ("/api/v1/pods", "pods ns= name= watch=false"),
+            ("/api/v1/pods/", "pods ns= name= watch=false"),
+            ("/api/v1/pods/x", "unknown resource"),
+            ("/api/v1/namespaces", "namespaces ns= name= watch=false"),
+            ("/api/v1/namespaces/a", "namespaces ns= name=a watch=false"),
+            ("/api/v1/namespaces/a/pods", "pods ns=a name= watch=false"),
+            ("/api/v1/namespaces/a/pods/x", "pods ns=a name=x watch=false"),
+            ("/api/v1/namespaces/a/nodes/x", "unknown resource"),
+            ("/api/v1/namespaces/a/pods/x/nope", "unknown resource"),
+            ("/api/v1/watch/namespaces/a/pods", "pods ns=a name= watch=true"),
+            ("/api/v1/watch/nodes", "nodes ns= name= watch=true"),
+            ("/api/v1/namespaces/a/bindings", "bindings ns=a"),
+            ("/api/v1/nope", "unknown resource"),
+            ("/api/v9/pods", "unknown resource"),
+            ("/apis/nope/v1", "unknown group"),
+            ("/apis/storage.k8s.io/v1/storageclasses/x", "storageclasses ns= name=x watch=false"),
+            ("/api/v1/nodes/a%2Fb", "unknown resource"),
+        ] {
+            assert_eq!(show(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! HTTP answers: one object, an error, a Status; with warnings, in the form that was negotiated.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use jiff::Timestamp;
+use orlop_store::Record;
+use serde_json::Value;
+
+use crate::encode::negotiate::{Media, Transform, Wanted};
+use crate::encode::table::{IncludeObject, Table, single_metadata};
+use crate::encode::{envelope, pretty, shape, stored};
+use crate::object::Object;
+use crate::projection::Projection;
+use crate::query::Query;
+use crate::registry::Kind;
+use crate::status::ApiError;
+use crate::verbs::write::Written;
+
+/// The answer to a write.
+pub(crate) fn written(
+    kind: &'static dyn Kind,
+    code: u16,
+    written: &Written,
+    wanted: Wanted,
+    warnings: &[String],
+    query: &Query,
+    now: Timestamp,
+) -> Result<Response, ApiError> {
+    let mut response = match written {
+        Written::Record(found) => record(kind, code, found, wanted, query, now)?,
+        Written::Object(shown) => object(kind, code, shown.clone(), wanted, query, now)?,
+    };
+    add_warnings(response.headers_mut(), warnings);
+    Ok(response)
+}
+
+/// One record: a copy of its bytes, unless it has to look different.
+pub(crate) fn record(
+    kind: &'static dyn Kind,
+    code: u16,
+    found: &Record<Projection>,
+    wanted: Wanted,
+    query: &Query,
+    now: Timestamp,
+) -> Result<Response, ApiError> {
+    if wanted.transform != Transform::Object || wanted.media != Media::Json {
+        return object(kind, code, stored::decode_as(kind, found), wanted, query, now);
+    }
+    let mut out = Vec::with_capacity(found.value.len() + 128);
+    envelope::write_object(&mut out, kind, found, found.mod_revision);
+    Ok(json_bytes(code, wanted, out))
+}
+
+/// One object.
+pub(crate) fn object(
+    kind: &'static dyn Kind,
+    code: u16,
+    shown: Object,
+    wanted: Wanted,
+    query: &Query,
+    now: Timestamp,
+) -> Result<Response, ApiError> {
+    let value = match wanted.transform {
+        Transform::Object => shape::with_kind(kind, shown),
+        Transform::Metadata(version) => shape::metadata_only(version, &shown),
+        Transform::MetadataList(_) => return Err(shape::not_a_list(kind)),
+        Transform::Table(version) => {
+            let table = Table::new(kind, version, IncludeObject::parse(query)?, now);
+            table.build(single_metadata(&shown), vec![shown], true)
+        }
+    };
+    value_answer(code, wanted, &value)
+}
+
+/// Any JSON value in the negotiated form.
+pub(crate) fn value_answer(code: u16, wanted: Wanted, value: &Value) -> Result<Response, ApiError> {
+    match wanted.media {
+        Media::Json => Ok(json_bytes(code, wanted, value.to_string().into_bytes())),
+        Media::Yaml => Ok(body(code, wanted.content_type(), yaml(value)?)),
+        Media::Protobuf => {
+            let bytes = crate::decode::protobuf::encode(value).map_err(ApiError::not_acceptable)?;
+            Ok(body(code, wanted.content_type(), bytes))
+        }
+    }
+}
+
+/// JSON text in the negotiated layout.
+pub(crate) fn json_bytes(code: u16, wanted: Wanted, mut json: Vec<u8>) -> Response {
+    if wanted.pretty {
+        json = pretty::indent(&json);
+    } else {
+        json.push(b'\n');
+    }
+    body(code, "application/json", json)
+}
+
+fn yaml(value: &Value) -> Result<Vec<u8>, ApiError> {
+    serde_saphyr::to_string(value).map(String::into_bytes).map_err(ApiError::internal)
+}
+
+/// An error.
+pub(crate) fn error(error: &ApiError, media: Media, pretty: bool) -> Response {
+    let status = error.to_status();
+    let wanted = Wanted { media, pretty, ..Wanted::JSON };
+    let mut response = value_answer(error.code, wanted, &status)
+        .unwrap_or_else(|_| json_bytes(error.code, Wanted::JSON, status.to_string().into_bytes()));
+    if let Some(seconds) = error.retry_after() {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// Text, as health checks and unknown paths answer.
+pub(crate) fn text(code: u16, text: impl Into<Vec<u8>>) -> Response {
+    let mut response = body(code, "text/plain; charset=utf-8", text.into());
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Bytes of a type.
+pub(crate) fn body(code: u16, content_type: &'static str, bytes: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(bytes));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// All texts together may have this many characters before they are cut.
+const WARNINGS_BUDGET: usize = 4096;
+const WARNING_CUT: usize = 256;
+
+/// Adds one `Warning` header per text, each text once, within upstream's budget.
+pub(crate) fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
+    let mut texts: Vec<&String> = Vec::new();
+    for warning in warnings {
+        if !texts.contains(&warning) {
+            texts.push(warning);
+        }
+    }
+    let total: usize = texts.iter().map(|text| text.chars().count()).sum();
+    let mut left = WARNINGS_BUDGET;
+    for text in texts {
+        let text: String =
+            if total > WARNINGS_BUDGET { text.chars().take(WARNING_CUT).collect() } else { text.clone() };
+        let length = text.chars().count();
+        if length > left {
+            return;
+        }
+        left -= length;
+        let escaped: String = text
+            .chars()
+            .filter(|c| !c.is_control())
+            .flat_map(|c| match c {
+                '"' | '\\' => vec!['\\', c],
+                c => vec![c],
+            })
+            .collect();
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{escaped}\"").as_bytes()) {
+            headers.append(header::WARNING, value);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! From an object in flight to the bytes that are stored, and back.
+//!
+//! Stored bytes are canonical: the same object always gives the same bytes, so that a write that
+//! changes nothing is found by comparing them. They hold no kind, apiVersion or resourceVersion.
+
+use bytes::Bytes;
+use orlop_store::Record;
+use serde_json::Value;
+
+use crate::object::Object;
+use crate::projection::Projection;
+use crate::registry::Kind;
+
+/// The members of `metadata` in upstream's order, the resourceVersion left out.
+const METADATA: &[&str] = &[
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// Bytes and projection of an object. The object is in its stored form (no view) and has a uid
+/// and a creation time.
+pub(crate) fn encode(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
+    let mut out = Vec::with_capacity(1024);
+    out.extend_from_slice(b"{\"metadata\":{");
+    let mut splice = out.len();
+    if let Some(metadata) = object.at(&["metadata"]).and_then(Value::as_object) {
+        let mut first = true;
+        for name in METADATA {
+            let Some(value) = metadata.get(*name) else { continue };
+            if !first {
+                out.push(b',');
+            }
+            first = false;
+            write_member(&mut out, name, value);
+            if *name == "uid" {
+                // The creation time follows, and with it the comma that ends the splice point.
+                splice = out.len() + 1;
+            }
+        }
+    }
+    out.push(b'}');
+    for (name, value) in &object.0 {
+        if name != "metadata" {
+            out.push(b',');
+            write_member(&mut out, name, value);
+        }
+    }
+    out.push(b'}');
+    let projection = Projection::new(kind, object, splice);
+    (Bytes::from(out), projection)
+}
+
+fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
+    // Writing JSON into memory cannot fail.
+    let _ = serde_json::to_writer(&mut *out, name);
+    out.push(b':');
+    let _ = serde_json::to_writer(&mut *out, value);
+}
+
+/// The object of a record in its stored form, with its resourceVersion.
+pub(crate) fn decode(record: &Record<Projection>) -> Object {
+    let mut object = serde_json::from_slice::<Value>(&record.value).map(Object::from_value).unwrap_or_default();
+    object.set(&["metadata", "resourceVersion"], record.mod_revision.to_string());
+    object
+}
+
+/// The object of a record as a kind shows it.
+pub(crate) fn decode_as(kind: &dyn Kind, record: &Record<Projection>) -> Object {
+    kind.from_stored(decode(record))
+}

@@ -1,0 +1,46 @@
+//! The query part of a request.
+
+use orlop_apimachinery::query::{parse_int, query_bool};
+
+use crate::status::ApiError;
+
+/// Query parameters in the order given. Of repeated ones the first counts, except where a reader
+/// asks for all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(raw: Option<&str>) -> Self {
+        Query(form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).into_owned().collect())
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The value; `""` when absent.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.get(name).unwrap_or_default()
+    }
+
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A switch: absent is false.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.get(name).is_some_and(query_bool)
+    }
+
+    /// A whole number; absent or empty is `None`.
+    pub(crate) fn int(&self, name: &str) -> Result<Option<i64>, ApiError> {
+        match self.text(name) {
+            "" => Ok(None),
+            text => parse_int(text).map(Some).map_err(ApiError::bad_request),
+        }
+    }
+}

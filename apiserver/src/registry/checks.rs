@@ -1,0 +1,87 @@
+//! Rules of one value that many kinds share: names, numbers, enumerations.
+//!
+//! Each takes the value's path and adds what is wrong with it, in upstream's words.
+
+use jiff::Timestamp;
+use orlop_apimachinery::names;
+use orlop_apimachinery::quantity::Quantity;
+use serde_json::Value;
+
+use crate::validate::{FieldErrors, Path};
+
+/// What is said of numbers below zero.
+pub(super) const NON_NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// What is said of what may never change.
+pub(super) const IMMUTABLE: &str = "field is immutable";
+
+/// One error per message about the value.
+pub(super) fn each(errors: &mut FieldErrors, path: &Path, value: &str, messages: Vec<String>) {
+    for message in messages {
+        errors.invalid(path, value, &message);
+    }
+}
+
+/// A name of an object: an RFC 1123 subdomain.
+pub(super) fn subdomain(errors: &mut FieldErrors, path: &Path, value: &str) {
+    each(errors, path, value, names::dns_subdomain(value));
+}
+
+/// An RFC 1123 label.
+pub(super) fn label(errors: &mut FieldErrors, path: &Path, value: &str) {
+    each(errors, path, value, names::dns_label(value));
+}
+
+/// A label key, a finalizer and the like: an optional prefix and a name.
+pub(super) fn qualified_name(errors: &mut FieldErrors, path: &Path, value: &str) {
+    each(errors, path, value, names::qualified_name(value));
+}
+
+/// A key in a ConfigMap or Secret.
+pub(super) fn config_key(errors: &mut FieldErrors, path: &Path, value: &str) {
+    each(errors, path, value, names::config_map_key(value));
+}
+
+/// Must not be empty. Tells whether it is not.
+pub(super) fn required(errors: &mut FieldErrors, path: &Path, value: &str) -> bool {
+    if value.is_empty() {
+        errors.required(path, "");
+    }
+    !value.is_empty()
+}
+
+/// Must not be below zero.
+pub(super) fn non_negative(errors: &mut FieldErrors, path: &Path, value: impl Into<i64>) {
+    let value = value.into();
+    if value < 0 {
+        errors.invalid(path, value, NON_NEGATIVE);
+    }
+}
+
+/// Must be one of a few texts, when it is there.
+pub(super) fn one_of(errors: &mut FieldErrors, path: &Path, value: Option<&str>, supported: &[&str]) {
+    if let Some(value) = value
+        && !supported.contains(&value)
+    {
+        errors.not_supported(path, value, supported);
+    }
+}
+
+/// A quantity must not be negative. What does not parse is not judged here: decoding refused it.
+pub(super) fn non_negative_quantity(errors: &mut FieldErrors, path: &Path, value: &str) {
+    if Quantity::parse(value).is_ok_and(|quantity| quantity.is_negative()) {
+        errors.invalid(path, value, NON_NEGATIVE);
+    }
+}
+
+/// Must be what it was.
+pub(super) fn immutable(errors: &mut FieldErrors, path: &Path, new: Option<&Value>, old: Option<&Value>) {
+    if new != old {
+        errors.invalid(path, new.cloned().unwrap_or_default(), IMMUTABLE);
+    }
+}
+
+/// A time as objects carry it: RFC 3339, whole seconds, UTC.
+pub(super) fn seconds(now: Timestamp) -> String {
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

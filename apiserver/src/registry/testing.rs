@@ -1,0 +1,38 @@
+//! Helpers for the tests of kinds.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::object::Object;
+use crate::validate::FieldErrors;
+
+/// An object from JSON.
+pub(super) fn object(value: Value) -> Object {
+    Object::from_value(value)
+}
+
+/// The time that tests call now: a minute into 2026.
+pub(super) fn kind_now() -> Timestamp {
+    "2026-01-01T00:01:00Z".parse().expect("a time")
+}
+
+/// A cause that compares with a table's row of reason, path and text.
+#[derive(Debug)]
+pub(super) struct Found(String, String, String);
+
+impl PartialEq<(&str, &str, &str)> for Found {
+    fn eq(&self, other: &(&str, &str, &str)) -> bool {
+        (self.0.as_str(), self.1.as_str(), self.2.as_str()) == *other
+    }
+}
+
+/// What a rule finds: reason, path and text of each cause.
+pub(super) fn causes(rule: impl FnOnce(&mut FieldErrors)) -> Vec<Found> {
+    let mut errors = FieldErrors::new();
+    rule(&mut errors);
+    errors
+        .causes()
+        .iter()
+        .map(|cause| Found(cause.reason.to_owned(), cause.field.clone(), cause.message.clone()))
+        .collect()
+}

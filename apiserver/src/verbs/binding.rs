@@ -1,0 +1,125 @@
+//! `pods/NAME/binding`: gives a pod its node.
+
+use axum::response::Response;
+use serde_json::{Map, Value, json};
+
+use crate::decode::decode_typed;
+use crate::encode::negotiate::Endpoint;
+use crate::encode::{answer, stored};
+use crate::object::Object;
+use crate::status::{ApiError, Details};
+use crate::verbs::options::WriteOptions;
+use crate::verbs::request::{Request, show_time};
+use crate::verbs::write::{self, StoreError};
+
+const SCHEMA: &str = "io.k8s.api.core.v1.Binding";
+const ATTEMPTS: usize = 32;
+
+/// Binds the pod of the path to the node of the body.
+pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
+    let wanted = request.wanted(Endpoint::Single)?;
+    let options = WriteOptions::parse("CreateOptions", &request.query)?;
+    let binding = Object(decode_typed(SCHEMA, request.media()?, &request.body)?);
+    let name = match request.resource.name.as_str() {
+        "" => binding.name().to_owned(),
+        name if !binding.name().is_empty() && binding.name() != name => {
+            return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+        }
+        name => name.to_owned(),
+    };
+    let node = check_target(&binding)?;
+    for _ in 0..ATTEMPTS {
+        let key = request.resource.key(&name);
+        let record =
+            request.head().get(&key).cloned().ok_or_else(|| ApiError::not_found(request.names(), &name))?;
+        let old = stored::decode(&record);
+        if !binding.uid().is_empty() && binding.uid() != old.uid() {
+            return Err(write::uid_conflict(request.kind(), &key, binding.uid(), old.uid()));
+        }
+        let bound = bound_pod(request, &binding, &old, &name, &node)?;
+        if options.dry_run {
+            break;
+        }
+        match write::store_changed(request, &record, bound).await {
+            Ok(_) => break,
+            Err(StoreError::Api(error)) => return Err(error),
+            Err(StoreError::Moved(_)) => {}
+        }
+    }
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    answer::value_answer(201, wanted, &status)
+}
+
+fn check_target(binding: &Object) -> Result<String, ApiError> {
+    let kind = binding.str_at(&["target", "kind"]);
+    let node = binding.str_at(&["target", "name"]);
+    let mut errors: Vec<String> = Vec::new();
+    if !matches!(kind, "" | "Node") {
+        errors.push(format!("target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""));
+    }
+    if node.is_empty() {
+        errors.push("target.name: Required value".to_owned());
+    }
+    match errors.as_slice() {
+        [] => Ok(node.to_owned()),
+        [one] => Err(ApiError::plain_internal(one.clone())),
+        many => Err(ApiError::plain_internal(format!("[{}]", many.join(", ")))),
+    }
+}
+
+fn bound_pod(
+    request: &Request,
+    binding: &Object,
+    old: &Object,
+    name: &str,
+    node: &str,
+) -> Result<Object, ApiError> {
+    let refuse = |why: String| {
+        let details =
+            Details { name: name.to_owned(), kind: "pods/binding".to_owned(), ..Details::default() };
+        ApiError::conflict_because("pods/binding", details, &why)
+    };
+    if old.is_terminating() {
+        return Err(refuse(format!("pod {name} is being deleted, cannot be assigned to a host")));
+    }
+    let assigned = old.str_at(&["spec", "nodeName"]);
+    if !assigned.is_empty() {
+        return Err(refuse(format!("pod {name} is already assigned to node {assigned:?}")));
+    }
+    let gates = old.at(&["spec", "schedulingGates"]).and_then(Value::as_array);
+    if gates.is_some_and(|gates| !gates.is_empty()) {
+        return Err(refuse(format!("pod {name} has non-empty .spec.schedulingGates")));
+    }
+    let mut pod = old.clone();
+    pod.set(&["spec", "nodeName"], node);
+    for member in ["annotations", "labels"] {
+        let given = binding.at(&["metadata", member]).and_then(Value::as_object);
+        for (key, value) in given.into_iter().flatten() {
+            pod.set(&["metadata", member, key], value.clone());
+        }
+    }
+    if let Some(status) = pod.object_at(&["status"]).get_mut("nominatedNodeName") {
+        *status = Value::Null;
+        pod.remove(&["status", "nominatedNodeName"]);
+    }
+    set_scheduled(&mut pod, show_time(request.now()));
+    Ok(pod)
+}
+
+fn set_scheduled(pod: &mut Object, now: Value) {
+    let mut condition = Map::new();
+    condition.insert("type".to_owned(), "PodScheduled".into());
+    condition.insert("status".to_owned(), "True".into());
+    condition.insert("lastProbeTime".to_owned(), Value::Null);
+    condition.insert("lastTransitionTime".to_owned(), now);
+    let conditions = pod
+        .object_at(&["status"])
+        .entry("conditions")
+        .or_insert_with(|| Value::Array(Vec::new()));
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    let found = conditions.iter_mut().find(|one| one.get("type").is_some_and(|ty| ty == "PodScheduled"));
+    match found {
+        Some(found) => *found = Value::Object(condition),
+        None => conditions.push(Value::Object(condition)),
+    }
+}

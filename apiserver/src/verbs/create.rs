@@ -1,0 +1,108 @@
+//! POST on a collection.
+
+use axum::response::Response;
+use rand::Rng;
+
+use crate::admission::Operation;
+use crate::decode::decode_object;
+use crate::encode::answer;
+use crate::encode::negotiate::Endpoint;
+use crate::object::Object;
+use crate::status::ApiError;
+use crate::verbs::options::WriteOptions;
+use crate::verbs::request::{Request, show_time};
+use crate::verbs::write::{self, StoreError, Written};
+
+/// What names are generated from: no vowels, no characters that are easily confused.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const SUFFIX: usize = 5;
+const GENERATED_BASE_MAX: usize = 58;
+const GENERATE_ATTEMPTS: usize = 8;
+
+/// Creates an object.
+pub(crate) async fn create(request: &Request) -> Result<Response, ApiError> {
+    let wanted = request.wanted(Endpoint::Single)?;
+    let media = request.media()?;
+    let options = WriteOptions::parse("CreateOptions", &request.query)?;
+    let decoded = decode_object(request.names(), media, &request.body, options.validation)?;
+    let mut warnings = decoded.warnings;
+    let written = create_object(request, decoded.object, options.dry_run, &mut warnings).await?;
+    answer::written(request.kind(), 201, &written, wanted, &warnings, &request.query, request.now())
+}
+
+/// Creates an object that is decoded; also for PUT of an object that is missing.
+pub(crate) async fn create_object(
+    request: &Request,
+    mut object: Object,
+    dry_run: bool,
+    warnings: &mut Vec<String>,
+) -> Result<Written, ApiError> {
+    let kind = request.kind();
+    write::settle_namespace(request, &mut object)?;
+    write::strip_metadata(&mut object, warnings);
+    kind.defaults(&mut object);
+    let given_version = object.str_at(&["metadata", "resourceVersion"]).to_owned();
+    for name in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
+        object.meta().remove(name);
+    }
+    write::admit(request, Operation::Create, &mut object, None)?;
+    object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
+    object.set(&["metadata", "creationTimestamp"], show_time(request.now()));
+    write::first_generation(kind, &mut object);
+    kind.prepare_create(&mut object, request.now());
+
+    let base = object.str_at(&["metadata", "generateName"]).to_owned();
+    let generated = object.name().is_empty() && !base.is_empty();
+    for attempt in 1..=GENERATE_ATTEMPTS {
+        if generated {
+            object.set(&["metadata", "name"], generated_name(&base));
+        }
+        if attempt == 1 {
+            write::validate_new(kind, &object)?;
+            warnings.extend(kind.warnings(&object, None));
+            write::admit_validated(request, Operation::Create, &mut object, None)?;
+            if !given_version.is_empty() {
+                return Err(ApiError::plain_internal("resourceVersion should not be set on objects to be created"));
+            }
+        }
+        let taken = match store(request, object.clone(), dry_run).await {
+            Ok(written) => return Ok(written),
+            Err(StoreError::Api(error)) => return Err(error),
+            Err(StoreError::Moved(taken)) => taken,
+        };
+        if generated && attempt < GENERATE_ATTEMPTS {
+            continue;
+        }
+        let name = object.name();
+        if generated {
+            return Err(ApiError::no_unique_name(request.names(), name));
+        }
+        let terminating =
+            taken.is_some_and(|record| crate::encode::stored::decode(&record).is_terminating());
+        return Err(if terminating {
+            ApiError::being_deleted(request.names(), name)
+        } else {
+            ApiError::already_exists(request.names(), name)
+        });
+    }
+    Err(ApiError::no_unique_name(request.names(), object.name()))
+}
+
+async fn store(request: &Request, object: Object, dry_run: bool) -> Result<Written, StoreError> {
+    if !dry_run {
+        return write::store_new(request, object).await;
+    }
+    match request.head().get(&request.resource.key(object.name())) {
+        Some(taken) => Err(StoreError::Moved(Some(taken.clone()))),
+        None => Ok(Written::Object(object)),
+    }
+}
+
+fn generated_name(base: &str) -> String {
+    let mut name: String = base.chars().take(GENERATED_BASE_MAX).collect();
+    let mut random = rand::rng();
+    for _ in 0..SUFFIX {
+        name.push(char::from(ALPHABET[random.random_range(0..ALPHABET.len())]));
+    }
+    name
+}

@@ -1,0 +1,267 @@
+//! DELETE on an item: preconditions, grace, finalizers, and the removal itself.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use jiff::{SignedDuration, Timestamp};
+use orlop_store::{Expect, Op, Record, Write};
+use serde_json::{Map, Value, json};
+
+use crate::admission::{self, Operation};
+use crate::encode::negotiate::Endpoint;
+use crate::encode::{answer, stored};
+use crate::object::Object;
+use crate::projection::Projection;
+use crate::registry::{DeleteAnswer, Names};
+use crate::status::{ApiError, Details};
+use crate::verbs::delete_options::{DeleteOptions, Propagation};
+use crate::verbs::request::{HeadLookup, Request, show_time};
+use crate::verbs::write::{self, StoreError};
+
+/// How often a delete is taken to a newer version when others get in between.
+const ATTEMPTS: usize = 32;
+
+/// What is left of an object after a delete.
+pub(crate) enum Deleted {
+    /// It is gone; this is what it was last.
+    Gone(Object),
+    /// Its deletion has begun (or had before); finalizers or its grace hold it.
+    Held(Object),
+}
+
+/// Deletes the named object.
+pub(crate) async fn delete(request: &Request) -> Result<Response, ApiError> {
+    let wanted = request.wanted(Endpoint::Single)?;
+    let options = DeleteOptions::parse(request)?;
+    let deleted = delete_named(request, &request.resource.name, &options).await?;
+    let kind = request.kind();
+    let (object, gone) = match deleted {
+        Deleted::Gone(object) => (object, true),
+        Deleted::Held(object) => (object, false),
+    };
+    if gone && kind.policy().delete_answer == DeleteAnswer::Status {
+        return answer::value_answer(200, wanted, &success(request.names(), &object));
+    }
+    // 202 is for clients that have said in the old way that dependents need not be waited for.
+    let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
+    answer::object(kind, code, object, wanted, &request.query, request.now())
+}
+
+fn success(names: &Names, object: &Object) -> Value {
+    let mut details = Map::new();
+    details.insert("name".to_owned(), object.name().into());
+    if !names.group.is_empty() {
+        details.insert("group".to_owned(), names.group.into());
+    }
+    details.insert("kind".to_owned(), names.plural.into());
+    details.insert("uid".to_owned(), object.uid().into());
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+/// Deletes an object of the request's collection.
+pub(crate) async fn delete_named(
+    request: &Request,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Deleted, ApiError> {
+    let mut attempts = ATTEMPTS;
+    loop {
+        attempts -= 1;
+        let head = request.head();
+        let record = head
+            .get(&request.resource.key(name))
+            .cloned()
+            .ok_or_else(|| ApiError::not_found(request.names(), name))?;
+        let old = stored::decode_as(request.kind(), &record);
+        admit(request, &head, name, &old)?;
+        check_preconditions(request, options, &old)?;
+        match delete_record(request, &record, old, options).await {
+            Ok(deleted) => return Ok(deleted),
+            Err(StoreError::Api(error)) => return Err(error),
+            Err(StoreError::Moved(_)) if attempts == 0 => return Err(ApiError::conflict(request.names(), name)),
+            Err(StoreError::Moved(_)) => {}
+        }
+    }
+}
+
+fn admit(
+    request: &Request,
+    head: &orlop_store::Snapshot<Projection>,
+    name: &str,
+    old: &Object,
+) -> Result<(), ApiError> {
+    let mut admission_request = admission::Request {
+        kind: request.kind(),
+        namespace: &request.resource.namespace,
+        name,
+        operation: Operation::Delete,
+        subresource: "",
+        object: None,
+        old: Some(old),
+    };
+    let lookup = HeadLookup(head);
+    request.server.admission.mutate(&mut admission_request, &lookup, request.now())?;
+    request.server.admission.validate(&mut admission_request, &lookup, request.now())
+}
+
+fn check_preconditions(request: &Request, options: &DeleteOptions, old: &Object) -> Result<(), ApiError> {
+    let names = request.names();
+    // Upstream names the kind here where everything else names the resource.
+    let kind = if names.group.is_empty() { names.kind.to_owned() } else { format!("{}.{}", names.kind, names.group) };
+    let details = Details {
+        name: old.name().to_owned(),
+        group: names.group.to_owned(),
+        kind: names.kind.to_owned(),
+        ..Details::default()
+    };
+    if let Some(uid) = &options.uid
+        && uid != old.uid()
+    {
+        if names.plural == "namespaces" {
+            let details = Details { kind: names.plural.to_owned(), ..details };
+            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid());
+            return Err(ApiError::conflict_because(names.plural, details, &why));
+        }
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have \
+             been deleted and then recreated",
+            old.uid()
+        );
+        return Err(ApiError::conflict_because(&kind, details, &why));
+    }
+    let version = old.str_at(&["metadata", "resourceVersion"]);
+    if let Some(wanted) = &options.resource_version
+        && wanted != version
+    {
+        let why = format!(
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
+             ({version}). The object might have been modified"
+        );
+        return Err(ApiError::conflict_because(&kind, details, &why));
+    }
+    Ok(())
+}
+
+/// The metadata that a delete leaves, if the object is held.
+struct Plan {
+    object: Object,
+    /// Nothing holds it: it goes at once.
+    goes: bool,
+    /// The object is marked before it goes, as pods are, so that watchers see the mark.
+    marked: bool,
+}
+
+fn plan(request: &Request, old: &Object, options: &DeleteOptions) -> Plan {
+    let kind = request.kind();
+    let now = request.now();
+    let mut object = old.clone();
+    settle_finalizers(&mut object, options.propagation());
+    let grace = kind.grace_period(&object, options.grace_period_seconds);
+    let held = object.finalizers().next().is_some() || kind.is_held(&object);
+    if old.is_terminating() {
+        shorten(&mut object, old, grace);
+        let left = object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
+        // A repeated delete of a held object changes nothing; one that ends the grace ends the object.
+        let goes = !held && left == 0 && (grace.is_some() || !kind.is_held(&object));
+        return Plan { goes, marked: goes && object != *old, object };
+    }
+    let grace_or_none = grace.unwrap_or(0);
+    if !held && grace_or_none == 0 {
+        let marked = grace.is_some();
+        if marked {
+            write::mark_deleted(kind, &mut object, now, Some(0));
+        }
+        return Plan { object, goes: true, marked };
+    }
+    let at = now.checked_add(SignedDuration::from_secs(grace_or_none)).unwrap_or(now);
+    // Namespaces end without a grace of their own.
+    let shown = if kind.is_held(&object) { grace } else { Some(grace_or_none) };
+    write::mark_deleted(kind, &mut object, at, shown);
+    Plan { object, goes: false, marked: false }
+}
+
+/// A terminating object may only be given less time than it has.
+fn shorten(object: &mut Object, old: &Object, grace: Option<i64>) {
+    let Some(wanted) = grace else { return };
+    let left = old.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
+    if wanted >= left {
+        return;
+    }
+    let Ok(at) = old.str_at(&["metadata", "deletionTimestamp"]).parse::<Timestamp>() else { return };
+    let at = at.checked_sub(SignedDuration::from_secs(left - wanted)).unwrap_or(at);
+    object.set(&["metadata", "deletionTimestamp"], show_time(at));
+    object.set(&["metadata", "deletionGracePeriodSeconds"], wanted);
+}
+
+/// The garbage collector's finalizers, by how dependents are to be treated.
+fn settle_finalizers(object: &mut Object, propagation: Option<Propagation>) {
+    const ORPHAN: &str = "orphan";
+    const FOREGROUND: &str = "foregroundDeletion";
+    let add = match propagation {
+        // What an earlier delete asked for stays.
+        None => return,
+        Some(Propagation::Background) => None,
+        Some(Propagation::Foreground) => Some(FOREGROUND),
+        Some(Propagation::Orphan) => Some(ORPHAN),
+    };
+    let mut finalizers: Vec<String> = object
+        .finalizers()
+        .filter(|finalizer| Some(*finalizer) == add || (*finalizer != ORPHAN && *finalizer != FOREGROUND))
+        .map(str::to_owned)
+        .collect();
+    if let Some(add) = add
+        && !finalizers.iter().any(|finalizer| finalizer == add)
+    {
+        finalizers.push(add.to_owned());
+    }
+    if finalizers.is_empty() {
+        object.meta().remove("finalizers");
+    } else {
+        object.set(&["metadata", "finalizers"], finalizers);
+    }
+}
+
+async fn delete_record(
+    request: &Request,
+    record: &Arc<Record<Projection>>,
+    old: Object,
+    options: &DeleteOptions,
+) -> Result<Deleted, StoreError> {
+    let kind = request.kind();
+    let plan = plan(request, &old, options);
+    if options.dry_run {
+        return Ok(if plan.goes { Deleted::Gone(plan.object) } else { Deleted::Held(plan.object) });
+    }
+    if !plan.goes {
+        if plan.object == old {
+            return Ok(Deleted::Held(old));
+        }
+        let held = put(request, record, plan.object).await?;
+        return Ok(Deleted::Held(stored::decode_as(kind, &held)));
+    }
+    // The mark is a write of its own, so that a watcher sees the end begin. When the removal
+    // behind it fails, the object is marked with no grace left, and the next delete removes it.
+    let last = if plan.marked { put(request, record, plan.object).await? } else { record.clone() };
+    let write = Write { key: last.key.clone(), expect: Expect::Revision(last.mod_revision), op: Op::Delete };
+    request.server.store.commit(vec![write]).await.map_err(write::commit_error)?;
+    Ok(Deleted::Gone(stored::decode_as(kind, &last)))
+}
+
+async fn put(
+    request: &Request,
+    record: &Arc<Record<Projection>>,
+    object: Object,
+) -> Result<Arc<Record<Projection>>, StoreError> {
+    let kind = request.kind();
+    let mut object = kind.to_stored(object);
+    object.meta().remove("resourceVersion");
+    let (value, view) = stored::encode(kind, &object);
+    let write = Write {
+        key: record.key.clone(),
+        expect: Expect::Revision(record.mod_revision),
+        op: Op::Put { value, view },
+    };
+    let committed = request.server.store.commit(vec![write]).await.map_err(write::commit_error)?;
+    let put = committed.events.into_iter().next_back().and_then(|event| event.record.clone());
+    put.ok_or_else(|| ApiError::internal("a put left no record").into())
+}

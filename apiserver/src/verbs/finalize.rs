@@ -1,0 +1,80 @@
+//! `namespaces/NAME/finalize`: takes the finalizers of a namespace's spec.
+
+use axum::response::Response;
+
+use crate::decode::decode_object;
+use crate::encode::negotiate::Endpoint;
+use crate::encode::{answer, stored};
+use crate::status::ApiError;
+use crate::validate::{FieldErrors, Path};
+use crate::verbs::options::WriteOptions;
+use crate::verbs::request::Request;
+use crate::verbs::update::check_name;
+use crate::verbs::write::{self, StoreError};
+
+const ATTEMPTS: usize = 32;
+
+/// Replaces `spec.finalizers`; a terminating namespace that nothing holds any more goes.
+pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
+    let wanted = request.wanted(Endpoint::Single)?;
+    let options = WriteOptions::parse("UpdateOptions", &request.query)?;
+    let decoded = decode_object(request.names(), request.media()?, &request.body, options.validation)?;
+    let given = decoded.object;
+    check_name(request, &given)?;
+    check_finalizers(request, &given)?;
+    let kind = request.kind();
+    for _ in 0..ATTEMPTS {
+        let record = request.record(&request.head())?;
+        let old = stored::decode(&record);
+        if !given.uid().is_empty() && given.uid() != old.uid() {
+            let key = request.resource.key(&request.resource.name);
+            return Err(write::uid_conflict(kind, &key, given.uid(), old.uid()));
+        }
+        write::check_version(kind, &given, &old, true)?;
+        let mut object = old.clone();
+        match given.at(&["spec", "finalizers"]) {
+            Some(finalizers) => object.set(&["spec", "finalizers"], finalizers.clone()),
+            None => drop(object.object_at(&["spec"]).remove("finalizers")),
+        }
+        if options.dry_run {
+            return answer::object(kind, 200, object, wanted, &request.query, request.now());
+        }
+        match write::store_changed(request, &record, object).await {
+            Ok(written) => {
+                return answer::written(
+                    kind,
+                    200,
+                    &written,
+                    wanted,
+                    &decoded.warnings,
+                    &request.query,
+                    request.now(),
+                );
+            }
+            Err(StoreError::Api(error)) => return Err(error),
+            Err(StoreError::Moved(_)) => {}
+        }
+    }
+    Err(ApiError::conflict(request.names(), &request.resource.name))
+}
+
+fn check_finalizers(request: &Request, given: &crate::object::Object) -> Result<(), ApiError> {
+    let mut errors = FieldErrors::new();
+    let finalizers = given.at(&["spec", "finalizers"]).and_then(serde_json::Value::as_array);
+    let path = Path::new("spec.finalizers");
+    for (at, finalizer) in finalizers.into_iter().flatten().enumerate() {
+        let text = finalizer.as_str().unwrap_or_default();
+        for why in orlop_apimachinery::names::qualified_name(text) {
+            errors.invalid(&path.index(at), text, &why);
+        }
+        if text != "kubernetes" && !text.contains('/') {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.invalid(&path.index(at), text, why);
+        }
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let names = request.names();
+    Err(ApiError::invalid(names.kind, names.group, given.name(), &errors))
+}

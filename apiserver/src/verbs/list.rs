@@ -1,0 +1,211 @@
+//! GET on a collection.
+
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use orlop_store::{Revision, Snapshot};
+use serde_json::{Value, json};
+
+use crate::encode::list::{self, Listed};
+use crate::encode::negotiate::Endpoint;
+use crate::projection::Projection;
+use crate::status::ApiError;
+use crate::validate::{FieldErrors, Path};
+use crate::verbs::filter::Filter;
+use crate::verbs::request::Request;
+use crate::verbs::revision::{ExactError, exactly, parse_revision, wait_for};
+
+const EXPIRED: &str = "The resourceVersion for the provided list is too old.";
+const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. \
+    You can start a new list without the continue parameter, or use the continue token in this response to \
+    retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - \
+    objects that were created, modified, or deleted between the time the first chunk was returned and now may \
+    show up in the list.";
+
+/// Lists a collection.
+pub(crate) async fn list(request: &Request) -> Result<Response, ApiError> {
+    let wanted = request.wanted(Endpoint::List)?;
+    let listed = select(request).await?;
+    list::answer(request.kind(), listed, wanted, &request.query, request.now())
+}
+
+/// The records that a list (or deletecollection) is about.
+pub(crate) async fn select(request: &Request) -> Result<Listed, ApiError> {
+    let query = &request.query;
+    check_options(request)?;
+    let filter = Filter::parse(request.kind(), query)?;
+    let limit = usize::try_from(query.int("limit")?.unwrap_or(0)).unwrap_or(0);
+    let prefix = request.resource.prefix();
+    let page = page(request, &prefix, limit).await?;
+    Ok(collect(&page, &prefix, &filter))
+}
+
+/// Which state to list, from where, and how much.
+struct Page {
+    snapshot: Snapshot<Projection>,
+    from: Option<String>,
+    /// 0 for no limit.
+    limit: usize,
+}
+
+fn check_options(request: &Request) -> Result<(), ApiError> {
+    let query = &request.query;
+    let mut errors = FieldErrors::new();
+    let path = Path::new("resourceVersionMatch");
+    let given = query.text("resourceVersionMatch");
+    if !given.is_empty() {
+        if query.text("resourceVersion").is_empty() {
+            errors.forbidden(&path, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+        }
+        if !query.text("continue").is_empty() {
+            errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
+        }
+        if given != "Exact" && given != "NotOlderThan" {
+            errors.not_supported(&path, given, &["Exact", "NotOlderThan", ""]);
+        }
+        if given == "Exact" && query.text("resourceVersion") == "0" {
+            errors.forbidden(&path, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+        }
+    }
+    if query.has("sendInitialEvents") {
+        errors.forbidden(&Path::new("sendInitialEvents"), "sendInitialEvents is forbidden for list");
+    }
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("ListOptions", &errors)) }
+}
+
+async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, ApiError> {
+    let query = &request.query;
+    let store = &*request.server.store;
+    let given = query.text("resourceVersion");
+    let token = query.text("continue");
+    if !token.is_empty() {
+        let token = ContinueToken::decode(token)?;
+        if !given.is_empty() && given != "0" {
+            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        let from = Some(format!("{prefix}{}", token.start));
+        let Some(revision) = token.revision else {
+            return Ok(Page { snapshot: store.head(), from, limit });
+        };
+        let snapshot = exactly(store, revision, prefix).await.map_err(|error| match error {
+            ExactError::Expired => {
+                let mut error = ApiError::expired(EXPIRED_CONTINUE);
+                error.continue_token = Some(ContinueToken { revision: None, start: token.start.clone() }.encode());
+                error
+            }
+            ExactError::Api(error) => error,
+        })?;
+        return Ok(Page { snapshot, from, limit });
+    }
+    let revision = parse_revision(given)
+        .map_err(|error| ApiError::bad_request(format!("invalid resource version: {error}")))?;
+    let Some(revision) = revision else {
+        // Any state will do for 0, and then upstream answers from its cache, which knows no pages.
+        let limit = if given == "0" { 0 } else { limit };
+        return Ok(Page { snapshot: store.head(), from: None, limit });
+    };
+    let exact = match query.text("resourceVersionMatch") {
+        "Exact" => true,
+        "NotOlderThan" => false,
+        // The rule from before resourceVersionMatch: a page is of exactly that state.
+        _ => limit > 0,
+    };
+    if !exact {
+        wait_for(store, revision).await?;
+        return Ok(Page { snapshot: store.head(), from: None, limit });
+    }
+    let snapshot = exactly(store, revision, prefix).await.map_err(|error| match error {
+        ExactError::Expired => ApiError::expired(EXPIRED),
+        ExactError::Api(error) => error,
+    })?;
+    Ok(Page { snapshot, from: None, limit })
+}
+
+fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
+    let mut listed = Listed {
+        records: Vec::new(),
+        revision: page.snapshot.revision(),
+        continue_token: None,
+        remaining: None,
+    };
+    let mut range = page.snapshot.range(prefix, page.from.as_deref());
+    while let Some(record) = range.next() {
+        if !filter.matches(record) {
+            continue;
+        }
+        listed.records.push(record.clone());
+        if page.limit > 0 && listed.records.len() == page.limit {
+            let remaining = if filter.is_everything() {
+                range.count()
+            } else {
+                usize::from(range.any(|record| filter.matches(record)))
+            };
+            if remaining > 0 {
+                let last = &record.key.as_str()[prefix.len()..];
+                let token = ContinueToken { revision: Some(listed.revision), start: format!("{last}\0") };
+                listed.continue_token = Some(token.encode());
+                listed.remaining = filter.is_everything().then_some(remaining as u64);
+            }
+            break;
+        }
+    }
+    listed
+}
+
+/// Where the next page of a list starts: opaque to clients, in upstream's form.
+struct ContinueToken {
+    /// The state of the first page; `None` for the newest.
+    revision: Option<Revision>,
+    /// The first key of the page, relative to what is listed.
+    start: String,
+}
+
+impl ContinueToken {
+    fn encode(&self) -> String {
+        let revision = self.revision.map_or(-1, |revision| i64::try_from(revision.0).unwrap_or(i64::MAX));
+        let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": format!("/{}", self.start)});
+        URL_SAFE_NO_PAD.encode(token.to_string())
+    }
+
+    fn decode(text: &str) -> Result<Self, ApiError> {
+        let bad = |why: String| {
+            ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
+        let trimmed = text.trim_end_matches('=');
+        let bytes = URL_SAFE_NO_PAD
+            .decode(trimmed)
+            .or_else(|_| STANDARD_NO_PAD.decode(trimmed))
+            .map_err(|error| bad(illegal_base64(&error)))?;
+        let token: Value = serde_json::from_slice(&bytes).map_err(|_| {
+            let first = bytes.first().map_or('?', |byte| char::from(*byte));
+            bad(format!("invalid character '{first}' looking for beginning of value"))
+        })?;
+        let version = token.get("v").and_then(Value::as_str).unwrap_or_default();
+        if version != "meta.k8s.io/v1" {
+            return Err(bad(format!("server does not recognize this encoded version {version}")));
+        }
+        let revision = token.get("rv").and_then(Value::as_i64).unwrap_or(0);
+        if revision == 0 {
+            return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned()));
+        }
+        let start = token.get("start").and_then(Value::as_str).unwrap_or_default();
+        if start.is_empty() {
+            return Err(bad("encoded start key empty (version meta.k8s.io/v1)".to_owned()));
+        }
+        // The key is joined to a prefix; it must not lead out of it.
+        let key = start.strip_prefix('/').unwrap_or(start);
+        if key.split('/').any(|part| part == "..") {
+            return Err(bad(start.to_owned()));
+        }
+        Ok(ContinueToken { revision: u64::try_from(revision).ok().map(Revision), start: key.to_owned() })
+    }
+}
+
+fn illegal_base64(error: &base64::DecodeError) -> String {
+    let at = match error {
+        base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
+        base64::DecodeError::InvalidLength(at) => *at,
+        base64::DecodeError::InvalidPadding => 0,
+    };
+    format!("illegal base64 data at input byte {at}")
+}

@@ -1,0 +1,68 @@
+//! Options in the query of a write, validated as upstream validates them.
+
+use crate::decode::FieldValidation;
+use crate::query::Query;
+use crate::status::ApiError;
+use crate::validate::{FieldErrors, Path};
+
+/// Options of create, update and patch.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteOptions {
+    /// Compute everything, store nothing.
+    pub(crate) dry_run: bool,
+    /// What to do about unknown and duplicate fields.
+    pub(crate) validation: FieldValidation,
+}
+
+const FIELD_MANAGER_MAX: usize = 128;
+
+impl WriteOptions {
+    /// Reads them. `kind` is the option kind for errors, such as `CreateOptions`.
+    pub(crate) fn parse(kind: &str, query: &Query) -> Result<Self, ApiError> {
+        let mut errors = FieldErrors::new();
+        if kind == "PatchOptions" && query.flag("force") {
+            errors.forbidden(&Path::new("force"), "may not be specified for non-apply patch");
+        }
+        let dry_run = dry_run(query, &mut errors);
+        field_manager(query.text("fieldManager"), &mut errors);
+        let validation = match query.text("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                errors.not_supported(&Path::new("fieldValidation"), other, &["", "Ignore", "Strict", "Warn"]);
+                FieldValidation::Warn
+            }
+        };
+        if errors.is_empty() {
+            return Ok(WriteOptions { dry_run, validation });
+        }
+        Err(ApiError::invalid_options(kind, &errors))
+    }
+}
+
+/// Whether the request is a dry run; values other than `All` are errors.
+pub(crate) fn dry_run(query: &Query, errors: &mut FieldErrors) -> bool {
+    let values: Vec<&str> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
+    check_dry_run(&values, errors)
+}
+
+/// The same for values from a body.
+pub(crate) fn check_dry_run(values: &[&str], errors: &mut FieldErrors) -> bool {
+    if values.iter().any(|value| *value != "All") {
+        let shown: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
+        errors.not_supported(&Path::new("dryRun"), shown, &["All"]);
+    }
+    !values.is_empty()
+}
+
+fn field_manager(manager: &str, errors: &mut FieldErrors) {
+    let path = Path::new("fieldManager");
+    if manager.len() > FIELD_MANAGER_MAX {
+        errors.too_long(&path, FIELD_MANAGER_MAX);
+    }
+    let odd = manager.chars().enumerate().find(|(_, c)| c.is_control());
+    if let Some((at, c)) = odd {
+        errors.invalid(&path, manager, &format!("invalid character U+{:04X} (at position {at})", u32::from(c)));
+    }
+}

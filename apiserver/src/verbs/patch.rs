@@ -1,0 +1,121 @@
+//! PATCH on an item or its status: JSON, merge and strategic merge patches.
+
+use axum::response::Response;
+use orlop_openapi::types;
+use serde_json::{Map, Value};
+
+use crate::decode::{FieldValidation, conform};
+use crate::encode::negotiate::Endpoint;
+use crate::encode::{answer, stored};
+use crate::object::Object;
+use crate::patch::{self, PatchKind};
+use crate::registry::Names;
+use crate::status::ApiError;
+use crate::validate::{FieldErrors, Path};
+use crate::verbs::options::WriteOptions;
+use crate::verbs::request::Request;
+use crate::verbs::update::{Change, apply, check_name};
+use crate::verbs::write::{self, Part, StoreError};
+
+/// How often a patch is taken to a newer version when others get in between.
+const ATTEMPTS: usize = 32;
+
+/// Patches an object.
+pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, ApiError> {
+    let content_type = request.content_type.as_deref().unwrap_or_default();
+    let Some(patch_kind) = PatchKind::from_content_type(content_type) else {
+        return Err(ApiError::unsupported_media_type("415: Unsupported Media Type").with_empty_details());
+    };
+    let wanted = request.wanted(Endpoint::Single)?;
+    if patch_kind == PatchKind::Apply {
+        return Err(ApiError::unsupported_media_type(
+            "server-side apply is not served yet; use client-side apply (kubectl apply without --server-side)",
+        ));
+    }
+    let options = WriteOptions::parse("PatchOptions", &request.query)?;
+    let kind = request.kind();
+    let mut attempts = ATTEMPTS;
+    loop {
+        attempts -= 1;
+        let record = request.record(&request.head())?;
+        let old = stored::decode_as(kind, &record);
+        let (object, mut warnings) = patched(request, patch_kind, &old, options.validation)?;
+        check_name(request, &object)?;
+        let mut object = object;
+        write::settle_namespace(request, &mut object)?;
+        write::strip_metadata(&mut object, &mut warnings);
+        write::check_version(kind, &object, &old, true)?;
+        let change = Change { part, old: &old, record: &record, dry_run: options.dry_run };
+        match apply(request, object, change, &mut warnings).await {
+            Ok(written) => {
+                return answer::written(kind, 200, &written, wanted, &warnings, &request.query, request.now());
+            }
+            Err(StoreError::Api(error)) => return Err(error),
+            Err(StoreError::Moved(_)) if attempts == 0 => {
+                return Err(ApiError::conflict(request.names(), &request.resource.name));
+            }
+            Err(StoreError::Moved(_)) => {}
+        }
+    }
+}
+
+/// The object that the patch makes of the stored one, and warnings about the patch.
+fn patched(
+    request: &Request,
+    patch_kind: PatchKind,
+    old: &Object,
+    validation: FieldValidation,
+) -> Result<(Object, Vec<String>), ApiError> {
+    let names = request.names();
+    let Some(ty) = types().named(names.schema) else {
+        return Err(ApiError::internal(format!("no type {} is known", names.schema)));
+    };
+    let document = versioned(names, old);
+    let result = patch::apply(patch_kind, document, &request.body, ty)?;
+    let mut warnings = result.warnings;
+    if validation == FieldValidation::Strict && !warnings.is_empty() {
+        return Err(ApiError::bad_request(format!("strict decoding error: {}", warnings.join(", "))));
+    }
+    let shown = result.document.to_string();
+    let mut document = match result.document {
+        Value::Object(map) => map,
+        other => return Err(rejected(&other.to_string(), "the patch does not leave an object")),
+    };
+    let kind_given = document.remove("kind").unwrap_or_default();
+    let version_given = document.remove("apiVersion").unwrap_or_default();
+    if kind_given != names.kind || version_given != names.api_version() {
+        let why = format!(
+            "{} in version {} cannot be handled as a {}",
+            kind_given.as_str().unwrap_or_default(),
+            version_given,
+            names.kind
+        );
+        return Err(rejected(&shown, &why));
+    }
+    let conformed = conform(Value::Object(document), ty, names.kind).map_err(|why| rejected(&shown, &why))?;
+    let unknown: Vec<String> = conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    match validation {
+        FieldValidation::Strict if !unknown.is_empty() => {
+            return Err(rejected(&shown, &format!("strict decoding error: {}", unknown.join(", "))));
+        }
+        FieldValidation::Warn => warnings.extend(unknown),
+        FieldValidation::Strict => {}
+        FieldValidation::Ignore => warnings.clear(),
+    }
+    Ok((Object(conformed.object), warnings))
+}
+
+fn versioned(names: &Names, object: &Object) -> Value {
+    let mut map = Map::new();
+    map.insert("kind".to_owned(), names.kind.into());
+    map.insert("apiVersion".to_owned(), names.api_version().into());
+    map.extend(object.0.clone());
+    Value::Object(map)
+}
+
+/// The answer to a patch whose result cannot be decoded.
+fn rejected(document: &str, why: &str) -> ApiError {
+    let mut errors = FieldErrors::new();
+    errors.invalid(&Path::new("patch"), document, why);
+    ApiError::invalid("", "", "", &errors)
+}

@@ -1,0 +1,102 @@
+//! What a verb is given.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use orlop_store::{Record, Snapshot};
+use serde_json::Value;
+use std::sync::Arc;
+
+use crate::admission;
+use crate::decode::Media;
+use crate::dispatch::{self, Resource};
+use crate::encode::negotiate::{Endpoint, Wanted, negotiate};
+use crate::encode::stored;
+use crate::object::Object;
+use crate::projection::Projection;
+use crate::query::Query;
+use crate::registry::{Kind, Names};
+use crate::server::Inner;
+use crate::status::ApiError;
+
+/// A request for a resource, with its body read.
+pub(crate) struct Request {
+    pub(crate) server: Arc<Inner>,
+    pub(crate) resource: Resource,
+    pub(crate) query: Query,
+    pub(crate) accept: Option<String>,
+    pub(crate) content_type: Option<String>,
+    /// People read the answer: indent it.
+    pub(crate) pretty: bool,
+    pub(crate) body: Bytes,
+}
+
+impl Request {
+    pub(crate) fn kind(&self) -> &'static dyn Kind {
+        self.resource.kind
+    }
+
+    pub(crate) fn names(&self) -> &'static Names {
+        self.resource.kind.names()
+    }
+
+    /// The time of this request, in whole seconds as objects show it.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.server.now()
+    }
+
+    /// The form of the answer.
+    pub(crate) fn wanted(&self, endpoint: Endpoint) -> Result<Wanted, ApiError> {
+        let list_route = self.resource.name.is_empty();
+        let mut wanted = negotiate(self.accept.as_deref(), endpoint, list_route)?;
+        wanted.pretty |= self.pretty;
+        Ok(wanted)
+    }
+
+    /// The newest state.
+    pub(crate) fn head(&self) -> Snapshot<Projection> {
+        self.server.store.head()
+    }
+
+    /// The record of the named object, or 404.
+    pub(crate) fn record(&self, snapshot: &Snapshot<Projection>) -> Result<Arc<Record<Projection>>, ApiError> {
+        let name = &self.resource.name;
+        snapshot
+            .get(&self.resource.key(name))
+            .cloned()
+            .ok_or_else(|| ApiError::not_found(self.names(), name))
+    }
+
+    /// The format of the body, or 415.
+    pub(crate) fn media(&self) -> Result<Media, ApiError> {
+        let text = self.content_type.as_deref().unwrap_or_default();
+        let base = text.split(';').next().unwrap_or_default().trim();
+        match base {
+            "" | "application/json" => Ok(Media::Json),
+            "application/yaml" => Ok(Media::Yaml),
+            "application/vnd.kubernetes.protobuf" => Ok(Media::Protobuf),
+            _ => Err(ApiError::unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            )),
+        }
+    }
+}
+
+/// Reads of the newest state, for admission.
+pub(crate) struct HeadLookup<'a>(pub(crate) &'a Snapshot<Projection>);
+
+impl admission::Lookup for HeadLookup<'_> {
+    fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {
+        self.0.get(&dispatch::key(kind, namespace, name)).map(|record| stored::decode_as(kind, record))
+    }
+
+    fn list(&self, kind: &dyn Kind, namespace: Option<&str>) -> Vec<Object> {
+        let prefix = dispatch::prefix(kind, namespace.unwrap_or_default());
+        self.0.range(&prefix, None).map(|record| stored::decode_as(kind, record)).collect()
+    }
+}
+
+/// The time as objects show it: RFC 3339, UTC, whole seconds.
+pub(crate) fn show_time(time: Timestamp) -> Value {
+    Value::String(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}

@@ -1,0 +1,115 @@
+//! PUT on an item, its status, and what PATCH shares with it.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use orlop_store::Record;
+
+use crate::admission::Operation;
+use crate::decode::decode_object;
+use crate::encode::negotiate::Endpoint;
+use crate::encode::{answer, stored};
+use crate::object::Object;
+use crate::projection::Projection;
+use crate::status::ApiError;
+use crate::verbs::create::create_object;
+use crate::verbs::options::WriteOptions;
+use crate::verbs::request::Request;
+use crate::verbs::write::{self, Part, StoreError, Written};
+
+/// How often a write without a resourceVersion is tried again when others get in between.
+const UNCONDITIONAL_ATTEMPTS: usize = 32;
+
+/// Replaces an object.
+pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, ApiError> {
+    let wanted = request.wanted(Endpoint::Single)?;
+    let media = request.media()?;
+    let options = WriteOptions::parse("UpdateOptions", &request.query)?;
+    let decoded = decode_object(request.names(), media, &request.body, options.validation)?;
+    let mut warnings = decoded.warnings;
+    let mut object = decoded.object;
+    check_name(request, &object)?;
+    write::settle_namespace(request, &mut object)?;
+    write::strip_metadata(&mut object, &mut warnings);
+    let kind = request.kind();
+    let unconditional = object.str_at(&["metadata", "resourceVersion"]).is_empty();
+    let mut attempts = if unconditional { UNCONDITIONAL_ATTEMPTS } else { 1 };
+    loop {
+        attempts -= 1;
+        let key = request.resource.key(&request.resource.name);
+        let Some(record) = request.head().get(&key).cloned() else {
+            if !object.uid().is_empty() {
+                return Err(write::uid_conflict(kind, &key, object.uid(), ""));
+            }
+            if !kind.policy().create_on_update || part == Part::Status {
+                return Err(ApiError::not_found(request.names(), &request.resource.name));
+            }
+            object.meta().remove("resourceVersion");
+            let written = create_object(request, object, options.dry_run, &mut warnings).await?;
+            return answer::written(kind, 201, &written, wanted, &warnings, &request.query, request.now());
+        };
+        let old = stored::decode_as(kind, &record);
+        if !object.uid().is_empty() && object.uid() != old.uid() {
+            return Err(write::uid_conflict(kind, &key, object.uid(), old.uid()));
+        }
+        let free = kind.policy().unconditional_update || part == Part::Status;
+        write::check_version(kind, &object, &old, free)?;
+        let mut attempt_warnings = warnings.clone();
+        let change = Change { part, old: &old, record: &record, dry_run: options.dry_run };
+        match apply(request, object.clone(), change, &mut attempt_warnings).await {
+            Ok(written) => {
+                return answer::written(kind, 200, &written, wanted, &attempt_warnings, &request.query, request.now());
+            }
+            Err(StoreError::Api(error)) => return Err(error),
+            Err(StoreError::Moved(_)) if attempts == 0 => {
+                return Err(ApiError::conflict(request.names(), &request.resource.name));
+            }
+            Err(StoreError::Moved(_)) => {}
+        }
+    }
+}
+
+/// A change to carry out: of which part, against what.
+pub(crate) struct Change<'a> {
+    pub(crate) part: Part,
+    pub(crate) old: &'a Object,
+    pub(crate) record: &'a Arc<Record<Projection>>,
+    pub(crate) dry_run: bool,
+}
+
+/// Takes a changed object through defaults, admission, the server's metadata, validation and the
+/// conditional write.
+pub(crate) async fn apply(
+    request: &Request,
+    mut object: Object,
+    change: Change<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Written, StoreError> {
+    let kind = request.kind();
+    let Change { part, old, record, dry_run } = change;
+    kind.defaults(&mut object);
+    write::admit(request, Operation::Update, &mut object, Some(old))?;
+    write::settle_update(request, part, &mut object, old);
+    write::validate_changed(kind, part, &object, old)?;
+    warnings.extend(kind.warnings(&object, Some(old)));
+    write::admit_validated(request, Operation::Update, &mut object, Some(old))?;
+    if dry_run {
+        object.set(&["metadata", "resourceVersion"], record.mod_revision.to_string());
+        return Ok(Written::Object(object));
+    }
+    write::store_changed(request, record, object).await
+}
+
+/// The name of a body against that of the path.
+pub(crate) fn check_name(request: &Request, object: &Object) -> Result<(), ApiError> {
+    let name = &request.resource.name;
+    match object.name() {
+        "" => Err(ApiError::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        given if given != name => Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,130 @@
+//! Watches: what a client asks for, and the stream it gets.
+
+mod event;
+mod stream;
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::{HeaderValue, header};
+use orlop_store::{Record, Revision};
+use rand::Rng;
+use std::sync::Arc;
+
+use crate::encode::negotiate::{Endpoint, Transform};
+use crate::encode::shape;
+use crate::encode::table::{IncludeObject, Table};
+use crate::projection::Projection;
+use crate::status::ApiError;
+use crate::validate::{FieldErrors, Path};
+use crate::verbs::filter::Filter;
+use crate::verbs::request::Request;
+use crate::verbs::revision::{parse_revision, wait_for};
+use event::{Framing, Writer};
+use stream::{Live, Start};
+
+/// A client that names no time is cut off somewhere in this range, so that not all come back at
+/// once (upstream: --min-request-timeout).
+const DEFAULT_TIME: std::ops::Range<u64> = 1800..3600;
+
+/// Opens a watch on a collection, or on one object in the old form.
+pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
+    let wanted = request.wanted(Endpoint::Watch)?;
+    let framing = match wanted.transform {
+        Transform::Object => Framing::Object,
+        Transform::Metadata(version) => Framing::Metadata(version),
+        Transform::MetadataList(_) => return Err(shape::not_a_list(request.kind())),
+        Transform::Table(version) => {
+            let include = IncludeObject::parse(&request.query)?;
+            Framing::Table(Table::new(request.kind(), version, include, request.now()))
+        }
+    };
+    check_options(request)?;
+    let mut filter = Filter::parse(request.kind(), &request.query)?;
+    if !request.resource.name.is_empty() {
+        filter = filter.by_name(&request.resource.name);
+    }
+    let timeout = match request.query.int("timeoutSeconds")? {
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        Some(_) | None => Duration::from_secs(rand::rng().random_range(DEFAULT_TIME)),
+    };
+    let writer = Writer::new(request.kind(), wanted.media, framing);
+    let start = start(request, &filter).await?;
+    let live = Live {
+        store: request.server.store.clone(),
+        prefix: request.resource.prefix(),
+        filter,
+        bookmarks: request.query.flag("allowWatchBookmarks"),
+        timeout,
+        closing: request.server.closing.clone(),
+        counter: request.server.metrics.watch_counter(request.names()),
+    };
+    let mut response = Response::new(Body::from_stream(stream::stream(start, live, writer)));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(wanted.content_type()));
+    Ok(response)
+}
+
+fn check_options(request: &Request) -> Result<(), ApiError> {
+    let query = &request.query;
+    let mut errors = FieldErrors::new();
+    let path = Path::new("resourceVersionMatch");
+    let given = query.text("resourceVersionMatch");
+    let initial = query.has("sendInitialEvents");
+    if initial && given != "NotOlderThan" {
+        errors.forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+    }
+    if !given.is_empty() {
+        if !initial {
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            errors.forbidden(&path, why);
+        }
+        if given != "NotOlderThan" {
+            errors.not_supported(&path, given, &["NotOlderThan"]);
+        }
+        if !query.text("continue").is_empty() {
+            errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("ListOptions", &errors)) }
+}
+
+/// Where the stream begins.
+async fn start(request: &Request, filter: &Filter) -> Result<Start, ApiError> {
+    let query = &request.query;
+    let given = query.text("resourceVersion");
+    let revision = parse_revision(given).map_err(ApiError::plain_internal)?;
+    let asked = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
+    let initial = match (asked, revision) {
+        (Some(asked), _) => asked,
+        // The old form: no revision means everything there is, then what follows.
+        (None, None) => true,
+        (None, Some(_)) => false,
+    };
+    if !initial {
+        let after = revision.unwrap_or_else(|| request.head().revision());
+        return Ok(Start::After(after));
+    }
+    if let Some(revision) = revision
+        && let Err(error) = wait_for(&*request.server.store, revision).await
+    {
+        return Ok(Start::Failed(error));
+    }
+    let snapshot = request.head();
+    let prefix = request.resource.prefix();
+    let records: Vec<Arc<Record<Projection>>> = match filter.name() {
+        Some(name) if !request.resource.is_all_namespaces() => {
+            let record = snapshot.get(&format!("{prefix}{name}"));
+            record.filter(|record| filter.matches(record)).cloned().into_iter().collect()
+        }
+        Some(_) | None => {
+            snapshot.range(&prefix, None).filter(|record| filter.matches(record)).cloned().collect()
+        }
+    };
+    Ok(Start::Initial { records, at: snapshot.revision() })
+}
+
+/// What the stream says when it cannot go on from a revision.
+fn too_old(after: Revision, oldest: Revision) -> ApiError {
+    ApiError::expired(format!("too old resource version: {after} ({oldest})"))
+}

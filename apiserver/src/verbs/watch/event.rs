@@ -1,0 +1,150 @@
+//! From an event of the store to a line of a watch.
+
+use orlop_openapi::types;
+use orlop_store::{Event, Record, Revision};
+use serde_json::{Map, Value, json};
+
+use crate::decode::zero_object;
+use crate::encode::negotiate::Media;
+use crate::encode::table::{Table, single_metadata};
+use crate::encode::{envelope, shape, stored};
+use crate::projection::Projection;
+use crate::registry::Kind;
+use crate::status::ApiError;
+use crate::verbs::filter::Filter;
+
+/// The type of a watch event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Type {
+    Added,
+    Modified,
+    Deleted,
+    Bookmark,
+    Error,
+}
+
+impl Type {
+    fn text(self) -> &'static str {
+        match self {
+            Type::Added => "ADDED",
+            Type::Modified => "MODIFIED",
+            Type::Deleted => "DELETED",
+            Type::Bookmark => "BOOKMARK",
+            Type::Error => "ERROR",
+        }
+    }
+}
+
+/// What an event is to a watcher: nothing, or a type, the record to show and the revision to show
+/// it at. An object that stops matching is deleted to the watcher, with what it was before; one
+/// that begins to match is added.
+pub(super) fn seen<'e>(
+    filter: &Filter,
+    event: &'e Event<Projection>,
+) -> Option<(Type, &'e Record<Projection>, Revision)> {
+    let new = event.record.as_deref().filter(|record| filter.matches(record));
+    let old = event.prev.as_deref().filter(|record| filter.matches(record));
+    match (old, new) {
+        (Some(_), Some(new)) => Some((Type::Modified, new, event.revision)),
+        (None, Some(new)) => Some((Type::Added, new, event.revision)),
+        (Some(old), None) => Some((Type::Deleted, old, event.revision)),
+        (None, None) => None,
+    }
+}
+
+/// How objects are shown.
+pub(super) enum Framing {
+    Object,
+    Metadata(&'static str),
+    Table(Table),
+}
+
+/// Writes events in the form that was negotiated.
+pub(super) struct Writer {
+    kind: &'static dyn Kind,
+    media: Media,
+    framing: Framing,
+    /// A table tells its columns once.
+    columns_told: bool,
+}
+
+impl Writer {
+    pub(super) fn new(kind: &'static dyn Kind, media: Media, framing: Framing) -> Self {
+        Writer { kind, media, framing, columns_told: false }
+    }
+
+    /// Appends an event about a record.
+    pub(super) fn record(
+        &mut self,
+        out: &mut Vec<u8>,
+        ty: Type,
+        record: &Record<Projection>,
+        revision: Revision,
+    ) {
+        if let (Framing::Object, Media::Json) = (&self.framing, self.media) {
+            out.extend_from_slice(b"{\"type\":\"");
+            out.extend_from_slice(ty.text().as_bytes());
+            out.extend_from_slice(b"\",\"object\":");
+            envelope::write_object(out, self.kind, record, revision);
+            out.extend_from_slice(b"}\n");
+            return;
+        }
+        let mut object = stored::decode_as(self.kind, record);
+        object.set(&["metadata", "resourceVersion"], revision.to_string());
+        let value = match &self.framing {
+            Framing::Object => shape::with_kind(self.kind, object),
+            Framing::Metadata(version) => shape::metadata_only(version, &object),
+            Framing::Table(table) => {
+                let metadata = single_metadata(&object);
+                table.build(metadata, vec![object], !std::mem::replace(&mut self.columns_told, true))
+            }
+        };
+        self.value(out, ty, value);
+    }
+
+    /// Appends a bookmark; `initial_end` marks the end of the initial events.
+    pub(super) fn bookmark(&mut self, out: &mut Vec<u8>, revision: Revision, initial_end: bool) {
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
+        if initial_end {
+            metadata.insert("annotations".to_owned(), json!({"k8s.io/initial-events-end": "true"}));
+        }
+        let names = self.kind.names();
+        let value = match &self.framing {
+            Framing::Object => {
+                let zero = types().named(names.schema).map(zero_object).unwrap_or_default();
+                let mut object = crate::object::Object::from_value(zero);
+                object.set(&["metadata"], Value::Object(metadata));
+                shape::with_kind(self.kind, object)
+            }
+            Framing::Metadata(version) => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"),
+                "metadata": metadata,
+            }),
+            Framing::Table(table) => {
+                table.build(metadata, Vec::new(), !std::mem::replace(&mut self.columns_told, true))
+            }
+        };
+        self.value(out, Type::Bookmark, value);
+    }
+
+    /// Appends the error that ends the stream.
+    pub(super) fn error(&self, out: &mut Vec<u8>, error: &ApiError) {
+        self.value(out, Type::Error, error.to_status());
+    }
+
+    fn value(&self, out: &mut Vec<u8>, ty: Type, value: Value) {
+        if self.media == Media::Protobuf
+            && let Ok(frame) = crate::decode::protobuf::encode_event(ty.text(), &value)
+        {
+            out.extend_from_slice(&frame);
+            return;
+        }
+        out.extend_from_slice(b"{\"type\":\"");
+        out.extend_from_slice(ty.text().as_bytes());
+        out.extend_from_slice(b"\",\"object\":");
+        // Writing JSON into memory cannot fail.
+        let _ = serde_json::to_writer(&mut *out, &value);
+        out.extend_from_slice(b"}\n");
+    }
+}

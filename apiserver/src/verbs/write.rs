@@ -1,0 +1,381 @@
+//! What create, update, patch and the subresources have in common: the metadata that the server
+//! keeps, the rules in their order, and the conditional write itself.
+
+use std::sync::Arc;
+
+use orlop_store::{CommitError, Expect, Key, Op, Record, Revision, Write};
+use serde_json::Value;
+
+use crate::admission::{self, Operation};
+use crate::dispatch::key_names;
+use crate::encode::stored;
+use crate::object::Object;
+use crate::projection::Projection;
+use crate::registry::{Generation, Kind, Scope, StatusSubresource};
+use crate::status::{ApiError, Details};
+use crate::validate::meta::{validate_meta, validate_meta_update};
+use crate::validate::{FieldErrors, Path};
+use crate::verbs::request::{HeadLookup, Request, show_time};
+
+/// What a write left behind.
+pub(crate) enum Written {
+    /// A record of the store.
+    Record(Arc<Record<Projection>>),
+    /// An object that is not (or no longer) in the store: a dry run, or the last step of a
+    /// deletion.
+    Object(Object),
+}
+
+/// How a write can fail besides being refused.
+pub(crate) enum StoreError {
+    /// Somebody else wrote the object meanwhile; the record that is there now.
+    Moved(Option<Arc<Record<Projection>>>),
+    /// Anything else.
+    Api(ApiError),
+}
+
+impl From<ApiError> for StoreError {
+    fn from(error: ApiError) -> Self {
+        StoreError::Api(error)
+    }
+}
+
+/// From a failed commit to an answer; conflicts are the caller's.
+pub(crate) fn commit_error(error: CommitError<Projection>) -> StoreError {
+    match error {
+        CommitError::Conflict { actual, .. } => StoreError::Moved(actual),
+        CommitError::TooLarge { size, limit, .. } => StoreError::Api(ApiError::too_large(format!(
+            "the object is too large to be stored: {size} bytes, the limit is {limit}"
+        ))),
+        CommitError::Full { free, needed } => StoreError::Api(ApiError::insufficient_storage(format!(
+            "the disk of the store is full: {free} bytes are free, {needed} are needed; reads and deletes go on"
+        ))),
+        CommitError::Poisoned(why) => StoreError::Api(ApiError::internal(format!(
+            "the store has stopped taking writes, restart the server: {why}"
+        ))),
+        CommitError::Closed => StoreError::Api(ApiError::unavailable("the server is shutting down")),
+    }
+}
+
+/// Checks and fills the namespace of a body against that of the path.
+pub(crate) fn settle_namespace(request: &Request, object: &mut Object) -> Result<(), ApiError> {
+    match request.kind().scope() {
+        Scope::Cluster => {
+            object.meta().remove("namespace");
+        }
+        Scope::Namespaced => {
+            let given = object.namespace();
+            if given.is_empty() {
+                let namespace = request.resource.namespace.clone();
+                object.set(&["metadata", "namespace"], namespace);
+            } else if given != request.resource.namespace {
+                return Err(ApiError::bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes metadata that a client cannot set, and owners named twice; the latter with a warning.
+pub(crate) fn strip_metadata(object: &mut Object, warnings: &mut Vec<String>) {
+    let metadata = object.meta();
+    metadata.remove("selfLink");
+    metadata.remove("managedFields");
+    let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else { return };
+    let mut seen: Vec<String> = Vec::new();
+    let mut doubled: Vec<String> = Vec::new();
+    owners.retain(|owner| {
+        let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if !seen.contains(&uid) {
+            seen.push(uid);
+            return true;
+        }
+        if !doubled.contains(&uid) {
+            doubled.push(uid);
+        }
+        false
+    });
+    if !doubled.is_empty() {
+        warnings.push(format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, \
+             and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            doubled.join(", ")
+        ));
+    }
+}
+
+/// Lets the admission plugins change the object.
+pub(crate) fn admit(
+    request: &Request,
+    operation: Operation,
+    object: &mut Object,
+    old: Option<&Object>,
+) -> Result<(), ApiError> {
+    let head = request.head();
+    let name = object.name().to_owned();
+    let mut admission_request = admission::Request {
+        kind: request.kind(),
+        namespace: &request.resource.namespace,
+        name: &name,
+        operation,
+        subresource: &request.resource.subresource,
+        object: Some(object),
+        old,
+    };
+    request.server.admission.mutate(&mut admission_request, &HeadLookup(&head), request.now())
+}
+
+/// Lets the admission plugins refuse the object.
+pub(crate) fn admit_validated(
+    request: &Request,
+    operation: Operation,
+    object: &mut Object,
+    old: Option<&Object>,
+) -> Result<(), ApiError> {
+    let head = request.head();
+    let name = object.name().to_owned();
+    let mut admission_request = admission::Request {
+        kind: request.kind(),
+        namespace: &request.resource.namespace,
+        name: &name,
+        operation,
+        subresource: &request.resource.subresource,
+        object: Some(object),
+        old,
+    };
+    request.server.admission.validate(&mut admission_request, &HeadLookup(&head), request.now())
+}
+
+/// Gives a new object its generation.
+pub(crate) fn first_generation(kind: &dyn Kind, object: &mut Object) {
+    match kind.policy().generation {
+        Generation::Unmanaged => {}
+        Generation::Spec => object.set(&["metadata", "generation"], 1),
+        Generation::SpecFromZero => {
+            object.meta().remove("generation");
+        }
+    }
+}
+
+/// Validates a new object: metadata first, then the kind's rules.
+pub(crate) fn validate_new(kind: &dyn Kind, object: &Object) -> Result<(), ApiError> {
+    let mut errors = FieldErrors::new();
+    let namespaced = kind.scope() == Scope::Namespaced;
+    validate_meta(object, kind.policy().names, namespaced, &mut errors);
+    kind.validate(object, &mut errors);
+    finish_validation(kind, object, &errors)
+}
+
+fn finish_validation(kind: &dyn Kind, object: &Object, errors: &FieldErrors) -> Result<(), ApiError> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let names = kind.names();
+    Err(ApiError::invalid(names.kind, names.group, object.name(), errors))
+}
+
+/// Which part of an object an update is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The main resource.
+    Main,
+    /// The `/status` subresource.
+    Status,
+}
+
+/// Makes a changed object ready: what the server keeps comes from the stored one, the part that is
+/// not meant is put back, the generation is counted.
+pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, old: &Object) {
+    let kind = request.kind();
+    keep_metadata(object, old);
+    match (part, kind.policy().status) {
+        (Part::Main, StatusSubresource::None) => {}
+        (Part::Main, StatusSubresource::WithMetadata | StatusSubresource::StatusOnly) => {
+            object.copy_member(old, "status");
+        }
+        (Part::Status, policy) => {
+            let status = object.0.remove("status");
+            let metadata = object.0.remove("metadata");
+            object.0.clone_from(&old.0);
+            match status {
+                Some(status) => object.0.insert("status".to_owned(), status),
+                None => object.0.remove("status"),
+            };
+            if let (StatusSubresource::WithMetadata, Some(metadata)) = (policy, metadata) {
+                object.0.insert("metadata".to_owned(), metadata);
+            }
+        }
+    }
+    match part {
+        Part::Main => kind.prepare_update(object, old, request.now()),
+        Part::Status => kind.prepare_status(object, old, request.now()),
+    }
+    let counted = match kind.policy().generation {
+        Generation::Unmanaged => false,
+        Generation::Spec | Generation::SpecFromZero => object.0.get("spec") != old.0.get("spec"),
+    };
+    if counted {
+        let generation = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
+        object.set(&["metadata", "generation"], generation + 1);
+    }
+}
+
+fn keep_metadata(object: &mut Object, old: &Object) {
+    for name in ["creationTimestamp", "generation", "resourceVersion"] {
+        match old.at(&["metadata", name]) {
+            Some(value) => object.set(&["metadata", name], value.clone()),
+            None => drop(object.meta().remove(name)),
+        }
+    }
+    // Whoever sets them on an object that is not being deleted is told so by validation.
+    for name in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if let Some(value) = old.at(&["metadata", name]) {
+            object.set(&["metadata", name], value.clone());
+        }
+    }
+    if object.uid().is_empty() {
+        object.set(&["metadata", "uid"], old.uid().to_owned());
+    }
+    object.set_default(&["metadata", "name"], old.name().to_owned());
+}
+
+/// Validates a changed object.
+pub(crate) fn validate_changed(kind: &dyn Kind, part: Part, object: &Object, old: &Object) -> Result<(), ApiError> {
+    let mut errors = FieldErrors::new();
+    match part {
+        Part::Main => {
+            let namespaced = kind.scope() == Scope::Namespaced;
+            validate_meta(object, kind.policy().names, namespaced, &mut errors);
+            validate_meta_update(object, old, &mut errors);
+            kind.validate(object, &mut errors);
+            kind.validate_update(object, old, &mut errors);
+        }
+        Part::Status => {
+            validate_meta_update(object, old, &mut errors);
+            kind.validate_status(object, old, &mut errors);
+        }
+    }
+    finish_validation(kind, object, &errors)
+}
+
+/// What a body says of the version it wants to change.
+pub(crate) fn check_version(
+    kind: &dyn Kind,
+    object: &Object,
+    old: &Object,
+    part_may_be_unconditional: bool,
+) -> Result<(), ApiError> {
+    let names = kind.names();
+    let given = object.str_at(&["metadata", "resourceVersion"]);
+    if given.is_empty() || given == "0" {
+        if part_may_be_unconditional {
+            return Ok(());
+        }
+        let mut errors = FieldErrors::new();
+        errors.invalid(&Path::new("metadata.resourceVersion"), 0, "must be specified for an update");
+        // Upstream names the resource here, not the kind.
+        return Err(ApiError::invalid(names.plural, names.group, old.name(), &errors));
+    }
+    if given.parse::<u64>().is_err() {
+        return Err(ApiError::plain_internal(format!(
+            "strconv.ParseUint: parsing {given:?}: invalid syntax"
+        )));
+    }
+    if given != old.str_at(&["metadata", "resourceVersion"]) {
+        return Err(ApiError::conflict(names, old.name()));
+    }
+    Ok(())
+}
+
+/// The answer to a uid that is not the object's.
+pub(crate) fn uid_conflict(kind: &dyn Kind, key: &str, given: &str, actual: &str) -> ApiError {
+    let names = kind.names();
+    let details = Details {
+        name: key_names(kind, key).1.to_owned(),
+        group: names.group.to_owned(),
+        kind: names.plural.to_owned(),
+        ..Details::default()
+    };
+    let resource =
+        if names.group.is_empty() { names.plural.to_owned() } else { format!("{}.{}", names.plural, names.group) };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {given}, UID in object meta: {actual}"
+    );
+    ApiError::conflict_because(&resource, details, &why)
+}
+
+/// Whether a terminating object has nothing left that holds it.
+pub(crate) fn may_go(kind: &dyn Kind, object: &Object) -> bool {
+    object.is_terminating()
+        && object.finalizers().next().is_none()
+        && object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0) == 0
+        && !kind.is_held(object)
+}
+
+/// Stores a new object, given in the kind's own form.
+pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Written, StoreError> {
+    let kind = request.kind();
+    let key = request.resource.key(object.name());
+    let mut object = kind.to_stored(object);
+    object.meta().remove("resourceVersion");
+    let (value, view) = stored::encode(kind, &object);
+    let write = Write { key: Key::from(key), expect: Expect::Absent, op: Op::Put { value, view } };
+    commit_one(request, write).await
+}
+
+/// Stores a changed object in place of `record`; a result that is the same as what is stored is
+/// not written, and an object that was only held by what this change removed goes.
+pub(crate) async fn store_changed(
+    request: &Request,
+    record: &Arc<Record<Projection>>,
+    object: Object,
+) -> Result<Written, StoreError> {
+    let kind = request.kind();
+    if may_go(kind, &object) {
+        let write =
+            Write { key: record.key.clone(), expect: Expect::Revision(record.mod_revision), op: Op::Delete };
+        request.server.store.commit(vec![write]).await.map_err(commit_error)?;
+        let mut object = object;
+        object.set(&["metadata", "resourceVersion"], record.mod_revision.to_string());
+        return Ok(Written::Object(object));
+    }
+    let mut object = kind.to_stored(object);
+    object.meta().remove("resourceVersion");
+    let (value, view) = stored::encode(kind, &object);
+    if value == record.value {
+        return Ok(Written::Record(record.clone()));
+    }
+    let write = Write {
+        key: record.key.clone(),
+        expect: Expect::Revision(record.mod_revision),
+        op: Op::Put { value, view },
+    };
+    commit_one(request, write).await
+}
+
+async fn commit_one(request: &Request, write: Write<Projection>) -> Result<Written, StoreError> {
+    let committed = request.server.store.commit(vec![write]).await.map_err(commit_error)?;
+    let record = committed.events.into_iter().next_back().and_then(|event| event.record.clone());
+    record.map(Written::Record).ok_or_else(|| ApiError::internal("a put left no record").into())
+}
+
+/// A deletion time and grace for an object whose deletion begins.
+pub(crate) fn mark_deleted(kind: &dyn Kind, object: &mut Object, at: jiff::Timestamp, grace: Option<i64>) {
+    object.set(&["metadata", "deletionTimestamp"], show_time(at));
+    if let Some(grace) = grace {
+        object.set(&["metadata", "deletionGracePeriodSeconds"], grace);
+    }
+    let generation = object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
+    if generation > 0 {
+        object.set(&["metadata", "generation"], generation + 1);
+    }
+    kind.begin_delete(object);
+}
+
+/// The revision of a record as text.
+pub(crate) fn revision_text(revision: Revision) -> String {
+    revision.to_string()
+}

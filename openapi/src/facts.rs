@@ -1,1 +1,0 @@
-//! Facts about the API types that the published JSON schemas leave out.

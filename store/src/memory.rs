@@ -1,0 +1,298 @@
+//! The oracle: the contract in its plainest form. One mutex, one list of all events, no cleverness.
+//!
+//! It forgets everything when it is dropped. Tests compare the embedded store with it, so it shares
+//! with that store the words and the watch hub, and nothing else.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::clock::{Clock, SystemClock};
+use crate::kv::BoxFuture;
+use crate::snapshot::Index;
+use crate::watch::{Hub, Log, Page, RingLimits};
+use crate::{
+    CommitError, Committed, Event, Expect, Key, Kv, Op, ReadError, Record, Revision, Snapshot, View,
+    WatchError, Watcher, Write,
+};
+
+/// How a memory store behaves.
+#[derive(Clone)]
+pub struct MemoryOptions {
+    /// The most bytes of one value.
+    pub max_value: usize,
+    /// How much the watch rings keep.
+    pub rings: RingLimits,
+    /// What stamps the records.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        MemoryOptions { max_value: 2 << 20, rings: RingLimits::default(), clock: Arc::new(SystemClock) }
+    }
+}
+
+/// A store that lives in memory.
+pub struct Memory<V: View> {
+    options: MemoryOptions,
+    shared: Arc<Shared<V>>,
+    hub: Arc<Hub<V>>,
+}
+
+struct Shared<V>(Mutex<State<V>>);
+
+struct State<V> {
+    records: Index<V>,
+    /// Every event after `oldest`, and before it those that were current there.
+    events: Vec<Arc<Event<V>>>,
+    head: Revision,
+    oldest: Revision,
+    time_ms: i64,
+    closed: bool,
+}
+
+impl<V: View> Memory<V> {
+    /// An empty store.
+    pub fn new() -> Self {
+        Memory::with(MemoryOptions::default())
+    }
+
+    /// An empty store with options.
+    pub fn with(options: MemoryOptions) -> Self {
+        let state = State {
+            records: Index::new(),
+            events: Vec::new(),
+            head: Revision::ZERO,
+            oldest: Revision::ZERO,
+            time_ms: i64::MIN,
+            closed: false,
+        };
+        Memory {
+            hub: Arc::new(Hub::new(Revision::ZERO, options.rings)),
+            shared: Arc::new(Shared(Mutex::new(state))),
+            options,
+        }
+    }
+
+    fn commit_now(&self, writes: Vec<Write<V>>) -> Result<Committed<V>, CommitError<V>> {
+        let limit = self.options.max_value;
+        let mut state = self.shared.lock();
+        if state.closed {
+            return Err(CommitError::Closed);
+        }
+        for write in &writes {
+            if let Op::Put { value, .. } = &write.op
+                && value.len() > limit
+            {
+                return Err(CommitError::TooLarge { key: write.key.clone(), size: value.len(), limit });
+            }
+        }
+        let time_ms = self.options.clock.now_ms().max(state.time_ms);
+        let mut records = state.records.clone();
+        let mut revision = state.head;
+        let mut events = Vec::new();
+        for Write { key, expect, op } in writes {
+            let prev = records.get(&key).cloned();
+            let holds = match (&op, expect) {
+                (Op::Put { .. }, Expect::Absent) => prev.is_none(),
+                // There is nothing to delete.
+                (Op::Delete, Expect::Absent) => false,
+                (_, Expect::Revision(wanted)) => {
+                    prev.as_ref().is_some_and(|prev| prev.mod_revision == wanted)
+                }
+            };
+            if !holds {
+                return Err(CommitError::Conflict { actual: state.records.get(&key).cloned(), key });
+            }
+            revision = revision.next();
+            let record = match op {
+                Op::Put { value, view } => {
+                    let create_revision = prev.as_ref().map_or(revision, |prev| prev.create_revision);
+                    let key = key.clone();
+                    Some(Arc::new(Record {
+                        key,
+                        value,
+                        view,
+                        create_revision,
+                        mod_revision: revision,
+                        time_ms,
+                    }))
+                }
+                Op::Delete => None,
+            };
+            match &record {
+                Some(record) => records.insert(key.clone(), record.clone()),
+                None => records.remove(&key),
+            };
+            events.push(Arc::new(Event { revision, key, time_ms, record, prev }));
+        }
+        state.records = records;
+        state.head = revision;
+        state.time_ms = time_ms;
+        state.events.extend(events.iter().cloned());
+        // Still under the lock: events are published in revision order.
+        let touched = self.hub.publish(&events);
+        self.hub.wake(&touched);
+        Ok(Committed { events })
+    }
+}
+
+impl<V: View> Default for Memory<V> {
+    fn default() -> Self {
+        Memory::new()
+    }
+}
+
+impl<V: View> Kv<V> for Memory<V> {
+    fn commit(&self, writes: Vec<Write<V>>) -> BoxFuture<'_, Result<Committed<V>, CommitError<V>>> {
+        let result = self.commit_now(writes);
+        Box::pin(async move { result })
+    }
+
+    fn head(&self) -> Snapshot<V> {
+        let state = self.shared.lock();
+        Snapshot::new(state.head, state.records.clone(), BTreeMap::new())
+    }
+
+    fn at<'a>(
+        &'a self,
+        revision: Revision,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<Snapshot<V>, ReadError>> {
+        let result = self.shared.lock().at(revision, prefix);
+        Box::pin(async move { result })
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watcher<V>, WatchError> {
+        Watcher::start(&self.hub, self.shared.clone(), prefix, after)
+    }
+
+    fn history<'a>(
+        &'a self,
+        key: &'a Key,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Event<V>>>, ReadError>> {
+        let state = self.shared.lock();
+        let events =
+            state.events.iter().rev().filter(|event| event.key == *key).take(limit).cloned().collect();
+        Box::pin(async move { Ok(events) })
+    }
+
+    fn reached(&self, revision: Revision) -> BoxFuture<'_, ()> {
+        Box::pin(self.hub.reached(revision))
+    }
+
+    fn compact(&self, before: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        let result = self.shared.lock().compact(before);
+        Box::pin(async move { result })
+    }
+
+    fn oldest(&self) -> Revision {
+        self.shared.lock().oldest
+    }
+
+    fn poisoned(&self) -> Option<String> {
+        None
+    }
+
+    fn size_on_disk(&self) -> u64 {
+        0
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.shared.lock().closed = true;
+        self.hub.close();
+        Box::pin(async {})
+    }
+}
+
+impl<V> Shared<V> {
+    fn lock(&self) -> MutexGuard<'_, State<V>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<V: View> Log<V> for Shared<V> {
+    fn page<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Revision,
+        upto: Revision,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page<V>, ReadError>> {
+        let state = self.lock();
+        let oldest = state.oldest;
+        let result = if after < oldest {
+            Err(ReadError::Expired { wanted: after, oldest })
+        } else {
+            let later = state.events.iter().filter(|event| event.revision > after && event.revision <= upto);
+            let matching = later.filter(|event| event.key.as_str().starts_with(prefix));
+            let events: Vec<_> = matching.take(limit).cloned().collect();
+            let cut = events.last().filter(|_| events.len() == limit);
+            let scanned = cut.map_or(upto, |last| last.revision);
+            Ok(Page { events, scanned })
+        };
+        Box::pin(async move { result })
+    }
+
+    fn oldest(&self) -> Revision {
+        self.lock().oldest
+    }
+}
+
+impl<V> State<V> {
+    /// Plays all events again, up to the revision.
+    fn at(&self, revision: Revision, prefix: &str) -> Result<Snapshot<V>, ReadError> {
+        if revision > self.head {
+            return Err(ReadError::Future { wanted: revision, head: self.head });
+        }
+        if revision < self.oldest {
+            return Err(ReadError::Expired { wanted: revision, oldest: self.oldest });
+        }
+        let mut index = Index::new();
+        for event in &self.events {
+            if event.revision > revision || !event.key.as_str().starts_with(prefix) {
+                continue;
+            }
+            match &event.record {
+                Some(record) => index.insert(event.key.clone(), record.clone()),
+                None => index.remove(&event.key),
+            };
+        }
+        Ok(Snapshot::new(revision, index, BTreeMap::new()))
+    }
+
+    fn compact(&mut self, before: Revision) -> Result<(), ReadError> {
+        if before > self.head {
+            return Err(ReadError::Future { wanted: before, head: self.head });
+        }
+        if before <= self.oldest {
+            return Ok(());
+        }
+        let mut last: HashMap<Key, Revision> = HashMap::new();
+        for event in self.events.iter().filter(|event| event.revision <= before) {
+            last.insert(event.key.clone(), event.revision);
+        }
+        let mut kept = Vec::new();
+        for event in &self.events {
+            if event.revision > before {
+                kept.push(event.clone());
+                continue;
+            }
+            // What it replaced is forgotten; it stays only if it was current.
+            let Some(record) = &event.record else { continue };
+            if last.get(&event.key) == Some(&event.revision) {
+                kept.push(Arc::new(Event {
+                    revision: event.revision,
+                    key: event.key.clone(),
+                    time_ms: event.time_ms,
+                    record: Some(record.clone()),
+                    prev: None,
+                }));
+            }
+        }
+        self.events = kept;
+        self.oldest = before;
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! A watcher: how far it has got, and how it gets on from there.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::hub::{Hub, Topic};
+use super::{BATCH, Log, Scan};
+use crate::{Event, ReadError, Revision, View, WatchError};
+
+/// Follows the events below one prefix. Dropping it ends the watch.
+///
+/// It is always in one of these states, told by where its cursor lies:
+///
+/// * **current**: nothing after the cursor matches; it waits for its topic to grow;
+/// * **in the ring**: its next events are in memory;
+/// * **behind the ring**: its next events are read from the log;
+/// * **behind the log**: its next events are compacted; it has ended with `Expired`;
+/// * **ahead** of the head: it was asked to start in the future, and is silent until then.
+pub struct Watcher<V: View> {
+    prefix: Box<str>,
+    hub: Arc<Hub<V>>,
+    topic: Arc<Topic<V>>,
+    log: Arc<dyn Log<V>>,
+    /// Every matching event up to here was delivered. It only grows, also through `&self`.
+    cursor: AtomicU64,
+}
+
+impl<V: View> Watcher<V> {
+    pub(crate) fn start(
+        hub: &Arc<Hub<V>>,
+        log: Arc<dyn Log<V>>,
+        prefix: &str,
+        after: Revision,
+    ) -> Result<Self, WatchError> {
+        if hub.is_closed() {
+            return Err(WatchError::Closed);
+        }
+        let oldest = log.oldest();
+        if after < oldest {
+            return Err(WatchError::Expired { after, oldest });
+        }
+        let topic = hub.topic(prefix);
+        Ok(Watcher { prefix: prefix.into(), hub: hub.clone(), topic, log, cursor: AtomicU64::new(after.0) })
+    }
+
+    /// The next events, at least one and at most [`BATCH`](super::BATCH), in order. Waits for
+    /// them. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Result<Vec<Arc<Event<V>>>, WatchError> {
+        let topic = self.topic.clone();
+        loop {
+            // The order matters: first listen, then read how far the rings are complete, then
+            // look. What is published in between is found by the look or wakes the listener.
+            let mut grown = pin!(topic.wake.notified());
+            grown.as_mut().enable();
+            let closed = self.hub.is_closed();
+            let head = self.hub.published();
+            match topic.scan(&self.prefix, self.cursor(), BATCH) {
+                Scan::Behind if closed => return Err(WatchError::Closed),
+                Scan::Behind => {
+                    let page = self.log.page(&self.prefix, self.cursor(), head, BATCH).await;
+                    let page = page.map_err(|error| self.ended(error))?;
+                    self.advance(page.scanned);
+                    if !page.events.is_empty() {
+                        return Ok(page.events);
+                    }
+                }
+                Scan::Events { events, cut } => {
+                    if let Some(last) = events.last() {
+                        self.advance(if cut { last.revision } else { last.revision.max(head) });
+                        return Ok(events);
+                    }
+                    self.advance(head);
+                    if closed {
+                        return Err(WatchError::Closed);
+                    }
+                    grown.await;
+                }
+            }
+        }
+    }
+
+    /// Every event up to this revision has been delivered: what a bookmark may say. Grows also
+    /// while nothing below the prefix changes. A watcher that was asked to start in the future
+    /// answers with that revision until it is reached.
+    pub fn progress(&self) -> Revision {
+        let head = self.hub.published();
+        match self.topic.scan(&self.prefix, self.cursor(), 1) {
+            Scan::Behind => self.cursor(),
+            Scan::Events { events, .. } => {
+                let delivered = events.first().map_or(head, |first| Revision(first.revision.0 - 1));
+                self.advance(delivered);
+                self.cursor()
+            }
+        }
+    }
+
+    fn cursor(&self) -> Revision {
+        Revision(self.cursor.load(Ordering::Acquire))
+    }
+
+    fn advance(&self, to: Revision) {
+        self.cursor.fetch_max(to.0, Ordering::AcqRel);
+    }
+
+    fn ended(&self, error: ReadError) -> WatchError {
+        match error {
+            ReadError::Expired { oldest, .. } => WatchError::Expired { after: self.cursor(), oldest },
+            ReadError::Future { .. } => WatchError::Damaged("the log is behind the head".into()),
+            ReadError::Damaged(what) if self.hub.is_closed() => {
+                tracing::debug!(what, "a watch ended while the store was closing");
+                WatchError::Closed
+            }
+            ReadError::Damaged(what) => WatchError::Damaged(what),
+        }
+    }
+}
+
+impl<V: View> std::fmt::Debug for Watcher<V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watcher").field("prefix", &self.prefix).field("cursor", &self.cursor).finish()
+    }
+}
