@@ -1,1 +1,100 @@
-fn main() {}
+//! `orlop`: the storage half of Kubernetes in one binary.
+//!
+//! Reading order: `cli` declares flags, `config` makes one typed configuration of flags, variables
+//! and file, `wiring` builds the processes from the crates, `shutdown` ends them. `listen`, `tls`,
+//! `data_dir` and `logging` are what the wiring needs of the machine.
+
+mod cli;
+mod config;
+mod config_file;
+mod data_dir;
+mod listen;
+mod logging;
+mod shutdown;
+mod tls;
+mod values;
+mod wiring;
+
+use std::error::Error;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+
+use config::{Config, Run};
+
+/// Something failed while it ran.
+const FAILED: u8 = 1;
+/// The command line or the configuration is wrong.
+const WRONG_USE: u8 = 2;
+
+fn main() -> ExitCode {
+    match config::load(std::env::args_os(), |name| std::env::var_os(name)) {
+        Err(error) => ExitCode::from(error.report()),
+        // A reader that has gone away has what it wanted.
+        Ok(Config::Version) => {
+            let _ = writeln!(std::io::stdout(), "orlop {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+        Ok(Config::Completion(shell)) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut cli::Cli::command(), "orlop", &mut script);
+            let _ = std::io::stdout().write_all(&script);
+            ExitCode::SUCCESS
+        }
+        Ok(Config::Run(run)) => process(&run),
+    }
+}
+
+/// Runs until it is asked to stop.
+fn process(run: &Run) -> ExitCode {
+    if let Err(error) = logging::start(&run.process) {
+        eprintln!("error: {error}");
+        return ExitCode::from(WRONG_USE);
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!("no threads to run on: {error}");
+            return ExitCode::from(FAILED);
+        }
+    };
+    match runtime.block_on(wiring::run(&run.role)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{}", chain(&error));
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// An error with all its causes in one line.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        // A transparent error says what its cause says.
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the roof leaks")]
+    struct Roof(#[source] std::io::Error);
+
+    #[test]
+    fn all_causes_in_one_line() {
+        let error = Roof(std::io::Error::other("rain"));
+        assert_eq!(chain(&error), "the roof leaks: rain");
+    }
+}

@@ -6,6 +6,7 @@
 //! stored, `routes` are the paths that are no resources, [`server`] puts it all on a router.
 
 pub mod admission;
+pub mod auth;
 mod background;
 pub mod decode;
 mod dispatch;

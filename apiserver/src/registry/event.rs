@@ -62,6 +62,10 @@ impl Kind for Event {
         "/registry/events/"
     }
 
+    fn has_dependents(&self) -> bool {
+        false
+    }
+
     fn policy(&self) -> Policy {
         Policy { names: NameRule::PathSegment, ..POLICY }
     }

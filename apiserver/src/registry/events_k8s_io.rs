@@ -49,6 +49,10 @@ impl Kind for Event {
         "/registry/events/"
     }
 
+    fn has_dependents(&self) -> bool {
+        false
+    }
+
     fn policy(&self) -> Policy {
         POLICY
     }

@@ -82,6 +82,14 @@ impl Kind for Namespace {
         }
     }
 
+    fn begin_delete(&self, object: &mut Object) {
+        object.set(&["status", "phase"], "Terminating");
+    }
+
+    fn is_held(&self, object: &Object) -> bool {
+        object.at(&["spec", "finalizers"]).and_then(Value::as_array).is_some_and(|held| !held.is_empty())
+    }
+
     fn prepare_create(&self, object: &mut Object, _now: Timestamp) {
         // A generated name came after defaulting.
         label_with_name(object);

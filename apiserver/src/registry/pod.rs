@@ -36,6 +36,9 @@ const SUBRESOURCES: &[Subresource] = &[Subresource {
     verbs: &["create"],
 }];
 
+/// Seconds that a pod is given to end when nobody says otherwise.
+const DEFAULT_GRACE: i64 = 30;
+
 impl Kind for Pod {
     fn names(&self) -> &'static Names {
         &NAMES
@@ -79,6 +82,17 @@ impl Kind for Pod {
 
     fn prepare_status(&self, object: &mut Object, old: &Object, _now: Timestamp) {
         pod_status::keep(object, old);
+    }
+
+    fn grace_period(&self, object: &Object, requested: Option<i64>) -> Option<i64> {
+        // What never ran, or has ended, needs no time to end.
+        let ended = matches!(object.str_at(&["status", "phase"]), "Succeeded" | "Failed");
+        if ended || object.str_at(&["spec", "nodeName"]).is_empty() {
+            return Some(0);
+        }
+        let own = object.at(&["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
+        let grace = requested.or(own).unwrap_or(DEFAULT_GRACE);
+        Some(if grace < 0 { 1 } else { grace })
     }
 
     fn selectable(&self) -> &'static [&'static str] {

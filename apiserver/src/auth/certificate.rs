@@ -1,0 +1,212 @@
+//! Who a client certificate speaks of: its common name is the user, its organizations are groups.
+//!
+//! The listener has verified the certificate (chain, dates, possession of the key) before it gets
+//! here; only the subject is read. This reads as much DER as lies before the subject and refuses
+//! what it does not understand. Layout: RFC 5280 section 4.1, rules of DER: X.690.
+
+use sha2::{Digest as _, Sha256};
+
+use super::UserInfo;
+
+/// The attribute of a subject that is the user.
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+/// The attribute of a subject that is a group.
+const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
+
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const OBJECT_IDENTIFIER: u8 = 0x06;
+const VERSION: u8 = 0xa0;
+
+/// A client certificate that the listener has verified; it puts one into the extensions of every
+/// request of the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// Whom it speaks of.
+    pub user: UserInfo,
+}
+
+/// A certificate that names nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateError {
+    /// The bytes are no certificate as DER has it.
+    #[error("the client certificate cannot be read")]
+    Malformed,
+    /// The subject has no common name.
+    #[error("the subject of the client certificate has no common name, which would be the user")]
+    NoCommonName,
+}
+
+impl ClientCertificate {
+    /// Reads a verified certificate.
+    pub fn from_der(der: &[u8]) -> Result<Self, CertificateError> {
+        let mut username = None;
+        let mut groups = Vec::new();
+        for (kind, value) in subject(der).ok_or(CertificateError::Malformed)? {
+            match kind {
+                // The last one counts, as in Go's pkix.Name.
+                COMMON_NAME => username = Some(value),
+                ORGANIZATION => groups.push(value),
+                _ => {}
+            }
+        }
+        let username = username.filter(|name| !name.is_empty()).ok_or(CertificateError::NoCommonName)?;
+        let mut user = UserInfo::new(username, groups);
+        let hex: String = Sha256::digest(der).iter().map(|byte| format!("{byte:02x}")).collect();
+        user.extra.insert(
+            "authentication.kubernetes.io/credential-id".to_owned(),
+            vec![format!("X509SHA256={hex}")],
+        );
+        Ok(ClientCertificate { user })
+    }
+}
+
+/// The attributes of the subject: identifier and text.
+fn subject(der: &[u8]) -> Option<Vec<(&[u8], String)>> {
+    let mut certificate = Reader(Reader(der).expect(SEQUENCE)?);
+    let mut fields = Reader(certificate.expect(SEQUENCE)?);
+    // version (may be left out), serial number, signature, issuer, validity
+    if fields.0.first() == Some(&VERSION) {
+        fields.next()?;
+    }
+    for _ in 0..4 {
+        fields.next()?;
+    }
+    let mut names = Reader(fields.expect(SEQUENCE)?);
+    let mut attributes = Vec::new();
+    while !names.0.is_empty() {
+        let mut set = Reader(names.expect(SET)?);
+        while !set.0.is_empty() {
+            let mut attribute = Reader(set.expect(SEQUENCE)?);
+            let kind = attribute.expect(OBJECT_IDENTIFIER)?;
+            let (tag, value) = attribute.next()?;
+            if let Some(text) = text(tag, value) {
+                attributes.push((kind, text));
+            } else if kind == COMMON_NAME || kind == ORGANIZATION {
+                // A name in an unknown alphabet must not turn into another name.
+                return None;
+            }
+        }
+    }
+    Some(attributes)
+}
+
+/// UTF8String, PrintableString and IA5String; the others are not used for names any more.
+fn text(tag: u8, value: &[u8]) -> Option<String> {
+    match tag {
+        0x0c => String::from_utf8(value.to_vec()).ok(),
+        0x13 | 0x16 if value.is_ascii() => String::from_utf8(value.to_vec()).ok(),
+        _ => None,
+    }
+}
+
+/// What is left to read.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// The next value, which must have this tag.
+    fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
+        let (found, value) = self.next()?;
+        (found == tag).then_some(value)
+    }
+
+    /// The next tag and its value.
+    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        let [tag, first, rest @ ..] = self.0 else { return None };
+        let (length, rest) = match *first {
+            short @ 0..=0x7f => (usize::from(short), rest),
+            // DER has no indefinite length; four bytes are more than a certificate has.
+            long @ 0x81..=0x84 => {
+                let (bytes, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
+                (bytes.iter().fold(0, |length, byte| (length << 8) | usize::from(*byte)), rest)
+            }
+            _ => return None,
+        };
+        let (value, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some((*tag, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tlv(tag: u8, value: &[u8]) -> Vec<u8> {
+        let mut out = vec![tag];
+        match value.len() {
+            short @ 0..0x80 => out.push(short as u8),
+            long => out.extend([0x82, (long >> 8) as u8, long as u8]),
+        }
+        out.extend(value);
+        out
+    }
+
+    fn attribute(kind: &[u8], tag: u8, text: &[u8]) -> Vec<u8> {
+        let pair = [tlv(OBJECT_IDENTIFIER, kind), tlv(tag, text)].concat();
+        tlv(SET, &tlv(SEQUENCE, &pair))
+    }
+
+    fn certificate(with_version: bool, subject: &[Vec<u8>]) -> Vec<u8> {
+        let mut fields = if with_version { tlv(VERSION, &tlv(2, &[2])) } else { Vec::new() };
+        fields.extend(tlv(2, &[1])); // serial number
+        fields.extend(tlv(SEQUENCE, &[])); // signature
+        fields.extend(tlv(SEQUENCE, &attribute(COMMON_NAME, 0x0c, b"the authority"))); // issuer
+        fields.extend(tlv(SEQUENCE, &[])); // validity
+        fields.extend(tlv(SEQUENCE, &subject.concat()));
+        fields.extend(tlv(SEQUENCE, &[0; 300])); // public key
+        tlv(SEQUENCE, &tlv(SEQUENCE, &fields))
+    }
+
+    #[test]
+    fn the_subject_is_the_user() {
+        for with_version in [true, false] {
+            let der = certificate(
+                with_version,
+                &[
+                    attribute(ORGANIZATION, 0x13, b"system:masters"),
+                    attribute(&[0x55, 0x04, 0x06], 0x13, b"DE"),
+                    attribute(ORGANIZATION, 0x0c, "gärtner".as_bytes()),
+                    attribute(COMMON_NAME, 0x0c, b"ann"),
+                ],
+            );
+            let user = ClientCertificate::from_der(&der).map(|certificate| certificate.user);
+            let user = user.unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(user.username, "ann");
+            assert_eq!(user.groups, ["system:masters", "gärtner", "system:authenticated"]);
+            let id = &user.extra["authentication.kubernetes.io/credential-id"];
+            assert!(id[0].starts_with("X509SHA256=") && id[0].len() == 11 + 64, "{id:?}");
+        }
+    }
+
+    #[test]
+    fn who_names_nobody_is_nobody() {
+        let nobody = certificate(true, &[attribute(ORGANIZATION, 0x13, b"g")]);
+        assert_eq!(ClientCertificate::from_der(&nobody), Err(CertificateError::NoCommonName));
+        let empty = certificate(true, &[attribute(COMMON_NAME, 0x0c, b"")]);
+        assert_eq!(ClientCertificate::from_der(&empty), Err(CertificateError::NoCommonName));
+        let odd = certificate(true, &[attribute(COMMON_NAME, 0x1e, b"\0a")]);
+        assert_eq!(ClientCertificate::from_der(&odd), Err(CertificateError::Malformed));
+        let wrong = certificate(true, &[attribute(COMMON_NAME, 0x0c, b"\xff")]);
+        assert_eq!(ClientCertificate::from_der(&wrong), Err(CertificateError::Malformed));
+    }
+
+    #[test]
+    fn no_prefix_and_no_flipped_byte_panics() {
+        let good = certificate(true, &[attribute(COMMON_NAME, 0x0c, b"ann")]);
+        for length in 0..good.len() {
+            assert_eq!(
+                ClientCertificate::from_der(&good[..length]),
+                Err(CertificateError::Malformed),
+                "{length}"
+            );
+        }
+        for position in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[position] ^= 1 << bit;
+                let _ = ClientCertificate::from_der(&bad);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Keeps pages of foreign sites away from a server that trusts whoever reaches it.
+//!
+//! A browser sends requests to this machine for any page that asks. Two tricks are known. With DNS
+//! rebinding a foreign name points here, and its page reads what it likes: such requests carry the
+//! foreign name in `Host`. With a forged request a foreign page posts blindly: browsers say in
+//! `Origin` whose page it was. Tools such as kubectl send no `Origin` and an honest `Host`.
+
+use axum::extract::Request;
+use axum::http::header::{HOST, ORIGIN};
+
+use crate::status::ApiError;
+
+/// Names that mean this machine and cannot be made to mean another.
+const LOOPBACK_NAMES: &[&str] = &["localhost", "127.0.0.1", "[::1]"];
+
+/// Refuses a request that was sent to another name than this machine's own.
+pub fn check_host(request: &Request) -> Result<(), ApiError> {
+    let authority = authority(request);
+    if authority.is_some_and(is_loopback) {
+        return Ok(());
+    }
+    let shown = authority.unwrap_or("");
+    Err(ApiError::forbidden_path(format!(
+        "forbidden: this server has no authentication, so it answers only requests that are sent to localhost, \
+         127.0.0.1 or [::1]; this one was sent to {shown:?}. Use one of those names, or start the server with \
+         authentication"
+    )))
+}
+
+/// Refuses a request that a page of another origin makes.
+pub fn check_origin(request: &Request) -> Result<(), ApiError> {
+    let Some(origin) = request.headers().get(ORIGIN) else { return Ok(()) };
+    let own = origin.to_str().ok().and_then(|origin| {
+        let (scheme, origin) = origin.split_once("://")?;
+        let http = scheme == "http" || scheme == "https";
+        (http && authority(request)?.eq_ignore_ascii_case(origin)).then_some(())
+    });
+    own.ok_or_else(|| {
+        ApiError::forbidden_path(format!(
+            "forbidden: the page of another origin ({}) made this request, and this server takes requests of its \
+             own page alone",
+            String::from_utf8_lossy(origin.as_bytes())
+        ))
+    })
+}
+
+/// To whom the request was sent: `:authority` in HTTP/2, `Host` in HTTP/1.1.
+fn authority(request: &Request) -> Option<&str> {
+    if let Some(authority) = request.uri().authority() {
+        return Some(authority.as_str());
+    }
+    let mut hosts = request.headers().get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().ok(),
+        // Two of them are a riddle, and none is no honest client.
+        (_, Some(_)) | (None, None) => None,
+    }
+}
+
+fn is_loopback(authority: &str) -> bool {
+    LOOPBACK_NAMES.iter().any(|name| {
+        let Some(head) = authority.get(..name.len()) else { return false };
+        let Some(port) = authority.get(name.len()..) else { return false };
+        let port_is_good = match port.strip_prefix(':') {
+            Some(digits) => !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()),
+            None => port.is_empty(),
+        };
+        head.eq_ignore_ascii_case(name) && port_is_good
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use axum::body::Body;
+
+    use super::*;
+
+    fn request(uri: &str, headers: &[(&str, &str)]) -> Request {
+        let mut builder = Request::builder().uri(uri);
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        builder.body(Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn hosts() {
+        let cases = [
+            ("localhost", true),
+            ("LocalHost:8080", true),
+            ("127.0.0.1:1", true),
+            ("[::1]:8080", true),
+            ("[::1]", true),
+            ("::1", false),
+            ("localhost:", false),
+            ("localhost:x", false),
+            ("localhost.evil.example", false),
+            ("localhost.evil.example:8080", false),
+            ("evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("127.0.0.2", false),
+            ("user@localhost", false),
+            ("", false),
+        ];
+        for (host, want) in cases {
+            assert_eq!(check_host(&request("/api", &[("host", host)])).is_ok(), want, "{host}");
+        }
+        assert!(check_host(&request("/api", &[])).is_err(), "no host");
+        let two = [("host", "localhost"), ("host", "evil.example")];
+        assert!(check_host(&request("/api", &two)).is_err(), "two hosts");
+        assert!(check_host(&request("http://localhost:80/api", &[])).is_ok(), "HTTP/2");
+        let mixed = [("host", "localhost")];
+        assert!(check_host(&request("http://evil.example/api", &mixed)).is_err(), "the authority decides");
+    }
+
+    #[test]
+    fn origins() {
+        let cases = [
+            (None, true),
+            (Some("http://localhost:8080"), true),
+            (Some("https://LOCALHOST:8080"), true),
+            (Some("http://localhost:3000"), false),
+            (Some("http://127.0.0.1:8080"), false),
+            (Some("http://evil.example"), false),
+            (Some("null"), false),
+            (Some("file://localhost:8080"), false),
+            (Some(""), false),
+        ];
+        for (origin, want) in cases {
+            let mut headers = vec![("host", "localhost:8080")];
+            headers.extend(origin.map(|origin| ("origin", origin)));
+            assert_eq!(check_origin(&request("/api", &headers)).is_ok(), want, "{origin:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let error = check_host(&request("/api", &[("host", "evil.example")])).unwrap_err();
+        assert_eq!((error.code, error.reason), (403, "Forbidden"));
+        assert!(error.message.contains("evil.example") && error.message.contains("localhost"));
+    }
+}

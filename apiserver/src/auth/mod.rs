@@ -1,0 +1,173 @@
+//! Who sends a request.
+//!
+//! [`Auth`] is a middleware around the whole router. It gives every request that it lets through a
+//! [`UserInfo`] in its extensions; handlers read it there and nowhere else. In order:
+//!
+//! 1. A request that already has a `UserInfo` comes from this process ([`in_process`]): only code
+//!    can put it there, no byte from a socket can.
+//! 2. Without any means of authentication everybody is [`UserInfo::admin`]. The listener allows
+//!    that on loopback alone, and [`guard`] keeps the pages of foreign sites out.
+//! 3. Else a bearer token ([`token_file`]) or a client certificate ([`certificate`]) must be good.
+//!    Wrong credentials are refused on every path; no credentials are enough for [`PUBLIC_PATHS`].
+
+pub mod certificate;
+pub mod guard;
+pub mod token_file;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+
+use crate::status::ApiError;
+use certificate::ClientCertificate;
+use token_file::TokenFile;
+
+/// What may be asked without credentials; exactly these paths.
+pub const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
+
+/// The group of everybody who is known.
+const AUTHENTICATED: &str = "system:authenticated";
+
+/// Who sends a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserInfo {
+    /// The name, `system:admin` and so on.
+    pub username: String,
+    /// An identifier that outlives renaming; empty when there is none.
+    pub uid: String,
+    /// The groups.
+    pub groups: Vec<String>,
+    /// What else the means of authentication tells.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl UserInfo {
+    /// A user with groups; `system:authenticated` is added.
+    pub fn new(username: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
+        let mut groups: Vec<String> = groups.into_iter().collect();
+        if !groups.iter().any(|group| group == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        UserInfo { username: username.into(), uid: String::new(), groups, extra: BTreeMap::new() }
+    }
+
+    /// Whoever reaches a server that asks nobody for a name.
+    pub fn admin() -> Self {
+        Self::new("system:admin", ["system:masters".to_owned()])
+    }
+
+    /// The controllers, when they run in this process.
+    pub fn controller_manager() -> Self {
+        Self::new("system:kube-controller-manager", ["system:masters".to_owned()])
+    }
+
+    /// Nobody in particular.
+    pub fn anonymous() -> Self {
+        UserInfo {
+            username: "system:anonymous".to_owned(),
+            uid: String::new(),
+            groups: vec!["system:unauthenticated".to_owned()],
+            extra: BTreeMap::new(),
+        }
+    }
+}
+
+/// The means of authentication of a server.
+#[derive(Clone, Debug, Default)]
+pub struct Auth {
+    /// Bearer tokens.
+    pub tokens: Option<Arc<TokenFile>>,
+    /// Whether the listener verifies client certificates and gives their [`ClientCertificate`] to
+    /// each request.
+    pub client_certificates: bool,
+}
+
+impl Auth {
+    /// Whether anybody is asked for a name.
+    pub fn is_configured(&self) -> bool {
+        self.tokens.is_some() || self.client_certificates
+    }
+
+    /// The router behind this authentication.
+    pub fn protect(self, router: Router) -> Router {
+        router.layer(middleware::from_fn_with_state(Arc::new(self), authenticate))
+    }
+
+    /// Who sends this request, or the answer that it gets.
+    fn user_of(&self, request: &Request) -> Result<UserInfo, ApiError> {
+        if let Some(user) = request.extensions().get::<UserInfo>() {
+            return Ok(user.clone());
+        }
+        if !self.is_configured() {
+            guard::check_host(request)?;
+            guard::check_origin(request)?;
+            return Ok(UserInfo::admin());
+        }
+        // A token is said on purpose, a certificate is shown by habit: the token decides.
+        if let Some(tokens) = &self.tokens
+            && let Some(token) = bearer_token(request.headers())
+        {
+            return tokens.user_of(token).cloned().ok_or_else(ApiError::unauthorized);
+        }
+        if self.client_certificates
+            && let Some(certificate) = request.extensions().get::<ClientCertificate>()
+        {
+            // A browser shows its certificate to this server whoever's page asks it to.
+            guard::check_origin(request)?;
+            return Ok(certificate.user.clone());
+        }
+        let has_credentials = request.headers().contains_key(AUTHORIZATION);
+        if !has_credentials && PUBLIC_PATHS.contains(&request.uri().path()) {
+            return Ok(UserInfo::anonymous());
+        }
+        Err(ApiError::unauthorized())
+    }
+}
+
+async fn authenticate(State(auth): State<Arc<Auth>>, mut request: Request, next: Next) -> Response {
+    match auth.user_of(&request) {
+        Ok(user) => {
+            request.extensions_mut().insert(user);
+            next.run(request).await
+        }
+        Err(error) => refusal(&error),
+    }
+}
+
+/// The router for callers in this process: they are this user, and nothing is checked.
+pub fn in_process(router: Router, user: UserInfo) -> Router {
+    router.layer(axum::Extension(user))
+}
+
+/// The token of `Authorization: Bearer TOKEN`; the scheme in any case.
+fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(7)?;
+    if !scheme.eq_ignore_ascii_case(b"bearer ") {
+        return None;
+    }
+    let token = token.trim_ascii();
+    if token.is_empty() { None } else { Some(token) }
+}
+
+/// An error before anything is known of what the client accepts: JSON.
+fn refusal(error: &ApiError) -> Response {
+    let code = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut body = error.to_status().to_string();
+    body.push('\n');
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-cache, private")),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ];
+    (code, headers, body).into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! Static bearer tokens from a CSV file: `token,user,uid,"group1,group2"`.
+//!
+//! The format is upstream's `--token-auth-file`. The file is read once, when the server starts.
+//! Tokens are kept as digests and compared without a hint from the time that it takes.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use super::UserInfo;
+
+/// Why a token file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenFileError {
+    /// It cannot be read.
+    #[error("the token file {} cannot be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+    /// A line is wrong.
+    #[error("the token file {}, line {line}: {problem}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong; never the line itself, which holds a token.
+        problem: &'static str,
+    },
+    /// It holds no token: nobody could do anything.
+    #[error("the token file {} holds no token; its lines are: token,user,uid,\"group1,group2\"", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// The tokens that are good, and whose they are.
+pub struct TokenFile {
+    entries: Vec<([u8; 32], UserInfo)>,
+}
+
+impl std::fmt::Debug for TokenFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TokenFile({} tokens)", self.entries.len())
+    }
+}
+
+impl TokenFile {
+    /// Reads a file.
+    pub fn load(path: &Path) -> Result<Self, TokenFileError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| TokenFileError::Read { path: path.to_owned(), error })?;
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, TokenFileError> {
+        let mut entries: Vec<([u8; 32], UserInfo)> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let wrong = |problem| TokenFileError::Line { path: path.to_owned(), line: index + 1, problem };
+            let line = line.trim_end_matches('\r');
+            if line.trim().is_empty() {
+                continue;
+            }
+            let fields = fields(line).map_err(wrong)?;
+            let [token, name, uid, rest @ ..] = fields.as_slice() else {
+                return Err(wrong("a line needs at least token,user,uid"));
+            };
+            if token.trim().is_empty() || name.is_empty() {
+                return Err(wrong("token and user must not be empty"));
+            }
+            let groups = rest.first().map_or("", String::as_str);
+            let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
+            let mut user = UserInfo::new(name, groups.map(str::to_owned));
+            user.uid.clone_from(uid);
+            let digest = digest(token.trim().as_bytes());
+            if entries.iter().any(|(known, _)| *known == digest) {
+                return Err(wrong("this token is on an earlier line too"));
+            }
+            entries.push((digest, user));
+        }
+        if entries.is_empty() {
+            return Err(TokenFileError::Empty { path: path.to_owned() });
+        }
+        Ok(TokenFile { entries })
+    }
+
+    /// Whose token this is. Takes the same time for every token that is presented.
+    pub fn user_of(&self, token: &[u8]) -> Option<&UserInfo> {
+        let presented = digest(token);
+        let mut found = None;
+        for (known, user) in &self.entries {
+            // All bytes of all entries are looked at, also after one fits.
+            let difference = known.iter().zip(&presented).fold(0_u8, |bits, (a, b)| bits | (a ^ b));
+            if std::hint::black_box(difference) == 0 {
+                found = Some(user);
+            }
+        }
+        found
+    }
+}
+
+fn digest(token: &[u8]) -> [u8; 32] {
+    Sha256::digest(token).into()
+}
+
+/// The fields of one CSV line. A field in quotes may hold commas, and `""` for a quote.
+fn fields(line: &str) -> Result<Vec<String>, &'static str> {
+    let mut fields = Vec::new();
+    let mut rest = line;
+    loop {
+        let field;
+        (field, rest) = match rest.trim_start_matches(' ').strip_prefix('"') {
+            Some(quoted) => quoted_field(quoted)?,
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                if rest[..end].contains('"') {
+                    return Err("a quote inside a field that does not begin with one");
+                }
+                (rest[..end].to_owned(), &rest[end..])
+            }
+        };
+        fields.push(field);
+        match rest.strip_prefix(',') {
+            Some(more) => rest = more,
+            None if rest.is_empty() => return Ok(fields),
+            None => return Err("text after a closing quote"),
+        }
+    }
+}
+
+/// The field up to its closing quote, and what comes after it.
+fn quoted_field(mut rest: &str) -> Result<(String, &str), &'static str> {
+    let mut field = String::new();
+    loop {
+        let end = rest.find('"').ok_or("a quote is not closed")?;
+        field.push_str(&rest[..end]);
+        rest = &rest[end + 1..];
+        match rest.strip_prefix('"') {
+            Some(more) => {
+                field.push('"');
+                rest = more;
+            }
+            None => return Ok((field, rest)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<TokenFile, String> {
+        TokenFile::parse(text, Path::new("tokens.csv")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn lines_become_users() {
+        let file =
+            parse("t1,ann,u1,\"g1, g2\"\n\nt2,bob,\r\n \"t,\"\"3\", ,u3,g9\n").map_err(|e| panic!("{e}"));
+        let file = file.unwrap_or(TokenFile { entries: Vec::new() });
+        let ann = file.user_of(b"t1").cloned();
+        let mut want = UserInfo::new("ann", ["g1".to_owned(), "g2".to_owned()]);
+        want.uid = "u1".to_owned();
+        assert_eq!(ann, Some(want));
+        let bob = file.user_of(b"t2").map(|user| (user.username.as_str(), user.groups.join(" ")));
+        assert_eq!(bob, Some(("bob", "system:authenticated".to_owned())));
+        assert!(file.user_of(b"t,\"3").is_some());
+        for wrong in ["", "t", "t11", "T1", "ann"] {
+            assert_eq!(file.user_of(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn wrong_files_are_told_without_the_token() {
+        let cases = [
+            ("", "holds no token"),
+            ("secret,ann\n", "line 1: a line needs at least"),
+            ("a,b,c\n,ann,u\n", "line 2: token and user"),
+            ("secret,,u\n", "token and user"),
+            ("secret,ann,u,\"g\n", "not closed"),
+            ("secret,ann,u,\"g\"x\n", "after a closing quote"),
+            ("secret,a\"nn,u\n", "a quote inside"),
+            ("secret,ann,u\nsecret,bob,u\n", "line 2: this token"),
+        ];
+        for (text, part) in cases {
+            let error = parse(text).map(|_| ()).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+            assert!(!error.contains("secret"), "{text}: {error}");
+        }
+        assert!(TokenFile::load(Path::new("/nowhere/t.csv")).is_err());
+    }
+
+    #[test]
+    fn debug_shows_no_token() {
+        let file = parse("secret,ann,u\n").map(|file| format!("{file:?}"));
+        assert_eq!(file.as_deref(), Ok("TokenFile(1 tokens)"));
+    }
+}

@@ -1,0 +1,281 @@
+//! The command line: every command and every flag, with its default and its help.
+//!
+//! Only declarations. What flags mean together is checked in `config`; where else a value may come
+//! from (`ORLOP_*` variables, the file of `--config`) is added there too, for all flags alike, so
+//! no flag here names a variable. Flags that upstream has keep upstream's name and default.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::values;
+
+/// What `--help` says of exit codes and of where values come from.
+const AFTER_HELP: &str = "\
+Values come from flags, else from ORLOP_* variables (--data-dir is ORLOP_DATA_DIR), else from the YAML
+file of --config (its keys are flag names), else from the defaults.
+
+Exit codes: 0 stopped cleanly; 1 failed; 2 the command line or the configuration is wrong;
+130 or 143 a second SIGINT or SIGTERM ended it before it had stopped cleanly.";
+
+/// The storage half of Kubernetes in one small binary.
+#[derive(Debug, Parser)]
+#[command(name = "orlop", version, after_help = AFTER_HELP, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the API server and the controllers in one process
+    #[command(after_help = AFTER_HELP)]
+    Serve(Box<ServeArgs>),
+    /// Run the API server alone
+    #[command(after_help = AFTER_HELP)]
+    Apiserver(Box<ApiserverArgs>),
+    /// Run the controllers against an API server
+    #[command(after_help = AFTER_HELP)]
+    Controller(Box<ControllerArgs>),
+    /// Print the version
+    Version,
+    /// Print a completion script for a shell
+    Completion {
+        /// For which shell
+        shell: Shell,
+    },
+}
+
+/// `orlop serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
+    #[command(flatten)]
+    pub(crate) listen: ListenArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) api: ApiArgs,
+    #[command(flatten)]
+    pub(crate) loops: LoopArgs,
+}
+
+/// `orlop apiserver`.
+#[derive(Debug, Args)]
+pub(crate) struct ApiserverArgs {
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
+    #[command(flatten)]
+    pub(crate) listen: ListenArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) api: ApiArgs,
+}
+
+/// `orlop controller`.
+#[derive(Debug, Args)]
+pub(crate) struct ControllerArgs {
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+    #[command(flatten)]
+    pub(crate) loops: LoopArgs,
+}
+
+/// How a log line is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+/// Every process has these.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Process")]
+pub(crate) struct ProcessArgs {
+    /// YAML file with values for flags; its keys are flag names
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How log lines are written (to stderr)
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, trace, or per part such as info,orlop_store=debug
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) log_level: Option<String>,
+    /// Verbosity by number, as upstream: 0 to 3 is info, 4 and 5 debug, 6 and more trace
+    #[arg(short = 'v', long = "v", value_name = "N")]
+    pub(crate) v: Option<u8>,
+}
+
+/// Where and how to listen.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Listening")]
+pub(crate) struct ListenArgs {
+    /// Address and port to serve on; port 0 takes a free one. Without TLS and authentication only
+    /// addresses of this machine (loopback) are allowed
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
+    pub(crate) listen: SocketAddr,
+    /// Write the URL that is served here once requests are taken, for scripts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) address_file: Option<PathBuf>,
+    /// Certificate for TLS (PEM, with its chain)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_cert_file: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_private_key_file: Option<PathBuf>,
+    /// Authorities for client certificates (PEM): the CN of a certificate is the user, its O are groups
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_ca_file: Option<PathBuf>,
+    /// CSV of bearer tokens: token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_auth_file: Option<PathBuf>,
+    /// After a stop signal: how long requests are still taken while /readyz fails
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
+    pub(crate) shutdown_delay_duration: Duration,
+}
+
+/// Where objects are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreBackend {
+    /// On disk, in --data-dir
+    Embedded,
+    /// In memory: everything is gone with the process
+    Memory,
+}
+
+/// The store.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Store")]
+pub(crate) struct StoreArgs {
+    /// Where the store's files are [default: /var/lib/orlop for root, else $XDG_DATA_HOME/orlop or
+    /// ~/.local/share/orlop]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// What keeps the objects
+    #[arg(long, value_enum, default_value = "embedded")]
+    pub(crate) store_backend: StoreBackend,
+    /// How long old versions of objects are kept at least, for watches and history
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = values::duration)]
+    pub(crate) store_retention_age: Duration,
+    /// How many revisions are kept at least
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) store_retention_revisions: u64,
+}
+
+/// The API.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "API server")]
+pub(crate) struct ApiArgs {
+    /// Admission plugins that are switched off
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) disable_admission_plugins: Vec<String>,
+    /// Reading requests that are served at the same time; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    pub(crate) max_requests_inflight: usize,
+    /// Writing requests that are served at the same time; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) max_mutating_requests_inflight: usize,
+    /// How long a request may take; watches are not meant
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
+    pub(crate) request_timeout: Duration,
+    /// The least time that a watch is kept open, seconds, when the client does not say
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    pub(crate) min_request_timeout: u32,
+    /// How long events are kept
+    #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = values::duration)]
+    pub(crate) event_ttl: Duration,
+}
+
+/// Which API server the controllers work on.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "API server to work on")]
+pub(crate) struct RemoteArgs {
+    /// URL of the API server, such as http://127.0.0.1:8080
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// Upstream's name for --server
+    #[arg(long, value_name = "URL")]
+    pub(crate) master: Option<String>,
+    /// Client configuration with address and credentials
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Bearer token; other users of this machine can read a command line, so prefer --token-file
+    #[arg(long, value_name = "TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// File that holds a bearer token
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Authorities that the server's certificate is checked against (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate_authority: Option<PathBuf>,
+    /// Only false is possible: run one controller process
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) leader_elect: bool,
+}
+
+/// The control loops.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Controllers")]
+pub(crate) struct LoopArgs {
+    /// Controllers to run: * is all that run by default, NAME runs one, -NAME leaves one out
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
+    pub(crate) controllers: Vec<String>,
+    /// How often the volume binder looks at all claims and volumes again, changed or not
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::duration)]
+    pub(crate) pvclaimbinder_sync_period: Duration,
+    /// Make volumes for claims whose class names a provisioner
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) enable_dynamic_provisioning: bool,
+    /// Make volumes from directories of this machine when no other provisioner does; for tests only
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) enable_hostpath_provisioner: bool,
+    /// File with the pod that scrubs NFS volumes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pv_recycler_pod_template_filepath_nfs: Option<PathBuf>,
+    /// Least time that scrubbing an NFS volume may take, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub(crate) pv_recycler_minimum_timeout_nfs: u32,
+    /// Time added for each Gi of an NFS volume, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) pv_recycler_increment_timeout_nfs: u32,
+    /// File with the pod that scrubs hostPath volumes; for tests only
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pv_recycler_pod_template_filepath_hostpath: Option<PathBuf>,
+    /// Least time that scrubbing a hostPath volume may take, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) pv_recycler_minimum_timeout_hostpath: u32,
+    /// Time added for each Gi of a hostPath volume, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) pv_recycler_timeout_increment_hostpath: u32,
+    /// Finished pods that are kept before the oldest are deleted; 0 or less keeps all
+    #[arg(long, value_name = "N", default_value_t = 12_500, allow_negative_numbers = true)]
+    pub(crate) terminated_pod_gc_threshold: i32,
+    /// Workers that make claims for ephemeral volumes
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) concurrent_ephemeralvolume_syncs: u32,
+    /// Workers that empty namespaces that are being deleted
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) concurrent_namespace_syncs: u32,
+    /// Workers that delete objects whose owners are gone
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) concurrent_gc_syncs: u32,
+}

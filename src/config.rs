@@ -1,0 +1,268 @@
+//! From flags, variables and the file to one typed configuration.
+//!
+//! Flags win over `ORLOP_*` variables, variables over the file, the file over the defaults. The
+//! values of file and variables become clap's defaults before it parses, so that all values go
+//! through the same parsers. What flags mean together is checked here.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap_complete::Shell;
+
+use crate::cli::{ApiArgs, Cli, Command, ListenArgs, LoopArgs, ProcessArgs, RemoteArgs, StoreArgs};
+use crate::config_file;
+use crate::listen::Endpoint;
+
+/// What this process shall do.
+#[derive(Debug)]
+pub(crate) enum Config {
+    /// Print the version.
+    Version,
+    /// Print a completion script.
+    Completion(Shell),
+    /// Run.
+    Run(Box<Run>),
+}
+
+/// What a process that runs is made of.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) process: ProcessArgs,
+    pub(crate) role: Role,
+}
+
+/// Which parts run.
+#[derive(Debug)]
+pub(crate) enum Role {
+    /// API server and controllers.
+    Serve(ServerConfig, LoopArgs),
+    /// The API server.
+    Apiserver(ServerConfig),
+    /// The controllers.
+    Controller(Remote, LoopArgs),
+}
+
+/// Everything about the API server.
+#[derive(Debug)]
+pub(crate) struct ServerConfig {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) store: StoreArgs,
+    pub(crate) api: ApiArgs,
+}
+
+/// How the controllers reach the API server.
+#[derive(Debug)]
+pub(crate) enum Remote {
+    /// As a kubeconfig says; the URL, when given, wins over the address in it.
+    Kubeconfig { path: PathBuf, server: Option<String> },
+    /// At a URL.
+    Url { server: String, token: Option<String>, certificate_authority: Option<PathBuf> },
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    /// Wrong flags or variables; also `--help` and `--version`, which are no errors.
+    #[error(transparent)]
+    Clap(#[from] clap::Error),
+    /// The file cannot be used.
+    #[error(transparent)]
+    File(#[from] config_file::FileError),
+    /// A value in a variable is wrong.
+    #[error("the variable {name} has a wrong value: {}", first_line(problem))]
+    Variable { name: String, problem: clap::Error },
+    /// A value in the file is wrong.
+    #[error("the configuration file {} has a wrong value: {}", path.display(), first_line(problem))]
+    FileValue { path: PathBuf, problem: clap::Error },
+    /// Flags do not fit together, or a file that a flag names cannot be read.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+impl ConfigError {
+    /// Tells the person, and says with which code to exit.
+    pub(crate) fn report(&self) -> u8 {
+        match self {
+            ConfigError::Clap(error) => {
+                // Nothing can be done when the terminal is gone.
+                let _ = error.print();
+                let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+                if asked { 0 } else { 2 }
+            }
+            ConfigError::File(_)
+            | ConfigError::Variable { .. }
+            | ConfigError::FileValue { .. }
+            | ConfigError::Wrong(_) => {
+                eprintln!("error: {self}");
+                2
+            }
+        }
+    }
+}
+
+/// The configuration of this process. `variable` looks up an environment variable.
+pub(crate) fn load(
+    args: impl IntoIterator<Item = OsString>,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<Config, ConfigError> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let plain = with_variables(Cli::command(), &variable);
+    let mut matches = plain.try_get_matches_from(&args).map_err(|error| blame(error, &args, &variable))?;
+    if let Some((name, path)) = file_of(&matches) {
+        let command = Cli::command();
+        let values = config_file::read(&path, &command, &name)?;
+        let command = command.mut_subcommand(&name, |sub| config_file::as_defaults(sub, values));
+        // The first pass took flags and variables, so what is wrong now is in the file.
+        matches = with_variables(command, &variable)
+            .try_get_matches_from(&args)
+            .map_err(|problem| ConfigError::FileValue { path, problem })?;
+    }
+    typed(Cli::from_arg_matches(&matches)?)
+}
+
+/// The chosen subcommand and the file that it names.
+fn file_of(matches: &ArgMatches) -> Option<(String, PathBuf)> {
+    let (name, sub) = matches.subcommand()?;
+    let path = sub.try_get_one::<PathBuf>("config").ok()??;
+    Some((name.to_owned(), path.clone()))
+}
+
+/// Gives every flag of every subcommand its variable: what that holds becomes the flag's default.
+fn with_variables(command: clap::Command, variable: &impl Fn(&str) -> Option<OsString>) -> clap::Command {
+    command.mut_subcommands(|sub| {
+        sub.mut_args(|arg| {
+            let Some(flag) = arg.get_long() else { return arg };
+            match variable(&variable_name(flag)) {
+                Some(value) => arg.default_value(value),
+                None => arg,
+            }
+        })
+    })
+}
+
+/// `--data-dir` is `ORLOP_DATA_DIR`.
+fn variable_name(flag: &str) -> String {
+    format!("ORLOP_{}", flag.replace('-', "_").to_ascii_uppercase())
+}
+
+/// A wrong value that came from a variable is told as such: clap only knows of the flag.
+fn blame(
+    problem: clap::Error,
+    args: &[OsString],
+    variable: &impl Fn(&str) -> Option<OsString>,
+) -> ConfigError {
+    let Some(ContextValue::String(shown)) = problem.get(ContextKind::InvalidArg) else {
+        return problem.into();
+    };
+    let flag = shown.split([' ', '=', '[']).next().unwrap_or_default().trim_start_matches('-');
+    let given = args.iter().any(|arg| {
+        let arg = arg.to_string_lossy();
+        arg.strip_prefix("--").is_some_and(|arg| arg.split('=').next() == Some(flag))
+    });
+    let name = variable_name(flag);
+    if given || variable(&name).is_none() {
+        return problem.into();
+    }
+    ConfigError::Variable { name, problem }
+}
+
+fn typed(cli: Cli) -> Result<Config, ConfigError> {
+    let run = |process, role| Ok(Config::Run(Box::new(Run { process, role })));
+    match cli.command {
+        Command::Version => Ok(Config::Version),
+        Command::Completion { shell } => Ok(Config::Completion(shell)),
+        Command::Serve(args) => {
+            let server = server(args.listen, args.store, args.api)?;
+            run(args.process, Role::Serve(server, loops(args.loops)?))
+        }
+        Command::Apiserver(args) => {
+            let server = server(args.listen, args.store, args.api)?;
+            run(args.process, Role::Apiserver(server))
+        }
+        Command::Controller(args) => {
+            let remote = remote(args.remote)?;
+            run(args.process, Role::Controller(remote, loops(args.loops)?))
+        }
+    }
+}
+
+fn server(listen: ListenArgs, store: StoreArgs, api: ApiArgs) -> Result<ServerConfig, ConfigError> {
+    if api.request_timeout.is_zero() {
+        return Err(wrong("--request-timeout must be more than 0s: every request would fail"));
+    }
+    let endpoint = Endpoint::new(listen).map_err(|error| ConfigError::Wrong(error.to_string()))?;
+    Ok(ServerConfig { endpoint, store, api })
+}
+
+fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
+    if args.pvclaimbinder_sync_period.is_zero() {
+        return Err(wrong("--pvclaimbinder-sync-period must be more than 0s"));
+    }
+    for (flag, workers) in [
+        ("--concurrent-ephemeralvolume-syncs", args.concurrent_ephemeralvolume_syncs),
+        ("--concurrent-namespace-syncs", args.concurrent_namespace_syncs),
+        ("--concurrent-gc-syncs", args.concurrent_gc_syncs),
+    ] {
+        if workers == 0 {
+            return Err(wrong(&format!("{flag} must be at least 1: without a worker nothing is done")));
+        }
+    }
+    Ok(args)
+}
+
+fn remote(args: RemoteArgs) -> Result<Remote, ConfigError> {
+    if args.leader_elect {
+        return Err(wrong(
+            "--leader-elect=true is not possible: run one controller process, with --leader-elect=false",
+        ));
+    }
+    let server = match (args.server, args.master) {
+        (Some(server), Some(master)) if server != master => {
+            return Err(wrong("--server and --master name different servers: give one of them"));
+        }
+        (server, master) => server.or(master),
+    };
+    if args.token.is_some() && args.token_file.is_some() {
+        return Err(wrong("give --token or --token-file, not both"));
+    }
+    let token = match args.token_file {
+        Some(path) => Some(read_token(&path)?),
+        None => args.token,
+    };
+    if let Some(path) = args.kubeconfig {
+        if token.is_some() || args.certificate_authority.is_some() {
+            return Err(wrong(
+                "with --kubeconfig, token and certificate authority are taken from that file: leave out \
+                 --token, --token-file and --certificate-authority",
+            ));
+        }
+        return Ok(Remote::Kubeconfig { path, server });
+    }
+    let server = server.ok_or_else(|| {
+        wrong("which API server? Give --server URL (such as http://127.0.0.1:8080) or --kubeconfig FILE")
+    })?;
+    Ok(Remote::Url { server, token, certificate_authority: args.certificate_authority })
+}
+
+fn read_token(path: &Path) -> Result<String, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| wrong(&format!("--token-file {} cannot be read: {error}", path.display())))?;
+    match text.trim() {
+        "" => Err(wrong(&format!("--token-file {} is empty", path.display()))),
+        token => Ok(token.to_owned()),
+    }
+}
+
+fn wrong(text: &str) -> ConfigError {
+    ConfigError::Wrong(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Where the store's files are, and that only their owner can read them.
+
+use std::ffi::OsString;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Why there is no data directory.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DataDirError {
+    /// No default can be found.
+    #[error(
+        "neither HOME nor XDG_DATA_HOME is set, so there is no default place for data: give --data-dir DIR"
+    )]
+    NoHome,
+    /// It cannot be made.
+    #[error("the data directory {} cannot be created: {error}; give --data-dir DIR that this user can write", path.display())]
+    Create { path: PathBuf, error: std::io::Error },
+    /// Something else has its name.
+    #[error("{} is no directory: give --data-dir DIR", path.display())]
+    NoDirectory { path: PathBuf },
+}
+
+/// The default place: the system's for root, else the user's.
+pub(crate) fn default(
+    is_root: bool,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<PathBuf, DataDirError> {
+    if is_root {
+        return Ok(PathBuf::from("/var/lib/orlop"));
+    }
+    // The XDG rules say that a relative path is to be ignored.
+    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(data) = absolute("XDG_DATA_HOME") {
+        return Ok(data.join("orlop"));
+    }
+    let home = absolute("HOME").ok_or(DataDirError::NoHome)?;
+    Ok(home.join(".local/share/orlop"))
+}
+
+/// The directory that was given, or the default one; it exists afterwards.
+pub(crate) fn prepare(given: Option<&Path>) -> Result<PathBuf, DataDirError> {
+    let path = match given {
+        Some(path) => path.to_owned(),
+        None => default(rustix::process::geteuid().is_root(), |name| std::env::var_os(name))?,
+    };
+    create(&path)?;
+    Ok(path)
+}
+
+fn create(path: &Path) -> Result<(), DataDirError> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_dir() => return Err(DataDirError::NoDirectory { path: path.to_owned() }),
+        Ok(found) => {
+            let mode = found.permissions().mode() & 0o777;
+            if mode & 0o077 != 0 {
+                tracing::warn!(
+                    "others can look into the data directory {} (mode {mode:o}), and Secrets are in it: chmod 700 it",
+                    path.display()
+                );
+            }
+            return Ok(());
+        }
+        Err(_) => {}
+    }
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| DataDirError::Create { path: path.to_owned(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_default_place() {
+        type Case<'a> = (bool, &'a [(&'a str, &'a str)], Option<&'a str>);
+        let cases: [Case<'_>; 6] = [
+            (true, &[("HOME", "/root"), ("XDG_DATA_HOME", "/x")], Some("/var/lib/orlop")),
+            (false, &[("HOME", "/home/a"), ("XDG_DATA_HOME", "/x")], Some("/x/orlop")),
+            (false, &[("HOME", "/home/a")], Some("/home/a/.local/share/orlop")),
+            (false, &[("HOME", "/home/a"), ("XDG_DATA_HOME", "x")], Some("/home/a/.local/share/orlop")),
+            (false, &[("HOME", "")], None),
+            (false, &[], None),
+        ];
+        for (root, variables, want) in cases {
+            let got = default(root, |name| {
+                variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+            });
+            assert_eq!(got.ok(), want.map(PathBuf::from), "{root} {variables:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_made_for_its_owner_alone() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("a/b");
+        prepare(Some(&path)).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        prepare(Some(&path)).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_no_directory() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(matches!(prepare(Some(file.path())), Err(DataDirError::NoDirectory { .. })));
+        let below = file.path().join("x");
+        assert!(matches!(prepare(Some(&below)), Err(DataDirError::Create { .. })));
+    }
+}

@@ -1,0 +1,73 @@
+//! Log lines go to stderr: for people, or as JSON, one object per line.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::{LogFormat, ProcessArgs};
+
+/// A filter that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("--log-level `{text}` is no filter ({problem}); give error, warn, info, debug or trace")]
+pub(crate) struct LogLevelError {
+    text: String,
+    problem: String,
+}
+
+/// What is logged. `--log-level` says more than `-v`, so it wins.
+fn directives(args: &ProcessArgs) -> String {
+    if let Some(level) = &args.log_level {
+        return level.clone();
+    }
+    let level = match args.v.unwrap_or(0) {
+        0..=3 => "info",
+        4..=5 => "debug",
+        6.. => "trace",
+    };
+    // With -v one wants to see what orlop does, not each frame of each connection.
+    format!("{level},h2=info,hyper=info,hyper_util=info,rustls=info,tower=info,sled=warn")
+}
+
+/// Starts logging; to be called once.
+pub(crate) fn start(args: &ProcessArgs) -> Result<(), LogLevelError> {
+    let text = directives(args);
+    let filter = EnvFilter::try_new(&text)
+        .map_err(|error| LogLevelError { text: text.clone(), problem: error.to_string() })?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match args.log_format {
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(log_level: Option<&str>, v: Option<u8>) -> ProcessArgs {
+        ProcessArgs { config: None, log_format: LogFormat::Text, log_level: log_level.map(str::to_owned), v }
+    }
+
+    #[test]
+    fn verbosity() {
+        let cases = [
+            (None, None, "info,"),
+            (None, Some(3), "info,"),
+            (None, Some(4), "debug,"),
+            (None, Some(9), "trace,"),
+            (Some("warn"), Some(9), "warn"),
+        ];
+        for (level, v, want) in cases {
+            let got = directives(&args(level, v));
+            assert!(got.starts_with(want), "{level:?} {v:?}: {got}");
+            assert!(EnvFilter::try_new(&got).is_ok(), "{got}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_filter_is_an_error() {
+        let error = start(&args(Some("loud=very=much"), None)).expect_err("no filter");
+        assert!(error.to_string().contains("loud=very=much"), "{error}");
+    }
+}

@@ -1,0 +1,85 @@
+//! What browsers and what others get, and that the page keeps its own promises.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+fn header(response: &Response, name: axum::http::HeaderName) -> &str {
+    response.headers().get(name).map_or("", |value| value.to_str().unwrap())
+}
+
+#[test]
+fn browsers_get_the_page_and_others_do_not() {
+    let cases = [
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+        ("text/html", true),
+        ("TEXT/HTML;q=0.5", true),
+        ("*/*", false),
+        ("", false),
+        ("application/json", false),
+        ("application/json, */*", false),
+        ("application/json, text/html;q=0.3", false),
+        ("text/html;q=0", false),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", false),
+    ];
+    for (accept, want) in cases {
+        assert_eq!(index(accept).is_some(), want, "{accept}");
+    }
+    let response = index("text/html").unwrap();
+    assert_eq!(header(&response, VARY), "Accept");
+    assert_eq!(header(&response, CONTENT_TYPE), "text/html; charset=utf-8");
+    assert!(header(&response, CONTENT_SECURITY_POLICY).starts_with("default-src 'self'"));
+}
+
+#[test]
+fn files_have_types_and_tags() {
+    for (path, kind) in [
+        ("index.html", "text/html; charset=utf-8"),
+        ("app.js", "text/javascript; charset=utf-8"),
+        ("style.css", "text/css; charset=utf-8"),
+        ("icon.svg", "image/svg+xml"),
+    ] {
+        let response = file(path, &HeaderMap::new());
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        assert_eq!(header(&response, CONTENT_TYPE), kind, "{path}");
+        let mut again = HeaderMap::new();
+        again.insert(IF_NONE_MATCH, response.headers()[ETAG].clone());
+        assert_eq!(file(path, &again).status(), StatusCode::NOT_MODIFIED, "{path}");
+        again.insert(IF_NONE_MATCH, HeaderValue::from_static("\"other\""));
+        assert_eq!(file(path, &again).status(), StatusCode::OK, "{path}");
+    }
+}
+
+#[test]
+fn there_is_nothing_else() {
+    for path in ["", "x.js", "../Cargo.toml", "/etc/passwd", "static/app.js"] {
+        assert_eq!(file(path, &HeaderMap::new()).status(), StatusCode::NOT_FOUND, "{path}");
+    }
+}
+
+#[test]
+fn the_page_is_small_and_needs_nobody() {
+    let mut size = 0;
+    for path in Files::iter() {
+        let found = Files::get(&path).unwrap();
+        size += found.data.len();
+        let text = String::from_utf8(found.data.into_owned()).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            // A namespace in an SVG is a name, not an address that is fetched.
+            let foreign = line.replace("http://www.w3.org/", "").contains("://");
+            assert!(!foreign, "{path}:{} names another server: {line}", number + 1);
+        }
+    }
+    assert!(size < 60_000, "the page takes {size} bytes");
+}
+
+#[test]
+fn nothing_is_inline() {
+    let found = Files::get("index.html").unwrap();
+    let text = String::from_utf8(found.data.into_owned()).unwrap();
+    assert!(!text.contains(" style=") && !text.contains("<style"), "the policy forbids inline styles");
+    assert!(!text.contains("onclick"), "the policy forbids inline handlers");
+    for script in text.split("<script").skip(1) {
+        assert!(script.split('>').next().unwrap().contains("src="), "the policy forbids inline scripts");
+    }
+}
