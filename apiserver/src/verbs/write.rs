@@ -233,7 +233,8 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
     }
 }
 
-fn keep_metadata(object: &mut Object, old: &Object) {
+/// Puts back the metadata that only the server changes.
+pub(crate) fn keep_metadata(object: &mut Object, old: &Object) {
     for name in ["creationTimestamp", "generation", "resourceVersion"] {
         match old.at(&["metadata", name]) {
             Some(value) => object.set(&["metadata", name], value.clone()),
