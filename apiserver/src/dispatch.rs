@@ -13,6 +13,10 @@ pub(crate) enum Target {
         /// The namespace.
         namespace: String,
     },
+    /// A path that names no namespace where one belongs.
+    NoNamespace,
+    /// A name that can be no object's: `.` or `..`.
+    BadName(String),
     /// A group that is not served: upstream answers in plain text.
     UnknownGroup,
     /// A version, resource or path form that is not served: upstream answers with a Status.
@@ -86,6 +90,15 @@ pub(crate) fn target(path: &str) -> Target {
     };
     if !registry::KINDS.iter().any(|kind| kind.names().group == group) {
         return Target::UnknownGroup;
+    }
+    if let ["namespaces", "", _, ..] = rest {
+        return Target::NoNamespace;
+    }
+    if rest.iter().any(|part| part.is_empty()) {
+        return Target::UnknownResource;
+    }
+    if let Some(name) = rest.iter().find(|part| matches!(**part, "." | "..")) {
+        return Target::BadName((*name).to_owned());
     }
     resource(group, version, rest).unwrap_or(Target::UnknownResource)
 }
@@ -162,6 +175,8 @@ mod tests {
                 format!("{} ns={} name={} watch={}", r.kind.names().plural, r.namespace, r.name, r.watch_path)
             }
             Target::Bindings { namespace } => format!("bindings ns={namespace}"),
+            Target::NoNamespace => "no namespace".to_owned(),
+            Target::BadName(name) => format!("bad name {name}"),
             Target::UnknownGroup => "unknown group".to_owned(),
             Target::UnknownResource => "unknown resource".to_owned(),
         }
@@ -182,6 +197,9 @@ mod tests {
             ("/api/v1/watch/namespaces/a/pods", "pods ns=a name= watch=true"),
             ("/api/v1/watch/nodes", "nodes ns= name= watch=true"),
             ("/api/v1/namespaces/a/bindings", "bindings ns=a"),
+            ("/api/v1//namespaces/a/pods", "unknown resource"),
+            ("/api/v1/namespaces//pods/a", "no namespace"),
+            ("/api/v1/nodes/..", "bad name .."),
             ("/api/v1/nope", "unknown resource"),
             ("/api/v9/pods", "unknown resource"),
             ("/apis/nope/v1", "unknown group"),

@@ -1,16 +1,28 @@
 //! A Kubernetes-compatible REST API: HTTP in, store out.
 //!
-//! Reading order: [`registry`] says what a kind is (one file each), [`verbs`] what can be done to
-//! any kind (one file each), [`decode`] and [`encode`] how bytes become objects and back,
-//! [`patch`] and [`validate`] are pure, [`admission`] changes or refuses a write before
-//! it is stored, [`routes`] are the paths that are no resources, [`server`] puts it all on a router.
+//! Reading order: [`registry`] says what a kind is (one file each), `verbs` what can be done to
+//! any kind (one file each), [`decode`] and `encode` how bytes become objects and back,
+//! [`patch`] and [`validate`] are pure, [`admission`] changes or refuses a write before it is
+//! stored, `routes` are the paths that are no resources, [`server`] puts it all on a router.
 
 pub mod admission;
 pub mod auth;
+mod background;
 pub mod decode;
-pub mod encode;
+mod dispatch;
+mod encode;
+mod handler;
+mod metrics;
 pub mod object;
 pub mod patch;
+mod projection;
+mod query;
 pub mod registry;
+mod routes;
+pub mod server;
 pub mod status;
 pub mod validate;
+mod verbs;
+
+pub use projection::Projection;
+pub use server::{Config, Server, ServerError};

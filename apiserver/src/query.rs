@@ -1,6 +1,6 @@
 //! The query part of a request.
 
-use orlop_apimachinery::query::{parse_int, query_bool};
+use orlop_apimachinery::query::{query_bool, query_int};
 
 use crate::status::ApiError;
 
@@ -40,7 +40,7 @@ impl Query {
     pub(crate) fn int(&self, name: &str) -> Result<Option<i64>, ApiError> {
         match self.text(name) {
             "" => Ok(None),
-            text => parse_int(text).map(Some).map_err(ApiError::bad_request),
+            text => query_int(text).map(Some).map_err(ApiError::bad_request),
         }
     }
 }

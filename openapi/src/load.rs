@@ -119,7 +119,7 @@ impl Loader<'_> {
     fn struct_type(&self, name: &str, schema: &Value, facts: Option<&TypeFacts>) -> StructType {
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let mut fields = HashMap::new();
+        let mut fields: HashMap<String, Field> = HashMap::new();
         let mut order = Vec::new();
         let mut numbers = HashMap::new();
         for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
@@ -132,12 +132,15 @@ impl Loader<'_> {
             fields.insert(field.clone(), self.field(field, schema, known, is_required));
         }
         order.sort_unstable();
+        let is_always = |name: &&String| fields[name.as_str()].presence == Presence::Always;
+        let always = order.iter().filter(is_always).cloned().collect();
         StructType {
             name: name.to_owned(),
             short_name: name.rsplit_once('.').map_or(name, |(_, last)| last).to_owned(),
             description: text(schema, "description"),
             fields,
             order,
+            always,
             atomic: facts.is_some_and(|facts| facts.atomic),
             numbers,
         }

@@ -48,6 +48,8 @@ pub struct StructType {
     pub fields: HashMap<String, Field>,
     /// The field names in a fixed (alphabetical) order.
     pub order: Vec<String>,
+    /// Names of the fields of [`Presence::Always`], in alphabetical order.
+    pub always: Vec<String>,
     /// Whether server-side apply owns values of this type as a whole.
     pub atomic: bool,
     /// What the protobuf field numbers of the type mean.

@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn all_but_the_disabled() {
-        let chain = Chain::new(&["Priority".to_owned(), "NamespaceLifecycle".to_owned()]).expect("known names");
+        let chain =
+            Chain::new(&["Priority".to_owned(), "NamespaceLifecycle".to_owned()]).expect("known names");
         let names: Vec<_> = chain.names().collect();
         assert_eq!(
             names,

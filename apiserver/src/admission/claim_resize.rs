@@ -109,8 +109,10 @@ mod tests {
 
     #[test]
     fn the_class_may_stand_in_the_beta_annotation() {
-        let facts =
-            Facts::new(&[("storageclasses", json!({"metadata": {"name": "yes"}, "allowVolumeExpansion": true}))]);
+        let facts = Facts::new(&[(
+            "storageclasses",
+            json!({"metadata": {"name": "yes"}, "allowVolumeExpansion": true}),
+        )]);
         let with = |size: &str| {
             let mut claim = claim(Value::Null, size, "Bound");
             claim["metadata"]["annotations"] = json!({storage_class::BETA_ANNOTATION: "yes"});

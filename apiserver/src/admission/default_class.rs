@@ -26,7 +26,9 @@ impl Plugin for DefaultStorageClass {
         if storage_class::is_named(claim) {
             return Ok(());
         }
-        let Some(kind) = registry::by_resource("storage.k8s.io", "v1", "storageclasses") else { return Ok(()) };
+        let Some(kind) = registry::by_resource("storage.k8s.io", "v1", "storageclasses") else {
+            return Ok(());
+        };
         if let Some(class) = default_of(lookup.list(kind, None)) {
             claim.set(&["spec", "storageClassName"], class.name());
         }
@@ -88,8 +90,7 @@ mod tests {
         let facts = [class("d", "2026-01-01T00:00:00Z", GA, "true")];
         assert_eq!(given(json!({"storageClassName": ""}), &facts), json!(""), "empty means: no class");
         assert_eq!(given(json!({"storageClassName": "x"}), &facts), json!("x"));
-        let annotated =
-            json!({"metadata": {"name": "c", "annotations": {storage_class::BETA_ANNOTATION: "x"}}, "spec": {}});
+        let annotated = json!({"metadata": {"name": "c", "annotations": {storage_class::BETA_ANNOTATION: "x"}}, "spec": {}});
         for mut write in [
             Write::create("persistentvolumeclaims", annotated.clone()),
             Write::update("persistentvolumeclaims", annotated.clone(), json!({"spec": {}})),

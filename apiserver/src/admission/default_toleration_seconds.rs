@@ -57,7 +57,8 @@ mod tests {
     #[test]
     fn tolerations() {
         let [not_ready, unreachable] = TAINTS;
-        let own = json!({"key": not_ready, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60});
+        let own =
+            json!({"key": not_ready, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60});
         let schedule = json!({"key": not_ready, "operator": "Exists", "effect": "NoSchedule"});
         let everything = json!({"operator": "Exists"});
         for (case, given, want) in [
@@ -67,7 +68,8 @@ mod tests {
             ("4 another effect", json!([schedule]), json!([schedule, added(not_ready), added(unreachable)])),
         ] {
             let pod = json!({"metadata": {"name": "p"}, "spec": {"tolerations": given}});
-            let created = Write::create("pods", pod.clone()).mutate(&DefaultTolerationSeconds, &Facts::none());
+            let created =
+                Write::create("pods", pod.clone()).mutate(&DefaultTolerationSeconds, &Facts::none());
             assert_eq!(created.expect("never refuses")["spec"]["tolerations"], want, "{case}");
             let updated =
                 Write::update("pods", pod.clone(), pod).mutate(&DefaultTolerationSeconds, &Facts::none());

@@ -141,8 +141,14 @@ mod tests {
     fn protected_namespaces() {
         for (name, want) in [
             ("default", Some("namespaces \"default\" is forbidden: this namespace may not be deleted")),
-            ("kube-system", Some("namespaces \"kube-system\" is forbidden: this namespace may not be deleted")),
-            ("kube-public", Some("namespaces \"kube-public\" is forbidden: this namespace may not be deleted")),
+            (
+                "kube-system",
+                Some("namespaces \"kube-system\" is forbidden: this namespace may not be deleted"),
+            ),
+            (
+                "kube-public",
+                Some("namespaces \"kube-public\" is forbidden: this namespace may not be deleted"),
+            ),
             ("kube-node-lease", None),
             ("mine", None),
         ] {

@@ -68,7 +68,9 @@ fn priority_of(pod: &Object) -> Result<i64, String> {
         None if class.is_empty() => NO_CLASS,
         None => return Err(format!("no PriorityClass with name {class} was found")),
     };
-    if let Some(given) = pod.at(&["spec", "priority"]).and_then(Value::as_i64).filter(|given| *given != priority) {
+    if let Some(given) =
+        pod.at(&["spec", "priority"]).and_then(Value::as_i64).filter(|given| *given != priority)
+    {
         return Err(format!(
             "the integer value of priority ({given}) must not be provided in pod spec; priority admission \
              controller computed {priority} from the given PriorityClass name"
@@ -95,7 +97,11 @@ mod tests {
     fn creates() {
         for (case, spec, want) in [
             ("1 no class", json!({}), Ok(0)),
-            ("2 cluster critical", json!({"priorityClassName": "system-cluster-critical"}), Ok(2_000_000_000)),
+            (
+                "2 cluster critical",
+                json!({"priorityClassName": "system-cluster-critical"}),
+                Ok(2_000_000_000),
+            ),
             ("3 node critical", json!({"priorityClassName": "system-node-critical"}), Ok(2_000_001_000)),
             (
                 "4 unknown class",

@@ -22,8 +22,7 @@ impl Plugin for TaintNodesByCondition {
             return Ok(());
         }
         let Some(node) = request.object.as_deref_mut() else { return Ok(()) };
-        let mut taints =
-            node.at(&["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut taints = node.at(&["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();
         let is_ours = |taint: &Value| taint["key"] == TAINT && taint["effect"] == EFFECT;
         if taints.iter().any(is_ours) {
             return Ok(());
@@ -58,8 +57,8 @@ mod tests {
     #[test]
     fn updates_stay_as_they_are() {
         let node = json!({"metadata": {"name": "n"}, "spec": {}});
-        let got = Write::update("nodes", node.clone(), node.clone())
-            .mutate(&TaintNodesByCondition, &Facts::none());
+        let got =
+            Write::update("nodes", node.clone(), node.clone()).mutate(&TaintNodesByCondition, &Facts::none());
         assert_eq!(got.expect("never refuses"), node);
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn value_answer(code: u16, wanted: Wanted, value: &Value) -> Result<R
         Media::Json => Ok(json_bytes(code, wanted, value.to_string().into_bytes())),
         Media::Yaml => Ok(body(code, wanted.content_type(), yaml(value)?)),
         Media::Protobuf => {
-            let bytes = crate::decode::protobuf::encode(value).map_err(ApiError::not_acceptable)?;
+            let bytes = crate::encode::protobuf::encode(value).map_err(ApiError::not_acceptable)?;
             Ok(body(code, wanted.content_type(), bytes))
         }
     }

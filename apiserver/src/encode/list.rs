@@ -18,6 +18,7 @@ use crate::encode::{answer, envelope, shape, stored};
 use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::Kind;
+use crate::server::{COMPRESS_ABOVE, LongBody};
 use crate::status::ApiError;
 
 /// The records of a list and what its metadata says.
@@ -117,6 +118,9 @@ fn copied(kind: &'static dyn Kind, listed: Listed, wanted: Wanted) -> Response {
     });
     let mut response = Response::new(Body::from_stream(pieces));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if size > COMPRESS_ABOVE {
+        response.extensions_mut().insert(LongBody);
+    }
     response
 }
 

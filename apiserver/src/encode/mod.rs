@@ -6,6 +6,7 @@ pub(crate) mod envelope;
 pub(crate) mod list;
 pub(crate) mod negotiate;
 pub(crate) mod pretty;
+pub(crate) mod protobuf;
 pub(crate) mod shape;
 pub(crate) mod stored;
 pub(crate) mod table;

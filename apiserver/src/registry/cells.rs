@@ -4,6 +4,7 @@
 //! k8s.io/apimachinery/pkg/util/duration).
 
 use jiff::Timestamp;
+use orlop_apimachinery::duration;
 use serde_json::{Map, Value};
 
 use super::kind::Column;
@@ -58,7 +59,7 @@ pub(super) fn since(time: &str, now: Timestamp) -> String {
 
 /// How long ago a time was.
 pub(super) fn ago(time: Timestamp, now: Timestamp) -> String {
-    human_duration(now.as_millisecond().saturating_sub(time.as_millisecond()))
+    duration::human(now.as_millisecond().saturating_sub(time.as_millisecond()) / 1000)
 }
 
 /// Text when there is some, else `otherwise`.
@@ -89,55 +90,6 @@ pub(super) fn access_modes(modes: Option<&Value>) -> String {
     shown.join(",")
 }
 
-/// A span in milliseconds as people read it: about two figures, coarser as it grows.
-pub(super) fn human_duration(millis: i64) -> String {
-    // Truncated towards zero, so that up to one second in the future still counts as now.
-    let seconds = millis / 1000;
-    if seconds < -1 {
-        return "<invalid>".to_owned();
-    }
-    if seconds < 0 {
-        return "0s".to_owned();
-    }
-    if seconds < 120 {
-        return format!("{seconds}s");
-    }
-    let minutes = seconds / 60;
-    if minutes < 10 {
-        return two(minutes, "m", seconds % 60, "s");
-    }
-    if minutes < 180 {
-        return format!("{minutes}m");
-    }
-    let hours = minutes / 60;
-    if hours < 8 {
-        return two(hours, "h", minutes % 60, "m");
-    }
-    if hours < 48 {
-        return format!("{hours}h");
-    }
-    let days = hours / 24;
-    if hours < 24 * 8 {
-        return two(days, "d", hours % 24, "h");
-    }
-    if days < 365 * 2 {
-        return format!("{days}d");
-    }
-    let years = days / 365;
-    if days < 365 * 8 {
-        return two(years, "y", days % 365, "d");
-    }
-    format!("{years}y")
-}
-
-fn two(major: i64, major_unit: &str, minor: i64, minor_unit: &str) -> String {
-    if minor == 0 {
-        format!("{major}{major_unit}")
-    } else {
-        format!("{major}{major_unit}{minor}{minor_unit}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -145,43 +97,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
-        const MINUTE: i64 = 60;
-        const HOUR: i64 = 60 * MINUTE;
-        const DAY: i64 = 24 * HOUR;
-        for (seconds, want) in [
-            (-2, "<invalid>"),
-            (-1, "0s"),
-            (0, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (125, "2m5s"),
-            (599, "9m59s"),
-            (600, "10m"),
-            (179 * MINUTE + 59, "179m"),
-            (180 * MINUTE, "3h"),
-            (7 * HOUR + 30 * MINUTE, "7h30m"),
-            (8 * HOUR + MINUTE, "8h"),
-            (47 * HOUR, "47h"),
-            (48 * HOUR, "2d"),
-            (2 * DAY + HOUR, "2d1h"),
-            (8 * DAY + HOUR, "8d"),
-            (729 * DAY, "729d"),
-            (730 * DAY, "2y"),
-            (731 * DAY, "2y1d"),
-            (8 * 365 * DAY, "8y"),
-            (8 * 365 * DAY + 400 * DAY, "9y"),
-        ] {
-            assert_eq!(human_duration(seconds * 1000), want, "{seconds} s");
-        }
-        assert_eq!(human_duration(-1999), "0s", "seconds are truncated towards zero");
-    }
-
-    #[test]
     fn ages() {
         let now: Timestamp = "2026-01-01T00:00:10Z".parse().expect("a time");
         assert_eq!(since("2026-01-01T00:00:00Z", now), "10s");
         assert_eq!(since("", now), "<unknown>");
+        assert_eq!(since("2026-01-01T00:00:11.5Z", now), "0s", "seconds are rounded towards zero");
         let object = Object::from_value(json!({"metadata": {"creationTimestamp": "2025-12-31T23:00:10Z"}}));
         assert_eq!(age(&object, now), json!("60m"));
     }

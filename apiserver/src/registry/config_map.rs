@@ -174,8 +174,7 @@ mod tests {
             ),
             ("unchanged", old.clone(), vec![]),
         ] {
-            let got =
-                causes(|errors| ConfigMap.validate_update(&object(new), &object(old.clone()), errors));
+            let got = causes(|errors| ConfigMap.validate_update(&object(new), &object(old.clone()), errors));
             assert_eq!(got, want, "{case}");
         }
         let free = json!({"data": {"k": "v"}});

@@ -69,13 +69,15 @@ impl Kind for CsiDriver {
     }
 
     fn cells(&self, driver: &Object, now: Timestamp) -> Vec<Value> {
-        let flag = |name: &str| Value::from(driver.at(&["spec", name]).and_then(Value::as_bool).unwrap_or(false));
+        let flag =
+            |name: &str| Value::from(driver.at(&["spec", name]).and_then(Value::as_bool).unwrap_or(false));
         let audiences: Vec<&str> = list(driver, "tokenRequests")
             .iter()
             .map(|request| request.get("audience").and_then(Value::as_str).unwrap_or_default())
             .collect();
         let requests = if audiences.is_empty() { "<unset>".to_owned() } else { audiences.join(",") };
-        let modes: Vec<&str> = list(driver, "volumeLifecycleModes").iter().filter_map(Value::as_str).collect();
+        let modes: Vec<&str> =
+            list(driver, "volumeLifecycleModes").iter().filter_map(Value::as_str).collect();
         let modes = if modes.is_empty() { "<none>".to_owned() } else { modes.join(",") };
         vec![
             cells::name(driver),

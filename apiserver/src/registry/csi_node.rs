@@ -39,11 +39,8 @@ impl Kind for CsiNode {
     }
 
     fn columns(&self) -> &'static [Column] {
-        const COLUMNS: &[Column] = &[
-            cells::NAME,
-            cells::typed("Drivers", "integer", "Number of drivers on the node."),
-            cells::AGE,
-        ];
+        const COLUMNS: &[Column] =
+            &[cells::NAME, cells::typed("Drivers", "integer", "Number of drivers on the node."), cells::AGE];
         COLUMNS
     }
 

@@ -62,6 +62,10 @@ impl Kind for Event {
         "/registry/events/"
     }
 
+    fn has_dependents(&self) -> bool {
+        false
+    }
+
     fn policy(&self) -> Policy {
         Policy { names: NameRule::PathSegment, ..POLICY }
     }
@@ -207,13 +211,21 @@ mod tests {
             ),
             ("none", json!({"metadata": {"namespace": "n"}}), namespace(none.as_str())),
             ("none in default", json!({"metadata": {"namespace": "default"}}), vec![]),
-            ("none in kube-system", json!({"metadata": {"namespace": "kube-system"}}), namespace(none.as_str())),
+            (
+                "none in kube-system",
+                json!({"metadata": {"namespace": "kube-system"}}),
+                namespace(none.as_str()),
+            ),
             (
                 "with a time, none in kube-system, bare",
                 json!({"metadata": {"namespace": "kube-system"}, "eventTime": "2026-01-01T00:00:00.000000Z"}),
                 vec![
                     ("FieldValueRequired", "reportingComponent", "Required value"),
-                    ("FieldValueInvalid", "reportingComponent", "Invalid value: \"\": name part must be non-empty"),
+                    (
+                        "FieldValueInvalid",
+                        "reportingComponent",
+                        "Invalid value: \"\": name part must be non-empty",
+                    ),
                     ("FieldValueInvalid", "reportingComponent", part.as_str()),
                     ("FieldValueRequired", "reportingInstance", "Required value"),
                     ("FieldValueRequired", "action", "Required value"),
@@ -226,7 +238,11 @@ mod tests {
                     "reportingComponent": "example.com/x", "reportingInstance": "i".repeat(129), "action": "a",
                     "reason": "r", "message": "m".repeat(1025)}),
                 vec![
-                    ("FieldValueInvalid", "reportingInstance", "Invalid value: \"\": can have at most 128 characters"),
+                    (
+                        "FieldValueInvalid",
+                        "reportingInstance",
+                        "Invalid value: \"\": can have at most 128 characters",
+                    ),
                     ("FieldValueInvalid", "message", "Invalid value: \"\": can have at most 1024 characters"),
                 ],
             ),
@@ -268,7 +284,18 @@ mod tests {
                     "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:50Z",
                     "eventTime": null,
                 }),
-                json!(["10s", "Warning", "R", "persistentvolumeclaim/a", "f", "kubelet, h", "m", "60s", 5, "t"]),
+                json!([
+                    "10s",
+                    "Warning",
+                    "R",
+                    "persistentvolumeclaim/a",
+                    "f",
+                    "kubelet, h",
+                    "m",
+                    "60s",
+                    5,
+                    "t"
+                ]),
             ),
             (
                 "with a time",

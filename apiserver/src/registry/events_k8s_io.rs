@@ -5,9 +5,9 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::checks;
 use super::event::{self, COLUMNS, POLICY};
 use super::kind::{Column, Kind, Names, Policy, Scope, UnknownField};
-use super::checks;
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
@@ -47,6 +47,10 @@ impl Kind for Event {
 
     fn storage_prefix(&self) -> &'static str {
         "/registry/events/"
+    }
+
+    fn has_dependents(&self) -> bool {
+        false
     }
 
     fn policy(&self) -> Policy {
@@ -253,7 +257,9 @@ fn shown(name: &str, value: Option<&Value>) -> Value {
         return Value::Null;
     };
     let text = |field: &str| value.get(field).cloned().unwrap_or(json!(""));
-    Value::Object(fields.iter().map(|(shown, field)| ((*shown).to_owned(), text(field))).collect::<Map<_, _>>())
+    Value::Object(
+        fields.iter().map(|(shown, field)| ((*shown).to_owned(), text(field))).collect::<Map<_, _>>(),
+    )
 }
 
 #[cfg(test)]
@@ -310,14 +316,26 @@ mod tests {
         let unset = "Invalid value: \"\": needs to be unset";
         for (case, changes, want) in [
             ("fine", json!({}), vec![]),
-            ("no time", json!({"eventTime": null}), vec![("FieldValueRequired", "eventTime", "Required value")]),
+            (
+                "no time",
+                json!({"eventTime": null}),
+                vec![("FieldValueRequired", "eventTime", "Required value")],
+            ),
             (
                 "no controller",
                 json!({"reportingController": "", "eventTime": "2026-01-01T00:00:00.000000Z"}),
                 vec![
                     ("FieldValueRequired", "reportingController", "Required value"),
-                    ("FieldValueInvalid", "reportingController", "Invalid value: \"\": name part must be non-empty"),
-                    ("FieldValueInvalid", "reportingController", "Invalid value: \"\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"),
+                    (
+                        "FieldValueInvalid",
+                        "reportingController",
+                        "Invalid value: \"\": name part must be non-empty",
+                    ),
+                    (
+                        "FieldValueInvalid",
+                        "reportingController",
+                        "Invalid value: \"\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+                    ),
                 ],
             ),
             ("no reason", json!({"reason": ""}), vec![("FieldValueRequired", "reason", "Required value")]),
@@ -329,7 +347,11 @@ mod tests {
             (
                 "note too long",
                 json!({"note": "x".repeat(1025)}),
-                vec![("FieldValueInvalid", "message", "Invalid value: \"\": can have at most 1024 characters")],
+                vec![(
+                    "FieldValueInvalid",
+                    "message",
+                    "Invalid value: \"\": can have at most 1024 characters",
+                )],
             ),
             ("count", json!({"deprecatedCount": 3}), vec![("FieldValueInvalid", "count", unset)]),
             (
@@ -364,7 +386,11 @@ mod tests {
     fn updates() {
         let reason = ("FieldValueInvalid", "reason", "Invalid value: \"Other\": field is immutable");
         for (case, changes, want) in [
-            ("series", json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}}), vec![]),
+            (
+                "series",
+                json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}}),
+                vec![],
+            ),
             (
                 "series count",
                 json!({"series": {"count": 1, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}}),
@@ -379,7 +405,11 @@ mod tests {
             (
                 "controller",
                 json!({"reportingController": "b"}),
-                vec![("FieldValueInvalid", "reportingController", "Invalid value: \"b\": field is immutable")],
+                vec![(
+                    "FieldValueInvalid",
+                    "reportingController",
+                    "Invalid value: \"b\": field is immutable",
+                )],
             ),
             ("labels", json!({"metadata": {"name": "a", "namespace": "n", "labels": {"x": "y"}}}), vec![]),
         ] {
@@ -409,7 +439,18 @@ mod tests {
         }
         assert_eq!(
             json!(Event.cells(&view, kind_now())),
-            json!(["60s", "Normal", "Golden", "pod/a", "", "example.com/golden, golden-1", "hello", "60s", 1, "a"])
+            json!([
+                "60s",
+                "Normal",
+                "Golden",
+                "pod/a",
+                "",
+                "example.com/golden, golden-1",
+                "hello",
+                "60s",
+                1,
+                "a"
+            ])
         );
     }
 }

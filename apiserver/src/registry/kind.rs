@@ -228,6 +228,11 @@ pub trait Kind: Send + Sync {
         false
     }
 
+    /// Whether objects of this kind can own others, so that a delete may ask what becomes of those.
+    fn has_dependents(&self) -> bool {
+        true
+    }
+
     /// Names of the fields that field selectors may use besides metadata.name and
     /// metadata.namespace.
     fn selectable(&self) -> &'static [&'static str] {

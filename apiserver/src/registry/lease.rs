@@ -67,11 +67,7 @@ impl Kind for Lease {
     }
 
     fn cells(&self, object: &Object, now: Timestamp) -> Vec<Value> {
-        vec![
-            cells::name(object),
-            object.str_at(&["spec", "holderIdentity"]).into(),
-            cells::age(object, now),
-        ]
+        vec![cells::name(object), object.str_at(&["spec", "holderIdentity"]).into(), cells::age(object, now)]
     }
 }
 
@@ -90,7 +86,8 @@ mod tests {
 
     #[test]
     fn coordination_is_dropped() {
-        let mut lease = object(json!({"spec": {"holderIdentity": "h", "strategy": "Oldest", "preferredHolder": "x"}}));
+        let mut lease =
+            object(json!({"spec": {"holderIdentity": "h", "strategy": "Oldest", "preferredHolder": "x"}}));
         Lease.prepare_create(&mut lease, kind_now());
         assert_eq!(lease.into_value(), json!({"spec": {"holderIdentity": "h"}}));
     }

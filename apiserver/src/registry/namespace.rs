@@ -82,6 +82,14 @@ impl Kind for Namespace {
         }
     }
 
+    fn begin_delete(&self, object: &mut Object) {
+        object.set(&["status", "phase"], "Terminating");
+    }
+
+    fn is_held(&self, object: &Object) -> bool {
+        object.at(&["spec", "finalizers"]).and_then(Value::as_array).is_some_and(|held| !held.is_empty())
+    }
+
     fn prepare_create(&self, object: &mut Object, _now: Timestamp) {
         // A generated name came after defaulting.
         label_with_name(object);
@@ -109,7 +117,8 @@ impl Kind for Namespace {
         let finalizers = object.at(&["spec", "finalizers"]).and_then(Value::as_array);
         for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
             checks::qualified_name(errors, &path, finalizer);
-            if !finalizer.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer)
+            if !finalizer.contains('/')
+                && !["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer)
             {
                 let text = "name is neither a standard finalizer name nor is it fully qualified";
                 errors.invalid(&path, finalizer, text);
@@ -260,10 +269,7 @@ mod tests {
             "metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"},
             "status": {"phase": "Active"},
         }));
-        assert_eq!(
-            Namespace.cells(&namespace, kind_now()),
-            vec![json!("a"), json!("Active"), json!("60s")]
-        );
+        assert_eq!(Namespace.cells(&namespace, kind_now()), vec![json!("a"), json!("Active"), json!("60s")]);
         assert_eq!(Namespace.field(&namespace, "status.phase"), "Active");
     }
 }

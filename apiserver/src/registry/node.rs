@@ -192,8 +192,7 @@ fn taints(taints: &[api::Taint], errors: &mut FieldErrors) {
         }
         if !seen.insert((&taint.key, &taint.effect)) {
             let time = taint.time_added.as_ref().map(|time| time.0.to_string());
-            let shown =
-                json!({"Key": taint.key, "Value": value, "Effect": taint.effect, "TimeAdded": time});
+            let shown = json!({"Key": taint.key, "Value": value, "Effect": taint.effect, "TimeAdded": time});
             errors.duplicate(&path, shown);
         }
     }
@@ -221,7 +220,8 @@ fn cidrs(cidrs: &[String], errors: &mut FieldErrors) {
     if cidrs.len() < 2 {
         return;
     }
-    let families: BTreeSet<bool> = cidrs.iter().filter_map(|cidr| parse_cidr(cidr)).map(|ip| ip.is_ipv6()).collect();
+    let families: BTreeSet<bool> =
+        cidrs.iter().filter_map(|cidr| parse_cidr(cidr)).map(|ip| ip.is_ipv6()).collect();
     if families.len() != 2 || cidrs.len() > 2 {
         errors.invalid(&path, json!(cidrs), "may specify no more than one CIDR for each IP family");
     }

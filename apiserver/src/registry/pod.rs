@@ -1,6 +1,17 @@
-//! `Pod`.
+//! `Pod`: the kind. Its spec is in [`super::pod_spec`] (shared with templates), its status in
+//! [`super::pod_status`], the rules for changes in [`super::pod_update`], its table in
+//! [`super::pod_table`].
 
-use super::kind::{Kind, Names, Scope};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::kind::{
+    Column, DeleteAnswer, Generation, Kind, Names, Policy, Scope, StatusSubresource, Subresource,
+    UnknownField,
+};
+use super::pod_spec::{Owner, defaults};
+use super::{pod_status, pod_table};
+use crate::object::Object;
 
 /// The kind.
 pub(super) struct Pod;
@@ -12,9 +23,21 @@ const NAMES: Names = Names {
     plural: "pods",
     singular: "pod",
     short: &["po"],
-    categories: &[],
+    categories: &["all"],
     schema: "io.k8s.api.core.v1.Pod",
 };
+
+const SUBRESOURCES: &[Subresource] = &[Subresource {
+    name: "binding",
+    group: "",
+    version: "v1",
+    kind: "Binding",
+    schema: "io.k8s.api.core.v1.Binding",
+    verbs: &["create"],
+}];
+
+/// Seconds that a pod is given to end when nobody says otherwise.
+const DEFAULT_GRACE: i64 = 30;
 
 impl Kind for Pod {
     fn names(&self) -> &'static Names {
@@ -28,4 +51,150 @@ impl Kind for Pod {
     fn storage_prefix(&self) -> &'static str {
         "/registry/pods/"
     }
+
+    fn policy(&self) -> Policy {
+        Policy {
+            delete_answer: DeleteAnswer::Object,
+            status: StatusSubresource::WithMetadata,
+            generation: Generation::Spec,
+            ..Policy::DEFAULT
+        }
+    }
+
+    fn subresources(&self) -> &'static [Subresource] {
+        SUBRESOURCES
+    }
+
+    fn defaults(&self, object: &mut Object) {
+        defaults::pod_spec(object.object_at(&["spec"]), Owner::Pod);
+        pod_status::mirror_addresses(object);
+    }
+
+    fn prepare_create(&self, object: &mut Object, now: Timestamp) {
+        positive_grace(object);
+        pod_status::start(object, now);
+        merge_label_keys(object);
+    }
+
+    fn prepare_update(&self, object: &mut Object, _old: &Object, _now: Timestamp) {
+        positive_grace(object);
+    }
+
+    fn prepare_status(&self, object: &mut Object, old: &Object, _now: Timestamp) {
+        pod_status::keep(object, old);
+    }
+
+    fn grace_period(&self, object: &Object, requested: Option<i64>) -> Option<i64> {
+        // What never ran, or has ended, needs no time to end.
+        let ended = matches!(object.str_at(&["status", "phase"]), "Succeeded" | "Failed");
+        if ended || object.str_at(&["spec", "nodeName"]).is_empty() {
+            return Some(0);
+        }
+        let own = object.at(&["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
+        let grace = requested.or(own).unwrap_or(DEFAULT_GRACE);
+        Some(if grace < 0 { 1 } else { grace })
+    }
+
+    fn selectable(&self) -> &'static [&'static str] {
+        &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "spec.host",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ]
+    }
+
+    fn field(&self, object: &Object, name: &str) -> String {
+        match name {
+            // The field's name before v1.
+            "spec.host" => object.str_at(&["spec", "nodeName"]).to_owned(),
+            "spec.hostNetwork" => {
+                object.at(&["spec", "hostNetwork"]).and_then(Value::as_bool).unwrap_or_default().to_string()
+            }
+            "status.podIPs" => {
+                let addresses = object.at(&["status", "podIPs"]).and_then(Value::as_array);
+                let addresses = addresses.into_iter().flatten().filter_map(|entry| entry["ip"].as_str());
+                addresses.collect::<Vec<_>>().join(",")
+            }
+            _ => object.str_at(&name.split('.').collect::<Vec<_>>()).to_owned(),
+        }
+    }
+
+    fn unknown_field(&self) -> UnknownField {
+        UnknownField::NotSupported
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        pod_table::COLUMNS
+    }
+
+    fn cells(&self, object: &Object, now: Timestamp) -> Vec<Value> {
+        pod_table::cells(object, now)
+    }
+
+    fn row_conditions(&self, object: &Object) -> Option<Value> {
+        pod_table::row_conditions(object)
+    }
 }
+
+/// A negative grace period is stored as the shortest one.
+fn positive_grace(object: &mut Object) {
+    let path = ["spec", "terminationGracePeriodSeconds"];
+    if object.at(&path).and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+        object.set(&path, 1);
+    }
+}
+
+/// Turns `matchLabelKeys` and `mismatchLabelKeys` into requirements of the label selector beside
+/// them, with the values of the pod's own labels.
+fn merge_label_keys(object: &mut Object) {
+    let labels = object.labels().cloned().unwrap_or_default();
+    let Some(spec) = object.0.get_mut("spec") else {
+        return;
+    };
+    for affinity in ["podAffinity", "podAntiAffinity"] {
+        let pointer =
+            |list: &str| format!("/affinity/{affinity}/{list}DuringSchedulingIgnoredDuringExecution");
+        if let Some(Value::Array(terms)) = spec.pointer_mut(&pointer("required")) {
+            terms.iter_mut().for_each(|term| merge_into_selector(term, &labels));
+        }
+        if let Some(Value::Array(terms)) = spec.pointer_mut(&pointer("preferred")) {
+            for term in terms.iter_mut().filter_map(|term| term.get_mut("podAffinityTerm")) {
+                merge_into_selector(term, &labels);
+            }
+        }
+    }
+    if let Some(Value::Array(constraints)) = spec.get_mut("topologySpreadConstraints") {
+        constraints.iter_mut().for_each(|constraint| merge_into_selector(constraint, &labels));
+    }
+}
+
+fn merge_into_selector(term: &mut Value, labels: &Map<String, Value>) {
+    let mut added = Vec::new();
+    for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+        for key in term.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            if let Some(value) = labels.get(key) {
+                added.push(json!({"key": key, "operator": operator, "values": [value]}));
+            }
+        }
+    }
+    if added.is_empty() {
+        return;
+    }
+    let Some(selector) = term.get_mut("labelSelector").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let expressions = selector.entry("matchExpressions").or_insert_with(|| json!([]));
+    if let Value::Array(expressions) = expressions {
+        expressions.extend(added);
+    }
+}
+
+#[cfg(test)]
+mod tests;

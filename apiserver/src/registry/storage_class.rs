@@ -81,7 +81,8 @@ impl Kind for StorageClass {
     }
 
     fn cells(&self, class: &Object, now: Timestamp) -> Vec<Value> {
-        let name = if is_default(class) { format!("{} (default)", class.name()) } else { class.name().into() };
+        let name =
+            if is_default(class) { format!("{} (default)", class.name()) } else { class.name().into() };
         vec![
             name.into(),
             class.str_at(&["provisioner"]).into(),

@@ -65,10 +65,7 @@ impl Kind for VolumeAttachment {
     fn columns(&self) -> &'static [Column] {
         const COLUMNS: &[Column] = &[
             cells::NAME,
-            Column {
-                format: "name",
-                ..cells::text("Attacher", "Driver that attaches the volume.")
-            },
+            Column { format: "name", ..cells::text("Attacher", "Driver that attaches the volume.") },
             cells::text("PV", "Volume that is attached; empty when it stands in the object itself."),
             cells::text("Node", "Node that the volume is attached to."),
             cells::typed("Attached", "boolean", "Whether the volume is attached."),

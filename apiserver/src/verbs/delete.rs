@@ -7,7 +7,6 @@ use jiff::{SignedDuration, Timestamp};
 use orlop_store::{Expect, Op, Record, Write};
 use serde_json::{Map, Value, json};
 
-use crate::admission::{self, Operation};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::object::Object;
@@ -15,7 +14,7 @@ use crate::projection::Projection;
 use crate::registry::{DeleteAnswer, Names};
 use crate::status::{ApiError, Details};
 use crate::verbs::delete_options::{DeleteOptions, Propagation};
-use crate::verbs::request::{HeadLookup, Request, show_time};
+use crate::verbs::request::{Request, show_time};
 use crate::verbs::write::{self, StoreError};
 
 /// How often a delete is taken to a newer version when others get in between.
@@ -67,13 +66,13 @@ pub(crate) async fn delete_named(
     let mut attempts = ATTEMPTS;
     loop {
         attempts -= 1;
-        let head = request.head();
-        let record = head
+        let record = request
+            .head()
             .get(&request.resource.key(name))
             .cloned()
             .ok_or_else(|| ApiError::not_found(request.names(), name))?;
         let old = stored::decode_as(request.kind(), &record);
-        admit(request, &head, name, &old)?;
+        write::admit_delete(request, &old)?;
         check_preconditions(request, options, &old)?;
         match delete_record(request, &record, old, options).await {
             Ok(deleted) => return Ok(deleted),
@@ -82,26 +81,6 @@ pub(crate) async fn delete_named(
             Err(StoreError::Moved(_)) => {}
         }
     }
-}
-
-fn admit(
-    request: &Request,
-    head: &orlop_store::Snapshot<Projection>,
-    name: &str,
-    old: &Object,
-) -> Result<(), ApiError> {
-    let mut admission_request = admission::Request {
-        kind: request.kind(),
-        namespace: &request.resource.namespace,
-        name,
-        operation: Operation::Delete,
-        subresource: "",
-        object: None,
-        old: Some(old),
-    };
-    let lookup = HeadLookup(head);
-    request.server.admission.mutate(&mut admission_request, &lookup, request.now())?;
-    request.server.admission.validate(&mut admission_request, &lookup, request.now())
 }
 
 fn check_preconditions(request: &Request, options: &DeleteOptions, old: &Object) -> Result<(), ApiError> {
@@ -155,7 +134,9 @@ fn plan(request: &Request, old: &Object, options: &DeleteOptions) -> Plan {
     let kind = request.kind();
     let now = request.now();
     let mut object = old.clone();
-    settle_finalizers(&mut object, options.propagation());
+    if kind.has_dependents() {
+        settle_finalizers(&mut object, options.propagation());
+    }
     let grace = kind.grace_period(&object, options.grace_period_seconds);
     let held = object.finalizers().next().is_some() || kind.is_held(&object);
     if old.is_terminating() {
@@ -243,8 +224,11 @@ async fn delete_record(
     // behind it fails, the object is marked with no grace left, and the next delete removes it.
     let last = if plan.marked { put(request, record, plan.object).await? } else { record.clone() };
     let write = Write { key: last.key.clone(), expect: Expect::Revision(last.mod_revision), op: Op::Delete };
-    request.server.store.commit(vec![write]).await.map_err(write::commit_error)?;
-    Ok(Deleted::Gone(stored::decode_as(kind, &last)))
+    let committed = request.server.store.commit(vec![write]).await.map_err(write::commit_error)?;
+    let mut object = stored::decode_as(kind, &last);
+    // What is gone is shown at the revision of its deletion, as the event shows it.
+    object.set(&["metadata", "resourceVersion"], committed.revision().to_string());
+    Ok(Deleted::Gone(object))
 }
 
 async fn put(

@@ -18,6 +18,8 @@ pub(crate) struct Filter {
     kind: &'static dyn Kind,
     labels: Option<labels::Selector>,
     fields: Option<fields::Selector>,
+    /// The name in the path of a watch of the old form.
+    named: Option<String>,
 }
 
 impl Filter {
@@ -36,24 +38,26 @@ impl Filter {
                 check_field(kind, &term.field)?;
             }
         }
-        Ok(Filter { kind, labels, fields })
+        Ok(Filter { kind, labels, fields, named: None })
     }
 
     /// Only the object of one name.
     pub(crate) fn by_name(mut self, name: &str) -> Self {
-        self.fields = Some(fields::Selector::exact("metadata.name", name));
+        self.named = Some(name.to_owned());
         self
     }
 
     /// Whether everything matches.
     pub(crate) fn is_everything(&self) -> bool {
-        self.labels.as_ref().is_none_or(labels::Selector::is_everything)
-            && self.fields.as_ref().is_none_or(|fields| fields.terms().is_empty())
+        self.named.is_none()
+            && self.labels.as_ref().is_none_or(labels::Selector::is_everything)
+            && self.fields.as_ref().is_none_or(fields::Selector::is_everything)
     }
 
     /// The one name that can match, when the field selector names one.
     pub(crate) fn name(&self) -> Option<&str> {
-        self.fields.as_ref().and_then(|fields| fields.requires_exact("metadata.name"))
+        let selected = || self.fields.as_ref().and_then(|fields| fields.requires_exact("metadata.name"));
+        self.named.as_deref().or_else(selected)
     }
 
     /// Whether a record is selected.
@@ -63,23 +67,27 @@ impl Filter {
         {
             return false;
         }
-        let Some(fields) = &self.fields else { return true };
+        if self.fields.is_none() && self.named.is_none() {
+            return true;
+        }
         let (namespace, name) = key_names(self.kind, record.key.as_str());
+        if self.named.as_deref().is_some_and(|named| named != name) {
+            return false;
+        }
+        let Some(fields) = &self.fields else { return true };
         if self.kind.is_view() {
             // A view selects by fields of its own, which the stored projection does not have.
             let object = stored::decode_as(self.kind, record);
             return fields.matches(|field| match field {
-                "metadata.name" => Cow::Borrowed(name),
-                "metadata.namespace" => Cow::Borrowed(namespace),
-                field => Cow::Owned(self.kind.field(&object, field)),
+                "metadata.name" => Some(Cow::Borrowed(name)),
+                "metadata.namespace" => Some(Cow::Borrowed(namespace)),
+                field => Some(Cow::Owned(self.kind.field(&object, field))),
             });
         }
-        fields.matches(|field| {
-            Cow::Borrowed(match field {
-                "metadata.name" => name,
-                "metadata.namespace" => namespace,
-                field => record.view.field(field).unwrap_or_default(),
-            })
+        fields.matches(|field| match field {
+            "metadata.name" => Some(name),
+            "metadata.namespace" => Some(namespace),
+            field => record.view.field(field),
         })
     }
 }

@@ -92,7 +92,7 @@ fn patched(
         );
         return Err(rejected(&shown, &why));
     }
-    let conformed = conform(Value::Object(document), ty, names.kind).map_err(|why| rejected(&shown, &why))?;
+    let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&shown, &why))?;
     let unknown: Vec<String> = conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use orlop_store::{CommitError, Expect, Key, Op, Record, Revision, Write};
+use orlop_store::{CommitError, Expect, Key, Op, Record, Write};
 use serde_json::Value;
 
 use crate::admission::{self, Operation};
@@ -113,18 +113,9 @@ pub(crate) fn admit(
     object: &mut Object,
     old: Option<&Object>,
 ) -> Result<(), ApiError> {
-    let head = request.head();
     let name = object.name().to_owned();
-    let mut admission_request = admission::Request {
-        kind: request.kind(),
-        namespace: &request.resource.namespace,
-        name: &name,
-        operation,
-        subresource: &request.resource.subresource,
-        object: Some(object),
-        old,
-    };
-    request.server.admission.mutate(&mut admission_request, &HeadLookup(&head), request.now())
+    let mut asked = admission_request(request, operation, &name, Some(object), old);
+    request.server.admission.mutate(&mut asked, &HeadLookup(&request.head()))
 }
 
 /// Lets the admission plugins refuse the object.
@@ -134,18 +125,36 @@ pub(crate) fn admit_validated(
     object: &mut Object,
     old: Option<&Object>,
 ) -> Result<(), ApiError> {
-    let head = request.head();
     let name = object.name().to_owned();
-    let mut admission_request = admission::Request {
+    let asked = admission_request(request, operation, &name, Some(object), old);
+    request.server.admission.validate(&asked, &HeadLookup(&request.head()))
+}
+
+/// Lets the admission plugins refuse a delete.
+pub(crate) fn admit_delete(request: &Request, old: &Object) -> Result<(), ApiError> {
+    let lookup_state = request.head();
+    let lookup = HeadLookup(&lookup_state);
+    let mut asked = admission_request(request, Operation::Delete, old.name(), None, Some(old));
+    request.server.admission.mutate(&mut asked, &lookup)?;
+    request.server.admission.validate(&asked, &lookup)
+}
+
+fn admission_request<'a>(
+    request: &'a Request,
+    operation: Operation,
+    name: &'a str,
+    object: Option<&'a mut Object>,
+    old: Option<&'a Object>,
+) -> admission::Request<'a> {
+    admission::Request {
         kind: request.kind(),
         namespace: &request.resource.namespace,
-        name: &name,
+        name,
         operation,
         subresource: &request.resource.subresource,
-        object: Some(object),
+        object,
         old,
-    };
-    request.server.admission.validate(&mut admission_request, &HeadLookup(&head), request.now())
+    }
 }
 
 /// Gives a new object its generation.
@@ -173,7 +182,9 @@ fn finish_validation(kind: &dyn Kind, object: &Object, errors: &FieldErrors) -> 
         return Ok(());
     }
     let names = kind.names();
-    Err(ApiError::invalid(names.kind, names.group, object.name(), errors))
+    // Rules are those of the stored form, and so is the group that errors name.
+    let group = if kind.is_view() { "" } else { names.group };
+    Err(ApiError::invalid(names.kind, group, object.name(), errors))
 }
 
 /// Which part of an object an update is for.
@@ -373,9 +384,4 @@ pub(crate) fn mark_deleted(kind: &dyn Kind, object: &mut Object, at: jiff::Times
         object.set(&["metadata", "generation"], generation + 1);
     }
     kind.begin_delete(object);
-}
-
-/// The revision of a record as text.
-pub(crate) fn revision_text(revision: Revision) -> String {
-    revision.to_string()
 }

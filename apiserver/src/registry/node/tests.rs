@@ -39,7 +39,8 @@ fn defaults() {
 
 #[test]
 fn validation() {
-    let effect = "Unsupported value: \"X\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"";
+    let effect =
+        "Unsupported value: \"X\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"";
     let cidr = "Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     for (case, body, want) in [
         ("fine", json!({"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}), vec![]),
@@ -137,7 +138,18 @@ fn cells() {
         (
             "bare",
             json!({}),
-            json!(["", "Unknown", "<none>", "<unknown>", "", "<none>", "<none>", "<unknown>", "<unknown>", "<unknown>"]),
+            json!([
+                "",
+                "Unknown",
+                "<none>",
+                "<unknown>",
+                "",
+                "<none>",
+                "<none>",
+                "<unknown>",
+                "<unknown>",
+                "<unknown>"
+            ]),
         ),
         (
             "full",
@@ -152,14 +164,34 @@ fn cells() {
                         "architecture": "arm64", "containerRuntimeVersion": "cr"},
                 },
             }),
-            json!(["n", "Ready,SchedulingDisabled", "big,control-plane", "60s", "v1.2.3", "10.0.0.1", "<none>",
-                "os", "k (arm64)", "cr"]),
+            json!([
+                "n",
+                "Ready,SchedulingDisabled",
+                "big,control-plane",
+                "60s",
+                "v1.2.3",
+                "10.0.0.1",
+                "<none>",
+                "os",
+                "k (arm64)",
+                "cr"
+            ]),
         ),
         (
             "not ready",
             json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}),
-            json!(["", "NotReady", "<none>", "<unknown>", "", "<none>", "<none>", "<unknown>", "<unknown>",
-                "<unknown>"]),
+            json!([
+                "",
+                "NotReady",
+                "<none>",
+                "<unknown>",
+                "",
+                "<none>",
+                "<none>",
+                "<unknown>",
+                "<unknown>",
+                "<unknown>"
+            ]),
         ),
     ] {
         assert_eq!(json!(Node.cells(&object(body), kind_now())), want, "{case}");

@@ -135,7 +135,7 @@ impl Writer {
 
     fn value(&self, out: &mut Vec<u8>, ty: Type, value: Value) {
         if self.media == Media::Protobuf
-            && let Ok(frame) = crate::decode::protobuf::encode_event(ty.text(), &value)
+            && let Ok(frame) = crate::encode::protobuf::encode_event(ty.text(), &value)
         {
             out.extend_from_slice(&frame);
             return;

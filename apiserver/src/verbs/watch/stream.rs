@@ -47,7 +47,7 @@ enum State {
     /// Nothing sent yet; opens the watcher.
     Opening { after: Revision },
     /// Waiting for events.
-    Following { watcher: Watcher<Projection>, told: Revision },
+    Following { watcher: Watcher<Projection> },
     /// The error is all that is left to say.
     Failing(ApiError),
     /// Nothing more comes.
@@ -104,7 +104,7 @@ impl Running {
             self.state = match state {
                 State::Initial { records, next, at } => self.initial(&mut out, records, next, at),
                 State::Opening { after } => self.open(after),
-                State::Following { watcher, told } => self.follow(&mut out, watcher, told).await,
+                State::Following { watcher } => self.follow(&mut out, watcher).await,
                 State::Failing(error) => {
                     self.writer.error(&mut out, &error);
                     State::Ended
@@ -138,7 +138,7 @@ impl Running {
 
     fn open(&self, after: Revision) -> State {
         match self.live.store.watch(&self.live.prefix, after) {
-            Ok(watcher) => State::Following { watcher, told: after },
+            Ok(watcher) => State::Following { watcher },
             Err(error) => ended(error),
         }
     }
@@ -147,7 +147,6 @@ impl Running {
         &mut self,
         out: &mut Vec<u8>,
         mut watcher: Watcher<Projection>,
-        mut told: Revision,
     ) -> State {
         let bookmark_at = if self.live.bookmarks { self.next_bookmark } else { self.end };
         tokio::select! {
@@ -166,18 +165,14 @@ impl Running {
                     }
                 }
                 self.live.counter.inc_by(sent);
-                State::Following { watcher, told }
+                State::Following { watcher }
             }
             () = sleep_until(self.end) => State::Ended,
             () = sleep_until(bookmark_at) => {
                 let now = Instant::now();
                 self.next_bookmark = bookmark_time(now, self.end);
-                let progress = watcher.progress();
-                if progress > told || told == Revision::ZERO {
-                    self.writer.bookmark(out, progress, false);
-                    told = progress;
-                }
-                State::Following { watcher, told }
+                self.writer.bookmark(out, watcher.progress(), false);
+                State::Following { watcher }
             }
         }
     }

@@ -1,0 +1,97 @@
+//! What runs beside requests: the namespaces that every cluster has, and the expiry of Events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use orlop_store::{CommitError, Expect, Key, Op, Write};
+
+use crate::dispatch;
+use crate::encode::stored;
+use crate::object::Object;
+use crate::registry::{Kind, by_resource};
+use crate::server::Inner;
+use crate::verbs::request::show_time;
+
+const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
+const KEEP_EVERY: Duration = Duration::from_secs(60);
+const EXPIRE_EVERY: Duration = Duration::from_secs(30);
+/// Events that one commit removes at the most.
+const EXPIRE_AT_ONCE: usize = 500;
+
+/// Creates the system namespaces that are missing.
+pub(crate) async fn create_system_namespaces(server: &Inner) -> Result<(), String> {
+    let Some(kind) = by_resource("", "v1", "namespaces") else { return Ok(()) };
+    for name in SYSTEM_NAMESPACES {
+        let key = Key::from(dispatch::key(kind, "", name));
+        if server.store.head().get(key.as_str()).is_some() {
+            continue;
+        }
+        let (value, view) = stored::encode(kind, &namespace(kind, name, server.now()));
+        let write = Write { key, expect: Expect::Absent, op: Op::Put { value, view } };
+        match server.store.commit(vec![write]).await {
+            // Somebody else was faster, which is as good.
+            Ok(_) | Err(CommitError::Conflict { .. }) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(())
+}
+
+fn namespace(kind: &dyn Kind, name: &str, now: Timestamp) -> Object {
+    let mut object = Object::default();
+    object.set(&["metadata", "name"], name);
+    object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
+    object.set(&["metadata", "creationTimestamp"], show_time(now));
+    kind.defaults(&mut object);
+    kind.prepare_create(&mut object, now);
+    object
+}
+
+/// Brings system namespaces back that somebody has removed.
+pub(crate) async fn keep_system_namespaces(server: Arc<Inner>) {
+    loop {
+        tokio::select! {
+            () = server.closing.cancelled() => return,
+            () = tokio::time::sleep(KEEP_EVERY) => {}
+        }
+        if let Err(error) = create_system_namespaces(&server).await {
+            tracing::warn!(error, "cannot create the system namespaces");
+        }
+    }
+}
+
+/// Removes Events that nobody has written to for the configured time.
+pub(crate) async fn expire_events(server: Arc<Inner>) {
+    loop {
+        tokio::select! {
+            () = server.closing.cancelled() => return,
+            () = tokio::time::sleep(EXPIRE_EVERY) => expire_once(&server).await,
+        }
+    }
+}
+
+async fn expire_once(server: &Inner) {
+    let Some(kind) = by_resource("", "v1", "events") else { return };
+    let ttl = i64::try_from(server.config.event_ttl.as_millis()).unwrap_or(i64::MAX);
+    let before = (server.config.clock)().as_millisecond().saturating_sub(ttl);
+    let head = server.store.head();
+    let expired: Vec<_> =
+        head.range(kind.storage_prefix(), None).filter(|record| record.time_ms < before).collect();
+    for group in expired.chunks(EXPIRE_AT_ONCE) {
+        let writes = group.iter().map(|record| Write {
+            key: record.key.clone(),
+            expect: Expect::Revision(record.mod_revision),
+            op: Op::Delete,
+        });
+        match server.store.commit(writes.collect()).await {
+            Ok(_) => {}
+            // One of them was written meanwhile; the others go next time.
+            Err(CommitError::Conflict { .. }) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot remove expired Events");
+                return;
+            }
+        }
+    }
+}

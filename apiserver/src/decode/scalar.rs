@@ -1,0 +1,145 @@
+//! Scalars: what is taken and how it is written back (canonical quantities, UTC times, padded
+//! base64).
+
+use std::borrow::Cow;
+
+use orlop_openapi::Scalar;
+use serde_json::{Number, Value};
+
+use super::source::Token;
+use super::time;
+
+/// Why a scalar is refused.
+#[derive(Debug, PartialEq)]
+pub(super) enum Refused {
+    /// It is of another JSON type; the text names what was found.
+    Type(String),
+    /// The value's own parser refuses it; the text is the whole message.
+    Content(String),
+}
+
+/// What a scalar's type is called in error texts.
+pub(super) fn type_name(scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::String | Scalar::Time | Scalar::MicroTime => "string",
+        Scalar::Bytes => "[]uint8",
+        Scalar::Bool => "bool",
+        Scalar::Int32 | Scalar::IntOrString => "int32",
+        Scalar::Int64 => "int64",
+        Scalar::Float => "float64",
+        Scalar::Quantity => "resource.Quantity",
+    }
+}
+
+/// The value that stands for "not given" where one must be written.
+pub(super) fn zero(scalar: Scalar) -> Value {
+    match scalar {
+        Scalar::String | Scalar::Bytes => Value::String(String::new()),
+        Scalar::Bool => Value::Bool(false),
+        Scalar::Int32 | Scalar::Int64 | Scalar::Float | Scalar::IntOrString => 0.into(),
+        Scalar::Quantity => "0".into(),
+        Scalar::Time | Scalar::MicroTime => Value::Null,
+    }
+}
+
+/// Whether a canonical value is the zero value of its form.
+pub(super) fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_i64() == Some(0) || number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+    }
+}
+
+/// The canonical form of a scalar. `Null` is not for here: it means "not given".
+pub(super) fn read(scalar: Scalar, token: &mut Token<'_>) -> Result<Value, Refused> {
+    match (scalar, token) {
+        (Scalar::String, Token::String(text)) => Ok(Value::String(take(text))),
+        (Scalar::Bool, Token::Bool(value)) => Ok(Value::Bool(*value)),
+        (Scalar::Int32 | Scalar::IntOrString, Token::Number(text)) => match text.parse::<i32>() {
+            Ok(number) => Ok(number.into()),
+            Err(_) => Err(Refused::Type(format!("number {text}"))),
+        },
+        (Scalar::Int64, Token::Number(text)) => match text.parse::<i64>() {
+            Ok(number) => Ok(number.into()),
+            Err(_) => Err(Refused::Type(format!("number {text}"))),
+        },
+        (Scalar::Float, Token::Number(text)) => number(text).map(Value::Number),
+        (Scalar::IntOrString, Token::String(text)) => Ok(Value::String(take(text))),
+        (Scalar::Bytes, Token::String(text)) => bytes(take(text)),
+        (Scalar::Time, Token::String(text)) => time::seconds(take(text)).map_err(Refused::Content),
+        (Scalar::MicroTime, Token::String(text)) => time::micros(take(text)).map_err(Refused::Content),
+        (Scalar::Quantity, Token::String(text) | Token::Number(text)) => quantity(text),
+        (Scalar::Quantity, Token::Bool(_) | Token::Array | Token::Object | Token::Null) => quantity("{}"),
+        (_, token) => Err(Refused::Type(kind(token).to_owned())),
+    }
+}
+
+/// What a JSON value is called in error texts.
+pub(super) fn kind(token: &Token<'_>) -> &'static str {
+    match token {
+        Token::Null => "null",
+        Token::Bool(_) => "bool",
+        Token::Number(_) => "number",
+        Token::String(_) => "string",
+        Token::Array => "array",
+        Token::Object => "object",
+    }
+}
+
+/// The number that a literal stands for.
+pub(super) fn number(text: &str) -> Result<Number, Refused> {
+    let whole = text.parse::<i64>().ok().map(Number::from);
+    let whole = whole.or_else(|| text.parse::<u64>().ok().map(Number::from));
+    let any = whole.or_else(|| text.parse::<f64>().ok().and_then(Number::from_f64));
+    any.ok_or_else(|| Refused::Type(format!("number {text}")))
+}
+
+fn take(text: &mut Cow<'_, str>) -> String {
+    std::mem::take(text).into_owned()
+}
+
+fn quantity(text: &str) -> Result<Value, Refused> {
+    canonical_quantity(text.trim()).map(Value::String).map_err(Refused::Content)
+}
+
+/// Standard base64 with padding; line breaks in it are dropped, as Go does.
+fn bytes(text: String) -> Result<Value, Refused> {
+    let is_plain = !text.contains(['\r', '\n']);
+    let compact = if is_plain { text } else { text.replace(['\r', '\n'], "") };
+    match base64_fault(compact.as_bytes()) {
+        None => Ok(Value::String(compact)),
+        Some(at) => Err(Refused::Content(format!("illegal base64 data at input byte {at}"))),
+    }
+}
+
+/// Where Go's decoder would stop, or `None` when the text is sound.
+fn base64_fault(text: &[u8]) -> Option<usize> {
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    let digits = text.iter().position(|byte| !is_digit(byte)).unwrap_or(text.len());
+    let rest = &text[digits..];
+    match (digits % 4, rest) {
+        (0, []) | (2, [b'=', b'=']) | (3, [b'=']) => None,
+        // Too short: the last group of four is what is wrong.
+        (filled, []) => Some(digits - filled),
+        (2, [b'=']) => Some(text.len()),
+        (2, [b'=', b'=', ..]) => Some(digits + 2),
+        (3, [b'=', ..]) => Some(digits + 1),
+        (_, _) => Some(digits),
+    }
+}
+
+/// The canonical text of a quantity, or upstream's complaint.
+fn canonical_quantity(text: &str) -> Result<String, String> {
+    let is_form = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '+' | '-'));
+    if is_form { Ok(text.to_owned()) } else { Err(QUANTITY_FORM.to_owned()) }
+}
+
+const QUANTITY_FORM: &str =
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+
+#[cfg(test)]
+mod tests;

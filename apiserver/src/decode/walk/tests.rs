@@ -1,0 +1,129 @@
+use serde_json::json;
+
+use super::*;
+use crate::decode::json::Reader;
+use crate::decode::{conform, zero_object};
+
+const CORE: &str = "io.k8s.api.core.v1.";
+
+fn ty(name: &str) -> TypeId {
+    let full = if name.contains('.') { name.to_owned() } else { format!("{CORE}{name}") };
+    types().named(&full).unwrap_or_else(|| panic!("no type {full}"))
+}
+
+/// Fits a value from memory, and checks that text gives the same.
+fn fit(name: &str, value: Value) -> Value {
+    let text = value.to_string();
+    let from_text = walk(&mut Reader::new(text.as_bytes()), ty(name)).expect("sound JSON");
+    let conformed = conform(value, ty(name)).unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(conformed.object, from_text.object);
+    Value::Object(conformed.object)
+}
+
+#[test]
+fn empty_values_follow_the_struct_tags() {
+    let cases = [
+        // Plain fields are left out when empty, lists and maps too.
+        (
+            "PodSpec",
+            json!({"containers": [], "volumes": [], "nodeSelector": {}, "hostNetwork": false, "nodeName": ""}),
+            json!({"containers": []}),
+        ),
+        // Pointers are kept when given.
+        (
+            "PodSpec",
+            json!({"containers": null, "priority": 0, "enableServiceLinks": false, "securityContext": {}}),
+            json!({"containers": null, "priority": 0, "enableServiceLinks": false, "securityContext": {}}),
+        ),
+        (
+            "PersistentVolumeClaimSpec",
+            json!({"storageClassName": "", "volumeMode": null, "resources": {"limits": null, "requests": {}}}),
+            json!({"storageClassName": "", "resources": {}}),
+        ),
+        // Nulls in lists and maps are zero values.
+        ("ConfigMap", json!({"data": {"k": null}}), json!({"metadata": {}, "data": {"k": ""}})),
+        ("PodSpec", json!({"containers": [null]}), json!({"containers": [{"name": "", "resources": {}}]})),
+        (
+            "VolumeResourceRequirements",
+            json!({"requests": {"storage": null}}),
+            json!({"requests": {"storage": "0"}}),
+        ),
+        // Times: null, and the zero time, are nothing; where one must be written it is null.
+        (
+            "ContainerStateTerminated",
+            json!({"exitCode": 0, "startedAt": "0001-01-01T00:00:00Z"}),
+            json!({"exitCode": 0, "startedAt": null, "finishedAt": null}),
+        ),
+        (
+            "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
+            json!({"creationTimestamp": null, "deletionTimestamp": null, "generation": 0, "labels": {"a": ""}}),
+            json!({"labels": {"a": ""}}),
+        ),
+        ("HTTPGetAction", json!({"port": "80", "path": ""}), json!({"port": "80"})),
+        ("HTTPGetAction", json!({}), json!({"port": 0})),
+        ("Secret", json!({"data": {"a": ""}}), json!({"metadata": {}, "data": {"a": ""}})),
+    ];
+    for (name, value, want) in cases {
+        let text = value.to_string();
+        assert_eq!(fit(name, value), want, "{name} {text}");
+    }
+}
+
+#[test]
+fn free_form_values_are_kept_as_they_are() {
+    let fields = json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "n": [1, null, 2.5, ""]});
+    let entry = json!({"fieldsV1": fields.clone()});
+    let meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry";
+    assert_eq!(fit(meta, entry), json!({"fieldsV1": fields}));
+    let deep = format!("{{\"fieldsV1\":{}{}}}", "[".repeat(600), "]".repeat(600));
+    let walked = walk(&mut Reader::new(deep.as_bytes()), ty(meta)).expect("sound JSON");
+    assert!(walked.misfit.expect("too deep").contains("levels deep"));
+}
+
+#[test]
+fn zero_objects_are_what_bookmarks_carry() {
+    let cases = [
+        ("Pod", json!({"metadata": {}, "spec": {"containers": null}, "status": {}})),
+        ("PersistentVolumeClaim", json!({"metadata": {}, "spec": {"resources": {}}, "status": {}})),
+        ("ConfigMap", json!({"metadata": {}})),
+        ("io.k8s.api.storage.v1.CSINode", json!({"metadata": {}, "spec": {"drivers": null}})),
+    ];
+    for (name, want) in cases {
+        assert_eq!(zero_object(ty(name)), want, "{name}");
+    }
+    let node = zero_object(ty("Node"));
+    assert_eq!(node["status"]["daemonEndpoints"], json!({"kubeletEndpoint": {"Port": 0}}));
+    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], json!(""));
+}
+
+#[test]
+fn conform_lists_unknown_fields_and_takes_the_kind_away() {
+    let value = json!({
+        "kind": "Pod", "apiVersion": "v1",
+        "spec": {"containers": [{"name": "a", "foo": 1}], "bar": {"baz": []}},
+    });
+    let conformed = conform(value, ty("Pod")).expect("fits");
+    assert_eq!(conformed.unknown, ["spec.bar", "spec.containers[0].foo"]);
+    assert_eq!(conformed.type_meta, ("v1".to_owned(), "Pod".to_owned()));
+    let want = json!({
+        "metadata": {}, "status": {}, "spec": {"containers": [{"name": "a", "resources": {}}]},
+    });
+    assert_eq!(Value::Object(conformed.object), want);
+    let error = conform(json!({"spec": {"containers": {}}}), ty("Pod")).expect_err("no list");
+    assert_eq!(
+        error,
+        "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container"
+    );
+}
+
+#[test]
+fn findings_are_bounded_and_told_once() {
+    let many: Vec<String> = (0..150).map(|n| format!("\"x{n}\":1")).collect();
+    let text = format!("{{{}}}", many.join(","));
+    let walked = walk(&mut Reader::new(text.as_bytes()), ty("ConfigMap")).expect("sound JSON");
+    assert_eq!(walked.findings.len(), MAX_FINDINGS);
+    let twice = br#"{"x":1,"x":2,"data":{},"data":null,"data":{"a":"b"}}"#;
+    let walked = walk(&mut Reader::new(twice), ty("ConfigMap")).expect("sound JSON");
+    assert_eq!(walked.findings, [Finding::Unknown("x".into()), Finding::Duplicate("data".into())]);
+    assert_eq!(Value::Object(walked.object), json!({"metadata": {}, "data": {"a": "b"}}));
+}

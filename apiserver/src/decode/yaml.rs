@@ -1,0 +1,162 @@
+//! YAML bodies become documents in memory. As upstream does, only the first document of a stream
+//! is read, and a key given twice is reported with its line.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
+
+/// A YAML document.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) value: Value,
+    /// `line 9: key "a" already set in map`, in order.
+    pub(super) duplicates: Vec<String>,
+}
+
+/// Reads the first document. Nothing but blanks and comments is `null`. The error is a whole
+/// message, such as `yaml: line 3: ...`.
+pub(super) fn read(body: &[u8]) -> Result<Document, String> {
+    let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid UTF-8 in the document".to_owned())?;
+    let text = first_document(text);
+    if text.lines().all(is_blank) {
+        return Ok(Document { value: Value::Null, duplicates: Vec::new() });
+    }
+    let duplicates = RefCell::new(Vec::new());
+    let mut options = Options::default();
+    options.duplicate_keys = DuplicateKeyPolicy::LastWins;
+    options.legacy_octal_numbers = true;
+    options.with_snippet = false;
+    let value = serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
+        Node { duplicates: &duplicates }.deserialize(deserializer)
+    });
+    let value = value.map_err(|error| complaint(&error))?;
+    Ok(Document { value, duplicates: duplicates.into_inner() })
+}
+
+/// `yaml: line 3: ...`, in go-yaml's words for what people run into most.
+fn complaint(error: &serde_saphyr::Error) -> String {
+    let line = error.location().map_or(1, |location| location.line().max(1));
+    let text = error.without_snippet().to_string();
+    let first = text.lines().next().unwrap_or_default();
+    let message = first.split(" at line ").next().unwrap_or(first);
+    if message.contains("found a tab") {
+        // The tab stands at the head of the line after the scalar that was being read.
+        return format!("yaml: line {}: found a tab character that violates indentation", line + 1);
+    }
+    format!("yaml: line {line}: {message}")
+}
+
+/// Blank, a comment, or the mark before a document.
+fn is_blank(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with('#') || line == "---"
+}
+
+/// The text up to the mark that ends the first document.
+fn first_document(text: &str) -> &str {
+    let mut has_content = false;
+    let mut end = 0;
+    for line in text.split_inclusive('\n') {
+        let is_mark = |mark: &str| {
+            line.strip_prefix(mark)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+        };
+        if has_content && (is_mark("---") || is_mark("...")) {
+            return &text[..end];
+        }
+        has_content |= !is_blank(line) && !line.starts_with('%');
+        end += line.len();
+    }
+    text
+}
+
+/// Any YAML value.
+#[derive(Clone, Copy)]
+struct Node<'d> {
+    duplicates: &'d RefCell<Vec<String>>,
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        // Go writes a float without a fraction as a whole number.
+        let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
+        #[expect(clippy::cast_possible_truncation, reason = "whole and far within 64 bits")]
+        let whole = is_whole.then_some(value as i64).map(Value::from);
+        Ok(whole.or_else(|| Number::from_f64(value).map(Value::Number)).unwrap_or_default())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(self)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(key) = access.next_key::<Spanned<String>>()? {
+            let line = key.referenced.line();
+            let key = key.value;
+            let value = access.next_value_seed(self)?;
+            if members.contains_key(&key) {
+                let text = format!("line {line}: key {key:?} already set in map");
+                self.duplicates.borrow_mut().push(text);
+            }
+            members.insert(key, value);
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn documents_become_values() {
+    let cases = [
+        ("", Value::Null),
+        ("# nothing\n---\n", Value::Null),
+        ("a: 1\nb: x\n", json!({"a": 1, "b": "x"})),
+        (
+            "---\n# a class\na: 'true'\nb: true\nc: yes\nd: ~\n",
+            json!({"a": "true", "b": true, "c": true, "d": null}),
+        ),
+        ("a: &x one\nb: *x\n", json!({"a": "one", "b": "one"})),
+        ("a: 1\n---\na: 2\n", json!({"a": 1})),
+        ("a: 1\n...\nrubbish: [\n", json!({"a": 1})),
+        ("a: |\n  --- in text\n  two\n", json!({"a": "--- in text\ntwo\n"})),
+        ("{\"a\": [1, 2.5, {\"b\": \"c\"}]}", json!({"a": [1, 2.5, {"b": "c"}]})),
+        ("mode: 0644\nf: 1e3\n", json!({"mode": 420, "f": 1000})),
+        ("1: a\ntrue: b\n", json!({"1": "a", "true": "b"})),
+        ("a: \"5\"\n", json!({"a": "5"})),
+    ];
+    for (text, want) in cases {
+        let document = read(text.as_bytes()).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+        assert_eq!(document.value, want, "{text:?}");
+        assert_eq!(document.duplicates, Vec::<String>::new(), "{text:?}");
+    }
+}
+
+#[test]
+fn duplicates_are_told_with_their_line() {
+    let document = read(b"a:\n  k: 1\n  k: 2\nb:\n- c: 1\n  c: 2\n").expect("sound but for the keys");
+    assert_eq!(document.value, json!({"a": {"k": 2}, "b": [{"c": 2}]}));
+    let want = ["line 3: key \"k\" already set in map", "line 6: key \"c\" already set in map"];
+    assert_eq!(document.duplicates, want);
+}
+
+#[test]
+fn complaints_have_a_line() {
+    let cases = [
+        (
+            "apiVersion: v1\nkind: ConfigMap\n metadata:\n  name: b\n",
+            "yaml: line 3: mapping values are not allowed in this context",
+        ),
+        (
+            "apiVersion: v1\n\tkind: ConfigMap\n",
+            "yaml: line 2: found a tab character that violates indentation",
+        ),
+    ];
+    for (text, want) in cases {
+        assert_eq!(read(text.as_bytes()).map(|d| d.value), Err(want.to_owned()), "{text:?}");
+    }
+    for text in ["a: [1, 2\n", "a: 'x\n", "a: *nope\n"] {
+        let error = read(text.as_bytes()).map(|d| d.value).expect_err(text);
+        assert!(error.starts_with("yaml: line "), "{text:?}: {error}");
+    }
+    assert!(read(b"a: \xff\n").is_err());
+}

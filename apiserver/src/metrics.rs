@@ -1,0 +1,193 @@
+//! Metrics, by upstream's names and labels.
+
+use prometheus::{
+    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
+};
+
+use crate::registry::{KINDS, Names, Scope};
+use crate::server::Inner;
+
+const DURATION_BUCKETS: &[f64] = &[
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0,
+    30.0, 45.0, 60.0,
+];
+
+const REQUEST: &[&str] =
+    &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"];
+const DURATION: &[&str] =
+    &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
+const LONG_RUNNING: &[&str] = &["verb", "group", "version", "resource", "subresource", "scope", "component"];
+const COMPONENT: &str = "apiserver";
+
+/// What a request is counted under.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Labels {
+    pub(crate) verb: &'static str,
+    pub(crate) dry_run: bool,
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) resource: &'static str,
+    pub(crate) subresource: String,
+    pub(crate) scope: &'static str,
+}
+
+impl Labels {
+    fn dry_run(&self) -> &'static str {
+        if self.dry_run { "All" } else { "" }
+    }
+
+    fn long_running(&self) -> [&str; 7] {
+        [self.verb, self.group, self.version, self.resource, &self.subresource, self.scope, COMPONENT]
+    }
+}
+
+/// The counters of a server.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    durations: HistogramVec,
+    inflight: IntGaugeVec,
+    long_running: IntGaugeVec,
+    watch_events: IntCounterVec,
+    objects: IntGaugeVec,
+    store_size: IntGauge,
+    store_revision: IntGauge,
+}
+
+/// Counts a request as in flight while it lives.
+pub(crate) struct InFlight(IntGauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Metrics {
+    /// Fails only when a metric is defined twice, which a test rules out.
+    pub(crate) fn new() -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        let requests = IntCounterVec::new(
+            Opts::new("apiserver_request_total", "Requests by verb, resource and code."),
+            REQUEST,
+        )?;
+        let durations = HistogramVec::new(
+            HistogramOpts::new("apiserver_request_duration_seconds", "Seconds from request to answer.")
+                .buckets(DURATION_BUCKETS.to_vec()),
+            DURATION,
+        )?;
+        let inflight = IntGaugeVec::new(
+            Opts::new("apiserver_current_inflight_requests", "Requests that are being served."),
+            &["request_kind"],
+        )?;
+        let long_running = IntGaugeVec::new(
+            Opts::new("apiserver_longrunning_requests", "Open watches."),
+            LONG_RUNNING,
+        )?;
+        let watch_events = IntCounterVec::new(
+            Opts::new("apiserver_watch_events_total", "Events sent to watches."),
+            &["group", "version", "resource"],
+        )?;
+        let objects = IntGaugeVec::new(
+            Opts::new("apiserver_resource_objects", "Objects in the store."),
+            &["group", "resource"],
+        )?;
+        let store_size =
+            IntGauge::new("apiserver_storage_size_bytes", "Bytes that the store takes on its disk.")?;
+        let store_revision = IntGauge::new("orlop_store_revision", "The newest revision of the store.")?;
+        for collector in [
+            Box::new(requests.clone()) as Box<dyn prometheus::core::Collector>,
+            Box::new(durations.clone()),
+            Box::new(inflight.clone()),
+            Box::new(long_running.clone()),
+            Box::new(watch_events.clone()),
+            Box::new(objects.clone()),
+            Box::new(store_size.clone()),
+            Box::new(store_revision.clone()),
+        ] {
+            registry.register(collector)?;
+        }
+        Ok(Metrics {
+            registry,
+            requests,
+            durations,
+            inflight,
+            long_running,
+            watch_events,
+            objects,
+            store_size,
+            store_revision,
+        })
+    }
+
+    /// A request has come in.
+    pub(crate) fn begin(&self, mutating: bool) -> InFlight {
+        let gauge = self.inflight.with_label_values(&[if mutating { "mutating" } else { "readOnly" }]);
+        gauge.inc();
+        InFlight(gauge)
+    }
+
+    /// A watch has been opened.
+    pub(crate) fn begin_watch(&self, labels: &Labels) -> InFlight {
+        let gauge = self.long_running.with_label_values(&labels.long_running());
+        gauge.inc();
+        InFlight(gauge)
+    }
+
+    /// A request has been answered.
+    pub(crate) fn end(&self, labels: &Labels, code: u16, seconds: f64) {
+        let code = code.to_string();
+        let Labels { verb, group, version, resource, subresource, scope, .. } = labels;
+        let base = [verb, labels.dry_run(), group, version, resource, subresource, scope, COMPONENT];
+        let with_code =
+            [verb, labels.dry_run(), group, version, resource, subresource, scope, COMPONENT, code.as_str()];
+        self.requests.with_label_values(&with_code).inc();
+        // A watch lives as long as its client likes; that is no duration.
+        if *verb != "WATCH" {
+            self.durations.with_label_values(&base).observe(seconds);
+        }
+    }
+
+    /// The counter of events that watches of a kind are sent.
+    pub(crate) fn watch_counter(&self, names: &Names) -> IntCounter {
+        self.watch_events.with_label_values(&[names.group, names.version, names.plural])
+    }
+
+    /// The text that scrapers read.
+    pub(crate) fn text(&self, server: &Inner) -> Vec<u8> {
+        let head = server.store.head();
+        for kind in KINDS.iter().filter(|kind| !kind.is_view()) {
+            let names = kind.names();
+            let count = i64::try_from(head.range(kind.storage_prefix(), None).count()).unwrap_or(i64::MAX);
+            self.objects.with_label_values(&[names.group, names.plural]).set(count);
+        }
+        self.store_size.set(i64::try_from(server.store.size_on_disk()).unwrap_or(i64::MAX));
+        self.store_revision.set(i64::try_from(head.revision().0).unwrap_or(i64::MAX));
+        let mut out = Vec::new();
+        // Writing text into memory cannot fail.
+        let _ = TextEncoder::new().encode(&self.registry.gather(), &mut out);
+        out
+    }
+}
+
+/// The scope label of a request.
+pub(crate) fn scope(scope: Scope, namespace: &str, name: &str) -> &'static str {
+    if !name.is_empty() {
+        "resource"
+    } else if scope == Scope::Namespaced && !namespace.is_empty() {
+        "namespace"
+    } else {
+        "cluster"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Metrics;
+
+    #[test]
+    fn every_metric_is_defined_once() {
+        assert!(Metrics::new().is_ok());
+    }
+}

@@ -1,0 +1,84 @@
+use super::super::testing::{kind_now, object};
+use super::*;
+
+#[test]
+fn creation() {
+    let mut pod = object(json!({
+        "metadata": {"name": "x"},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": -1},
+    }));
+    Pod.defaults(&mut pod);
+    Pod.prepare_create(&mut pod, kind_now());
+    assert_eq!(
+        pod.into_value(),
+        json!({
+            "metadata": {"name": "x"},
+            "spec": {
+                "containers": [{
+                    "name": "c", "image": "i", "resources": {}, "terminationMessagePath": "/dev/termination-log",
+                    "terminationMessagePolicy": "File", "imagePullPolicy": "Always",
+                }],
+                "restartPolicy": "Always", "terminationGracePeriodSeconds": 1, "dnsPolicy": "ClusterFirst",
+                "securityContext": {}, "schedulerName": "default-scheduler", "enableServiceLinks": true,
+            },
+            "status": {"phase": "Pending", "qosClass": "BestEffort"},
+        })
+    );
+}
+
+#[test]
+fn label_keys_become_requirements() {
+    let mut pod = object(json!({
+        "metadata": {"labels": {"hash": "1", "tier": "x"}},
+        "spec": {
+            "affinity": {
+                "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"labelSelector": {"matchLabels": {"a": "b"}}, "matchLabelKeys": ["hash", "absent"],
+                        "mismatchLabelKeys": ["tier"], "topologyKey": "z"}]},
+                "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "podAffinityTerm": {"labelSelector": {}, "matchLabelKeys": ["hash"], "topologyKey": "z"}}]},
+            },
+            "topologySpreadConstraints": [
+                {"labelSelector": {}, "matchLabelKeys": ["hash"]}, {"matchLabelKeys": ["hash"]}],
+        },
+    }));
+    Pod.prepare_create(&mut pod, kind_now());
+    let hash = json!({"key": "hash", "operator": "In", "values": ["1"]});
+    let tier = json!({"key": "tier", "operator": "NotIn", "values": ["x"]});
+    let spec = pod.at(&["spec"]).expect("a spec");
+    assert_eq!(
+        spec.pointer("/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/0/labelSelector"),
+        Some(&json!({"matchLabels": {"a": "b"}, "matchExpressions": [hash, tier]}))
+    );
+    assert_eq!(
+        spec.pointer("/affinity/podAntiAffinity/preferredDuringSchedulingIgnoredDuringExecution/0/podAffinityTerm/labelSelector"),
+        Some(&json!({"matchExpressions": [hash]}))
+    );
+    assert_eq!(
+        spec.pointer("/topologySpreadConstraints/0/labelSelector"),
+        Some(&json!({"matchExpressions": [hash]}))
+    );
+    assert_eq!(spec.pointer("/topologySpreadConstraints/1/labelSelector"), None);
+}
+
+#[test]
+fn fields() {
+    let pod = object(json!({
+        "spec": {"nodeName": "n1", "hostNetwork": true, "restartPolicy": "Never"},
+        "status": {"phase": "Running", "podIP": "1.1.1.1", "podIPs": [{"ip": "1.1.1.1"}, {"ip": "::1"}]},
+    }));
+    for (name, want) in [
+        ("spec.nodeName", "n1"),
+        ("spec.host", "n1"),
+        ("spec.hostNetwork", "true"),
+        ("spec.restartPolicy", "Never"),
+        ("status.phase", "Running"),
+        ("status.podIP", "1.1.1.1"),
+        ("status.podIPs", "1.1.1.1,::1"),
+        ("status.nominatedNodeName", ""),
+    ] {
+        assert!(Pod.selectable().contains(&name), "{name}");
+        assert_eq!(Pod.field(&pod, name), want, "{name}");
+    }
+    assert_eq!(Pod.field(&object(json!({})), "spec.hostNetwork"), "false");
+}

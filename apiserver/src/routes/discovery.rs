@@ -1,0 +1,339 @@
+//! Discovery, in the old form (one document per group) and the new one (everything at once).
+
+use std::sync::{Arc, LazyLock};
+
+use axum::Router;
+use axum::extract::Path;
+use axum::response::Response;
+use axum::routing::get;
+use http::{HeaderMap, HeaderValue, header};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha512};
+
+use crate::encode::answer;
+use crate::encode::negotiate::{Endpoint, Media, Wanted, error_media, negotiate};
+use crate::registry::{KINDS, Kind, Scope, StatusSubresource};
+use crate::server::Inner;
+use crate::status::ApiError;
+
+/// Groups in upstream's order, which decides between kinds of the same short name. Only those with
+/// kinds here are shown.
+const GROUP_ORDER: &[&str] = &[
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+];
+
+const VERSION: &str = "v1";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+pub(super) fn router() -> Router<Arc<Inner>> {
+    Router::new()
+        .route("/api", get(core_versions))
+        .route("/api/", get(core_versions))
+        .route("/apis", get(group_list))
+        .route("/apis/", get(group_list))
+        .route("/api/v1", get(core_resources))
+        .route("/api/v1/", get(core_resources))
+        .route("/apis/{group}", get(one_group))
+        .route("/apis/{group}/", get(one_group))
+        .route("/apis/{group}/{version}", get(group_resources))
+        .route("/apis/{group}/{version}/", get(group_resources))
+}
+
+/// The named groups that have kinds.
+pub(super) fn groups() -> impl Iterator<Item = &'static str> {
+    GROUP_ORDER.iter().copied().filter(|group| KINDS.iter().any(|kind| kind.names().group == *group))
+}
+
+fn accept(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::ACCEPT).and_then(|value| value.to_str().ok())
+}
+
+/// What a client wants of `/api` and `/apis`.
+enum Form {
+    Aggregated,
+    Legacy(Wanted),
+}
+
+fn form(headers: &HeaderMap) -> Result<Form, ApiError> {
+    for clause in accept(headers).unwrap_or_default().split(',').map(str::trim) {
+        let params: Vec<&str> = clause.split(';').map(str::trim).collect();
+        let aggregated = params.contains(&"as=APIGroupDiscoveryList");
+        if !aggregated {
+            if params.first().is_some_and(|base| matches!(*base, "application/json" | "*/*" | "application/yaml")) {
+                break;
+            }
+            continue;
+        }
+        if params[0] == "application/json" && params.contains(&"g=apidiscovery.k8s.io") && params.contains(&"v=v2") {
+            return Ok(Form::Aggregated);
+        }
+    }
+    negotiate(accept(headers), Endpoint::Single, false).map(Form::Legacy)
+}
+
+fn legacy(headers: &HeaderMap, document: &Value) -> Response {
+    let wanted = negotiate(accept(headers), Endpoint::Single, false);
+    wanted
+        .and_then(|wanted| answer::value_answer(200, wanted, document))
+        .unwrap_or_else(|error| refuse(headers, &error))
+}
+
+fn refuse(headers: &HeaderMap, error: &ApiError) -> Response {
+    let media = match error_media(accept(headers)) {
+        Media::Protobuf => Media::Json,
+        media => media,
+    };
+    answer::error(error, media, false)
+}
+
+async fn core_versions(headers: HeaderMap) -> Response {
+    let address = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    match form(&headers) {
+        Ok(Form::Aggregated) => aggregated(&headers, &CORE),
+        Ok(Form::Legacy(_)) => legacy(
+            &headers,
+            &json!({
+                "kind": "APIVersions", "versions": [VERSION],
+                "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+            }),
+        ),
+        Err(error) => refuse(&headers, &error),
+    }
+}
+
+async fn group_list(headers: HeaderMap) -> Response {
+    match form(&headers) {
+        Ok(Form::Aggregated) => aggregated(&headers, &NAMED),
+        Ok(Form::Legacy(_)) => {
+            let groups: Vec<Value> = groups().map(|group| Value::Object(group_entry(group))).collect();
+            legacy(&headers, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+        }
+        Err(error) => refuse(&headers, &error),
+    }
+}
+
+fn group_entry(group: &str) -> Map<String, Value> {
+    let version = json!({"groupVersion": format!("{group}/{VERSION}"), "version": VERSION});
+    let mut entry = Map::new();
+    entry.insert("name".to_owned(), group.into());
+    entry.insert("versions".to_owned(), json!([version]));
+    entry.insert("preferredVersion".to_owned(), version);
+    entry
+}
+
+async fn one_group(headers: HeaderMap, Path(group): Path<String>) -> Response {
+    if !groups().any(|known| known == group) {
+        return answer::text(404, "404 page not found\n");
+    }
+    let mut document = Map::new();
+    document.insert("kind".to_owned(), "APIGroup".into());
+    document.insert("apiVersion".to_owned(), "v1".into());
+    document.extend(group_entry(&group));
+    legacy(&headers, &Value::Object(document))
+}
+
+async fn core_resources(headers: HeaderMap) -> Response {
+    legacy(
+        &headers,
+        &json!({"kind": "APIResourceList", "groupVersion": VERSION, "resources": resources("")}),
+    )
+}
+
+async fn group_resources(headers: HeaderMap, Path((group, version)): Path<(String, String)>) -> Response {
+    if !groups().any(|known| known == group) {
+        return answer::text(404, "404 page not found\n");
+    }
+    if version != VERSION {
+        return refuse(&headers, &ApiError::no_such_resource());
+    }
+    legacy(
+        &headers,
+        &json!({
+            "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/{VERSION}"),
+            "resources": resources(&group),
+        }),
+    )
+}
+
+/// A subresource as discovery shows it.
+struct Sub {
+    name: &'static str,
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    verbs: &'static [&'static str],
+}
+
+fn subresources(kind: &dyn Kind) -> Vec<Sub> {
+    let names = kind.names();
+    let mut subs: Vec<Sub> = kind
+        .subresources()
+        .iter()
+        .map(|sub| Sub {
+            name: sub.name,
+            group: sub.group,
+            version: sub.version,
+            kind: sub.kind,
+            verbs: sub.verbs,
+        })
+        .collect();
+    if kind.policy().status != StatusSubresource::None {
+        subs.push(Sub {
+            name: "status",
+            group: names.group,
+            version: names.version,
+            kind: names.kind,
+            verbs: &["get", "patch", "update"],
+        });
+    }
+    subs.sort_by_key(|sub| sub.name);
+    subs
+}
+
+fn kinds_of(group: &str) -> Vec<&'static dyn Kind> {
+    let mut kinds: Vec<&'static dyn Kind> =
+        KINDS.iter().copied().filter(|kind| kind.names().group == group).collect();
+    kinds.sort_by_key(|kind| kind.names().plural);
+    kinds
+}
+
+fn resources(group: &str) -> Vec<Value> {
+    let mut list = Vec::new();
+    if group.is_empty() {
+        list.push(json!({
+            "name": "bindings", "singularName": "binding", "namespaced": true, "kind": "Binding",
+            "verbs": ["create"],
+        }));
+    }
+    for kind in kinds_of(group) {
+        let names = kind.names();
+        let namespaced = kind.scope() == Scope::Namespaced;
+        let mut entry = json!({
+            "name": names.plural, "singularName": names.singular, "namespaced": namespaced,
+            "kind": names.kind, "verbs": kind.verbs(),
+        });
+        if !names.short.is_empty() {
+            entry["shortNames"] = json!(names.short);
+        }
+        if !names.categories.is_empty() {
+            entry["categories"] = json!(names.categories);
+        }
+        list.push(entry);
+        for sub in subresources(kind) {
+            let mut entry = json!({
+                "name": format!("{}/{}", names.plural, sub.name), "singularName": "", "namespaced": namespaced,
+                "kind": sub.kind, "verbs": sub.verbs,
+            });
+            if (sub.group, sub.version) != (names.group, names.version) {
+                entry["group"] = sub.group.into();
+                entry["version"] = sub.version.into();
+            }
+            list.push(entry);
+        }
+    }
+    list.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    list
+}
+
+/// A document of the new form and its tag.
+struct Document {
+    bytes: Vec<u8>,
+    tag: String,
+}
+
+static CORE: LazyLock<Document> = LazyLock::new(|| document(std::iter::once("")));
+static NAMED: LazyLock<Document> = LazyLock::new(|| document(groups()));
+
+fn document(groups: impl Iterator<Item = &'static str>) -> Document {
+    let items: Vec<Value> = groups
+        .map(|group| {
+            let metadata = if group.is_empty() { json!({}) } else { json!({ "name": group }) };
+            json!({
+                "metadata": metadata,
+                "versions": [{"version": VERSION, "resources": discovered(group), "freshness": "Current"}],
+            })
+        })
+        .collect();
+    let list = json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
+    });
+    let bytes = list.to_string().into_bytes();
+    let tag = Sha512::digest(&bytes).iter().map(|byte| format!("{byte:02X}")).collect();
+    Document { bytes, tag }
+}
+
+fn discovered(group: &str) -> Vec<Value> {
+    let mut list: Vec<Value> = kinds_of(group)
+        .into_iter()
+        .map(|kind| {
+            let names = kind.names();
+            let scope = match kind.scope() {
+                Scope::Cluster => "Cluster",
+                Scope::Namespaced => "Namespaced",
+            };
+            let mut entry = json!({
+                "resource": names.plural,
+                "responseKind": {"group": "", "version": "", "kind": names.kind},
+                "scope": scope, "singularResource": names.singular, "verbs": kind.verbs(),
+            });
+            if !names.short.is_empty() {
+                entry["shortNames"] = json!(names.short);
+            }
+            if !names.categories.is_empty() {
+                entry["categories"] = json!(names.categories);
+            }
+            let subs: Vec<Value> = subresources(kind)
+                .into_iter()
+                .map(|sub| {
+                    let own = (sub.group, sub.version) == (names.group, names.version);
+                    let (group, version) = if own { ("", "") } else { (sub.group, sub.version) };
+                    json!({
+                        "subresource": sub.name,
+                        "responseKind": {"group": group, "version": version, "kind": sub.kind},
+                        "verbs": sub.verbs,
+                    })
+                })
+                .collect();
+            if !subs.is_empty() {
+                entry["subresources"] = subs.into();
+            }
+            entry
+        })
+        .collect();
+    if group.is_empty() {
+        list.push(json!({
+            "resource": "bindings", "responseKind": {"group": "", "version": "", "kind": "Binding"},
+            "scope": "Namespaced", "singularResource": "binding", "verbs": ["create"],
+        }));
+    }
+    list.sort_by(|a, b| a["resource"].as_str().cmp(&b["resource"].as_str()));
+    list
+}
+
+fn aggregated(headers: &HeaderMap, document: &Document) -> Response {
+    let tag = format!("\"{}\"", document.tag);
+    let known = headers.get(header::IF_NONE_MATCH).is_some_and(|given| given.as_bytes() == tag.as_bytes());
+    let mut response = if known {
+        answer::body(304, AGGREGATED, Vec::new())
+    } else {
+        answer::body(200, AGGREGATED, document.bytes.clone())
+    };
+    let own = response.headers_mut();
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        own.insert(header::ETAG, tag);
+    }
+    own.insert(header::VARY, HeaderValue::from_static("Accept"));
+    own.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
+    response
+}

@@ -1,0 +1,53 @@
+//! The paths that are no resources: discovery, documents, health, metrics, version, page.
+
+mod discovery;
+mod health;
+mod openapi;
+mod version;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{HeaderMap, header};
+use serde_json::json;
+
+use crate::encode::answer;
+use crate::encode::negotiate::Wanted;
+use crate::server::Inner;
+
+/// Their router. Everything else falls through to the resources.
+pub(crate) fn router() -> Router<Arc<Inner>> {
+    Router::new()
+        .route("/", get(root))
+        .merge(discovery::router())
+        .merge(health::router())
+        .merge(openapi::router())
+        .route("/version", get(version::version))
+        .route("/version/", get(version::version))
+        .route("/metrics", get(metrics))
+        .merge(orlop_web::router().with_state(()))
+}
+
+/// The paths there are, or the page for a browser.
+async fn root(headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if let Some(page) = orlop_web::index(accept) {
+        return page.into_response();
+    }
+    let mut paths: Vec<String> =
+        ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+            .map(str::to_owned)
+            .to_vec();
+    paths.extend(discovery::groups().map(|group| format!("/apis/{group}")));
+    paths.extend(discovery::groups().map(|group| format!("/apis/{group}/v1")));
+    paths.sort();
+    let wanted = Wanted { pretty: true, ..Wanted::JSON };
+    answer::json_bytes(200, wanted, json!({ "paths": paths }).to_string().into_bytes())
+}
+
+async fn metrics(State(server): State<Arc<Inner>>) -> Response {
+    answer::body(200, "text/plain; version=0.0.4; charset=utf-8", server.metrics.text(&server))
+}

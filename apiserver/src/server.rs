@@ -1,0 +1,157 @@
+//! The server: a store, the plugins, and the router that leads requests to them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::any;
+use jiff::Timestamp;
+use orlop_store::Kv;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::Predicate;
+
+use crate::admission::Chain;
+use crate::handler;
+use crate::metrics::Metrics;
+use crate::projection::Projection;
+use crate::{background, routes};
+
+/// Tells the time. Tests put their own in.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How the server is to behave.
+#[derive(Clone)]
+pub struct Config {
+    /// Admission plugins that are off, by upstream's names.
+    pub disabled_admission_plugins: Vec<String>,
+    /// How long Events are kept after their last write.
+    pub event_ttl: Duration,
+    /// How long a request other than a watch may take.
+    pub request_timeout: Duration,
+    /// The clock.
+    pub clock: Clock,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            disabled_admission_plugins: Vec::new(),
+            event_ttl: Duration::from_secs(3600),
+            request_timeout: Duration::from_secs(60),
+            clock: Arc::new(Timestamp::now),
+        }
+    }
+}
+
+/// A server could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The configuration names something that does not exist.
+    #[error("{0}")]
+    Config(String),
+    /// The namespaces that every cluster has could not be written.
+    #[error("cannot create the system namespaces: {0}")]
+    Bootstrap(String),
+}
+
+/// What every request shares.
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Kv<Projection>>,
+    pub(crate) admission: Chain,
+    pub(crate) config: Config,
+    pub(crate) metrics: Metrics,
+    /// Set once shutdown has begun: readyz fails, everything else goes on.
+    pub(crate) leaving: AtomicBool,
+    /// Cancelled when watches have to end.
+    pub(crate) closing: CancellationToken,
+}
+
+impl Inner {
+    /// The time, in whole seconds as objects show it.
+    pub(crate) fn now(&self) -> Timestamp {
+        let now = (self.config.clock)();
+        Timestamp::from_second(now.as_second()).unwrap_or(now)
+    }
+}
+
+/// An API server on a store. Cheap to clone.
+#[derive(Clone)]
+pub struct Server {
+    inner: Arc<Inner>,
+    tasks: TaskTracker,
+}
+
+impl Server {
+    /// A server on a store; writes the system namespaces when they are missing and starts what
+    /// runs beside requests (expiry of Events).
+    ///
+    /// # Errors
+    /// When the configuration names an unknown plugin or the store takes no writes.
+    pub async fn start(store: Arc<dyn Kv<Projection>>, config: Config) -> Result<Self, ServerError> {
+        let admission = Chain::new(&config.disabled_admission_plugins)
+            .map_err(|error| ServerError::Config(error.to_string()))?;
+        let metrics = Metrics::new().map_err(|error| ServerError::Config(error.to_string()))?;
+        let inner = Arc::new(Inner {
+            store,
+            admission,
+            config,
+            metrics,
+            leaving: AtomicBool::new(false),
+            closing: CancellationToken::new(),
+        });
+        background::create_system_namespaces(&inner).await.map_err(ServerError::Bootstrap)?;
+        let tasks = TaskTracker::new();
+        tasks.spawn(background::keep_system_namespaces(inner.clone()));
+        tasks.spawn(background::expire_events(inner.clone()));
+        tasks.close();
+        Ok(Server { inner, tasks })
+    }
+
+    /// Everything that is served, as a router; a tower service as well, so that controllers in the
+    /// same process reach it without a socket.
+    pub fn router(&self) -> Router {
+        let compress = CompressionLayer::new()
+            .quality(tower_http::CompressionLevel::Fastest)
+            .compress_when(LargeLists);
+        routes::router()
+            .fallback(any(handler::resource))
+            .method_not_allowed_fallback(handler::method_not_allowed)
+            .layer(compress)
+            .layer(axum::middleware::from_fn_with_state(self.inner.clone(), handler::frame))
+            .with_state(self.inner.clone())
+    }
+
+    /// From now on readyz fails; requests and watches go on.
+    pub fn begin_shutdown(&self) {
+        self.inner.leaving.store(true, Ordering::Release);
+    }
+
+    /// Ends the watches and what runs beside requests, and waits for the latter.
+    pub async fn drain(&self) {
+        self.begin_shutdown();
+        self.inner.closing.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+/// Upstream's rule: answers of more than 128 KiB are compressed, streams never.
+#[derive(Clone, Copy)]
+struct LargeLists;
+
+/// Bytes.
+pub(crate) const COMPRESS_ABOVE: usize = 128 * 1024;
+
+/// Marks an answer that is long though its length is not known yet.
+#[derive(Clone, Copy)]
+pub(crate) struct LongBody;
+
+impl Predicate for LargeLists {
+    fn should_compress<B: http_body::Body>(&self, response: &http::Response<B>) -> bool {
+        let size = response.body().size_hint();
+        response.extensions().get::<LongBody>().is_some()
+            || size.exact().is_some_and(|exact| exact > COMPRESS_ABOVE as u64)
+    }
+}
