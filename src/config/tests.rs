@@ -81,9 +81,9 @@ fn what_is_wrong_is_named() {
     let unknown = file("evnt-ttl: 1s\n");
     let (bad, unknown) = (bad.path().to_str().unwrap(), unknown.path().to_str().unwrap());
     let cases: [(&[&str], &[(&str, &str)], &[&str]); 12] = [
-        (&["serve", "--event-ttl", "soon"], &[], &["--event-ttl", "no duration"]),
-        (&["serve"], &[("ORLOP_EVENT_TTL", "soon")], &["ORLOP_EVENT_TTL", "no duration"]),
-        (&["serve", "--config", bad], &[], &[bad, "event-ttl", "no duration"]),
+        (&["serve", "--event-ttl", "soon"], &[], &["--event-ttl", "like 15s"]),
+        (&["serve"], &[("ORLOP_EVENT_TTL", "soon")], &["ORLOP_EVENT_TTL", "like 15s"]),
+        (&["serve", "--config", bad], &[], &[bad, "event-ttl", "like 15s"]),
         (&["serve", "--config", unknown], &[], &["evnt-ttl", "did you mean `event-ttl`"]),
         (&["serve", "--config", "/nowhere/x.yaml"], &[], &["/nowhere/x.yaml", "cannot be read"]),
         (&["serve", "--request-timeout", "0"], &[], &["--request-timeout"]),

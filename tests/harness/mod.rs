@@ -1,0 +1,18 @@
+//! What the stories are told with: a plane, a client, kubectl, and waiting for levels.
+//!
+//! ```ignore
+//! let plane = Plane::start().await;
+//! let http = plane.http();
+//! http.create("/api/v1/persistentvolumes", &volume).await;
+//! http.until(CLAIM, "bound", |claim| claim["status"]["phase"] == "Bound").await;
+//! plane.kill_and_restart().await;
+//! ```
+
+// A helper is here because some story needs it, not every story.
+#![allow(dead_code)]
+
+pub(crate) mod http;
+pub(crate) mod kubectl;
+pub(crate) mod plane;
+pub(crate) mod process;
+pub(crate) mod wait;

@@ -1,0 +1,205 @@
+//! A whole plane per test: a data directory, a port, and one or two processes.
+
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::http::Http;
+use super::kubectl::Kubectl;
+use super::process::Process;
+use super::wait;
+
+/// Which processes a plane is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// `orlop serve`
+    OneProcess,
+    /// `orlop apiserver` and `orlop controller`
+    TwoProcesses,
+    /// `orlop apiserver`: nothing happens by itself
+    ServerAlone,
+}
+
+/// A plane that is described and not yet started.
+pub(crate) struct Builder {
+    layout: Layout,
+    server_flags: Vec<String>,
+    controller_flags: Vec<String>,
+}
+
+/// A running plane.
+pub(crate) struct Plane {
+    layout: Layout,
+    server_flags: Vec<String>,
+    controller_flags: Vec<String>,
+    /// `127.0.0.1:PORT`; the same one over all restarts, so that clients find it again.
+    address: String,
+    server: Option<Process>,
+    controllers: Option<Process>,
+    // The last field: the processes are gone before their files are.
+    dir: TempDir,
+}
+
+impl Builder {
+    /// Flags of the API server (and of `serve`).
+    pub(crate) fn server_flags(mut self, flags: &[&str]) -> Self {
+        self.server_flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self
+    }
+
+    /// Flags of the controllers, in whichever process they run.
+    pub(crate) fn controller_flags(mut self, flags: &[&str]) -> Self {
+        self.controller_flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self
+    }
+
+    /// Starts it; it is ready afterwards.
+    pub(crate) async fn start(self) -> Plane {
+        let mut plane = Plane {
+            layout: self.layout,
+            server_flags: self.server_flags,
+            controller_flags: self.controller_flags,
+            address: "127.0.0.1:0".to_owned(),
+            server: None,
+            controllers: None,
+            dir: tempfile::tempdir().unwrap(),
+        };
+        plane.start_again().await;
+        plane
+    }
+}
+
+impl Plane {
+    /// A plane in this layout.
+    pub(crate) fn of(layout: Layout) -> Builder {
+        Builder { layout, server_flags: Vec::new(), controller_flags: Vec::new() }
+    }
+
+    /// One process, all defaults.
+    pub(crate) async fn start() -> Plane {
+        Self::of(Layout::OneProcess).start().await
+    }
+
+    /// The URL of the API server.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The folder of this plane; the store is in `data`.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The store's folder.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// A client with connections of its own.
+    pub(crate) fn http(&self) -> Http {
+        Http::new(&self.url())
+    }
+
+    /// A typed client.
+    pub(crate) fn client(&self) -> kube::Client {
+        self.http().client()
+    }
+
+    /// kubectl for this plane.
+    pub(crate) fn kubectl(&self) -> Kubectl {
+        Kubectl::new(&self.url(), self.dir.path())
+    }
+
+    /// The process with the API server.
+    pub(crate) fn server(&mut self) -> &mut Process {
+        self.server.as_mut().expect("the server has been started")
+    }
+
+    /// The process with the controllers, when it is one of its own.
+    pub(crate) fn controllers(&mut self) -> &mut Process {
+        self.controllers.as_mut().expect("the controllers have a process of their own")
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    /// Starts what is not running, and waits until the server is ready.
+    pub(crate) async fn start_again(&mut self) {
+        if self.server.is_none() {
+            self.start_server().await;
+        }
+        if self.layout == Layout::TwoProcesses && self.controllers.is_none() {
+            let mut args = vec!["controller".to_owned(), "--server".to_owned(), self.url()];
+            args.extend(self.controller_flags.iter().cloned());
+            self.controllers = Some(Process::start("controller", self.dir.path(), &args));
+        }
+    }
+
+    async fn start_server(&mut self) {
+        let command = match self.layout {
+            Layout::OneProcess => "serve",
+            Layout::TwoProcesses | Layout::ServerAlone => "apiserver",
+        };
+        let address_file = self.dir.path().join("address");
+        let _ = std::fs::remove_file(&address_file);
+        let mut args: Vec<String> = [command, "--listen", &self.address].map(str::to_owned).into();
+        args.extend(["--data-dir".to_owned(), self.path("data")]);
+        args.extend(["--address-file".to_owned(), self.path("address")]);
+        args.extend(self.server_flags.iter().cloned());
+        if self.layout == Layout::OneProcess {
+            args.extend(self.controller_flags.iter().cloned());
+        }
+        let mut process = Process::start("server", self.dir.path(), &args);
+        let url = wait::until("the server says where it listens", async || {
+            if let Some(status) = process.ended() {
+                panic!("the server ended at its start ({status}); its log:\n{}", process.log());
+            }
+            std::fs::read_to_string(&address_file).map_err(|_| process.log())
+        })
+        .await;
+        let (_, address) = url.trim().split_once("://").expect("an URL is announced");
+        self.address = address.to_owned();
+        self.server = Some(process);
+        let http = self.http();
+        wait::until("the server is ready", async || {
+            let answer = http.try_get("/readyz").await?;
+            if answer.code == 200 { Ok(()) } else { Err(answer.text()) }
+        })
+        .await;
+    }
+
+    /// kill -9 for every process.
+    pub(crate) async fn kill(&mut self) {
+        for process in [&mut self.controllers, &mut self.server] {
+            if let Some(mut process) = process.take() {
+                process.kill().await;
+            }
+        }
+    }
+
+    /// kill -9 for every process, and all of them again on the same data and the same port.
+    pub(crate) async fn kill_and_restart(&mut self) {
+        self.kill().await;
+        self.start_again().await;
+    }
+
+    /// kill -9 for the controllers alone, and again.
+    pub(crate) async fn kill_and_restart_controllers(&mut self) {
+        self.controllers().kill().await;
+        self.controllers = None;
+        self.start_again().await;
+    }
+
+    /// SIGTERM for every process, controllers first; all must end with 0.
+    pub(crate) async fn stop(&mut self) {
+        for process in [&mut self.controllers, &mut self.server] {
+            if let Some(mut process) = process.take() {
+                process.signal(Signal::TERM);
+                let code = process.exit_code().await;
+                assert_eq!(code, 0, "a clean stop; the log:\n{}", process.log());
+            }
+        }
+    }
+}

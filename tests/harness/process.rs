@@ -1,0 +1,98 @@
+//! One process of the real binary: started, signalled, killed, and its log kept.
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::wait;
+
+/// The binary that is tested.
+pub(crate) const ORLOP: &str = env!("CARGO_BIN_EXE_orlop");
+
+/// A running (or ended) process. Dropped, it is killed; when the test has failed, its log is shown.
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    ended: Option<ExitStatus>,
+}
+
+/// A command without the variables of whoever runs the tests.
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>, home: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("HOME", home).env("RUST_BACKTRACE", "1");
+    for name in ["PATH", "TMPDIR", "LLVM_PROFILE_FILE"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+impl Process {
+    /// Starts `orlop ARGS`; what it says goes to `DIR/NAME.log`, also over restarts.
+    pub(crate) fn start(name: &str, dir: &Path, args: &[String]) -> Self {
+        let log = dir.join(format!("{name}.log"));
+        let file = File::options().create(true).append(true).open(&log).unwrap();
+        let child = command(ORLOP, dir)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{ORLOP} does not start: {error}"));
+        Process { name: name.to_owned(), child, log, ended: None }
+    }
+
+    /// Everything that it has said so far.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().unwrap();
+        }
+        self.ended
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        if self.ended().is_some() {
+            return;
+        }
+        let pid = Pid::from_child(&self.child);
+        // It may end on its own in this moment; whoever waits for it sees how.
+        let _ = kill_process(pid, signal);
+    }
+
+    /// Waits for its end; the exit code, or 128 and the signal's number, as shells have it.
+    pub(crate) async fn exit_code(&mut self) -> i32 {
+        let name = self.name.clone();
+        let status = wait::until(&format!("{name} ends"), async || {
+            self.ended().ok_or_else(|| format!("still running; its log:\n{}", self.log()))
+        })
+        .await;
+        status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+    }
+
+    /// The power goes: nothing is flushed, nothing is said.
+    pub(crate) async fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.exit_code().await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- log of {} ---\n{}--- end of the log of {} ---", self.name, self.log(), self.name);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The process itself: exit codes, what it prints, signals, and who may reach it.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use crate::harness::plane::{Layout, Plane};
+use crate::harness::process::{ORLOP, command};
+
+/// Runs to the end: exit code, stdout, stderr.
+fn run(args: &[&str]) -> (Option<i32>, String, String) {
+    let home = tempfile::tempdir().unwrap();
+    let output = command(ORLOP, home.path()).args(args).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn version_and_completion() {
+    let (code, out, _) = run(&["version"]);
+    assert_eq!((code, out), (Some(0), format!("orlop {}\n", env!("CARGO_PKG_VERSION"))));
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, out, err) = run(&["completion", shell]);
+        assert_eq!(code, Some(0), "{shell}: {err}");
+        assert!(out.contains("store-retention-age"), "{shell} completes flags");
+    }
+}
+
+#[test]
+fn wrong_use_is_2() {
+    for (args, part) in [
+        (&["serve", "--no-such-flag"][..], "--no-such-flag"),
+        (&["serve", "--listen", "0.0.0.0:0"], "--tls-cert-file"),
+        (&["serve", "--log-level", "a=b=c"], "--log-level"),
+        (&["controller"], "--server"),
+        (&[], "Usage"),
+    ] {
+        let (code, out, err) = run(args);
+        assert_eq!(code, Some(2), "{args:?}: {out}{err}");
+        assert!(err.contains(part), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn failure_is_1() {
+    let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = holder.local_addr().unwrap().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().display().to_string();
+    let (code, out, err) = run(&["apiserver", "--listen", &address, "--data-dir", &data]);
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(err.contains(&address) && err.contains("another process"), "{err}");
+}
+
+#[tokio::test]
+async fn a_signal_stops_it_cleanly() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut plane = Plane::start().await;
+        plane.server().signal(signal);
+        assert_eq!(plane.server().exit_code().await, 0, "{signal:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let mut plane =
+        Plane::of(Layout::ServerAlone).server_flags(&["--shutdown-delay-duration", "1h"]).start().await;
+    plane.server().signal(Signal::TERM);
+    crate::harness::wait::until("it says that it stops", async || {
+        let log = plane.server().log();
+        if log.contains("SIGTERM received, stopping") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    plane.server().signal(Signal::TERM);
+    assert_eq!(plane.server().exit_code().await, 143);
+}
+
+#[tokio::test]
+async fn it_says_where_it_is_and_what_to_type() {
+    let mut plane = Plane::start().await;
+    let url = plane.url();
+    let data = plane.data_dir().display().to_string();
+    let log = plane.server().log();
+    for part in [format!("listening on {url}\n"), format!("kubectl --server {url} get ns"), data] {
+        assert!(log.contains(&part), "{part} is not in:\n{log}");
+    }
+}
+
+#[tokio::test]
+async fn foreign_hosts_and_pages_are_kept_out() {
+    let plane = Plane::of(Layout::ServerAlone).start().await;
+    let http = plane.http();
+    for headers in [&[("host", "evil.example")][..], &[("origin", "http://evil.example")]] {
+        let answer = http.send(axum::http::Method::GET, "/api/v1/secrets", headers, Vec::new()).await;
+        assert_eq!(answer.expect(403)["reason"], "Forbidden", "{headers:?}");
+    }
+}
