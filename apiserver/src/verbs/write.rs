@@ -256,18 +256,14 @@ pub(crate) fn keep_metadata(object: &mut Object, old: &Object) {
 /// Validates a changed object.
 pub(crate) fn validate_changed(kind: &dyn Kind, part: Part, object: &Object, old: &Object) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
+    let namespaced = kind.scope() == Scope::Namespaced;
+    validate_meta_update(object, old, kind.policy().names, namespaced, &mut errors);
     match part {
         Part::Main => {
-            let namespaced = kind.scope() == Scope::Namespaced;
-            validate_meta(object, kind.policy().names, namespaced, &mut errors);
-            validate_meta_update(object, old, &mut errors);
             kind.validate(object, &mut errors);
             kind.validate_update(object, old, &mut errors);
         }
-        Part::Status => {
-            validate_meta_update(object, old, &mut errors);
-            kind.validate_status(object, old, &mut errors);
-        }
+        Part::Status => kind.validate_status(object, old, &mut errors),
     }
     finish_validation(kind, object, &errors)
 }
