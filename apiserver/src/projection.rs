@@ -26,7 +26,8 @@ impl Projection {
             .flatten()
             .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))
             .collect();
-        let fields = kind.selectable().iter().map(|name| (*name, kind.field(object, name).into())).collect();
+        let names = kind.selectable().iter().chain(kind.extra_selectable());
+        let fields = names.map(|name| (*name, kind.field(object, name).into())).collect();
         Projection { splice, labels, fields }
     }
 

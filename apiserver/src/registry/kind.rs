@@ -238,7 +238,12 @@ pub trait Kind: Send + Sync {
     fn selectable(&self) -> &'static [&'static str] {
         &[]
     }
-    /// The value of one of the [`Kind::selectable`] fields; `""` when there is none.
+    /// Fields that upstream cannot select by and people miss. A server that is to be exactly as
+    /// upstream refuses them ([`crate::Config::extra_field_selectors`]).
+    fn extra_selectable(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// The value of one of the [`Kind::selectable`] or [`Kind::extra_selectable`] fields; `""` when there is none.
     fn field(&self, object: &Object, name: &str) -> String {
         let path: Vec<&str> = name.split('.').collect();
         object.str_at(&path).to_owned()

@@ -69,7 +69,7 @@ impl Kind for PersistentVolume {
         }
     }
 
-    fn selectable(&self) -> &'static [&'static str] {
+    fn extra_selectable(&self) -> &'static [&'static str] {
         &["status.phase", "spec.storageClassName", "spec.claimRef.name", "spec.claimRef.namespace"]
     }
 

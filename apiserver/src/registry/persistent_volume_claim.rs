@@ -63,7 +63,7 @@ impl Kind for PersistentVolumeClaim {
         data_sources(claim, Some(old));
     }
 
-    fn selectable(&self) -> &'static [&'static str] {
+    fn extra_selectable(&self) -> &'static [&'static str] {
         &["status.phase", "spec.volumeName", "spec.storageClassName"]
     }
 

@@ -58,7 +58,7 @@ impl Kind for VolumeAttachment {
         attachment.set(&["status"], json!({"attached": false}));
     }
 
-    fn selectable(&self) -> &'static [&'static str] {
+    fn extra_selectable(&self) -> &'static [&'static str] {
         &["spec.nodeName", "spec.attacher", "spec.source.persistentVolumeName"]
     }
 

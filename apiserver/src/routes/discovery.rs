@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha512};
 
 use crate::encode::answer;
-use crate::encode::negotiate::{Endpoint, Media, Wanted, error_media, negotiate};
+use crate::encode::negotiate::{Endpoint, Media, error_media, negotiate};
 use crate::registry::{KINDS, Kind, Scope, StatusSubresource};
 use crate::server::Inner;
 use crate::status::ApiError;
@@ -62,7 +62,7 @@ fn accept(headers: &HeaderMap) -> Option<&str> {
 /// What a client wants of `/api` and `/apis`.
 enum Form {
     Aggregated,
-    Legacy(Wanted),
+    Legacy,
 }
 
 fn form(headers: &HeaderMap) -> Result<Form, ApiError> {
@@ -79,7 +79,7 @@ fn form(headers: &HeaderMap) -> Result<Form, ApiError> {
             return Ok(Form::Aggregated);
         }
     }
-    negotiate(accept(headers), Endpoint::Single, false).map(Form::Legacy)
+    negotiate(accept(headers), Endpoint::Single, false).map(|_| Form::Legacy)
 }
 
 fn legacy(headers: &HeaderMap, document: &Value) -> Response {
@@ -101,7 +101,7 @@ async fn core_versions(headers: HeaderMap) -> Response {
     let address = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     match form(&headers) {
         Ok(Form::Aggregated) => aggregated(&headers, &CORE),
-        Ok(Form::Legacy(_)) => legacy(
+        Ok(Form::Legacy) => legacy(
             &headers,
             &json!({
                 "kind": "APIVersions", "versions": [VERSION],
@@ -115,7 +115,7 @@ async fn core_versions(headers: HeaderMap) -> Response {
 async fn group_list(headers: HeaderMap) -> Response {
     match form(&headers) {
         Ok(Form::Aggregated) => aggregated(&headers, &NAMED),
-        Ok(Form::Legacy(_)) => {
+        Ok(Form::Legacy) => {
             let groups: Vec<Value> = groups().map(|group| Value::Object(group_entry(group))).collect();
             legacy(&headers, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
         }

@@ -23,8 +23,8 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Reads `labelSelector` and `fieldSelector`.
-    pub(crate) fn parse(kind: &'static dyn Kind, query: &Query) -> Result<Self, ApiError> {
+    /// Reads `labelSelector` and `fieldSelector`; `extra` also takes fields that upstream refuses.
+    pub(crate) fn parse(kind: &'static dyn Kind, query: &Query, extra: bool) -> Result<Self, ApiError> {
         let labels = match query.text("labelSelector") {
             "" => None,
             text => Some(labels::Selector::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?),
@@ -35,7 +35,7 @@ impl Filter {
         };
         if let Some(fields) = &fields {
             for term in fields.terms() {
-                check_field(kind, &term.field)?;
+                check_field(kind, &term.field, extra)?;
             }
         }
         Ok(Filter { kind, labels, fields, named: None })
@@ -92,8 +92,11 @@ impl Filter {
     }
 }
 
-fn check_field(kind: &dyn Kind, field: &str) -> Result<(), ApiError> {
+fn check_field(kind: &dyn Kind, field: &str, extra: bool) -> Result<(), ApiError> {
     if field == "metadata.name" || field == "metadata.namespace" || kind.selectable().contains(&field) {
+        return Ok(());
+    }
+    if extra && kind.extra_selectable().contains(&field) {
         return Ok(());
     }
     Err(ApiError::bad_request(match kind.unknown_field() {

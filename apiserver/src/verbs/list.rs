@@ -33,7 +33,7 @@ pub(crate) async fn list(request: &Request) -> Result<Response, ApiError> {
 pub(crate) async fn select(request: &Request) -> Result<Listed, ApiError> {
     let query = &request.query;
     check_options(request)?;
-    let filter = Filter::parse(request.kind(), query)?;
+    let filter = Filter::parse(request.kind(), query, request.server.config.extra_field_selectors)?;
     let limit = usize::try_from(query.int("limit")?.unwrap_or(0)).unwrap_or(0);
     let prefix = request.resource.prefix();
     let page = page(request, &prefix, limit).await?;

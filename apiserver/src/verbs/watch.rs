@@ -41,7 +41,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         }
     };
     check_options(request)?;
-    let mut filter = Filter::parse(request.kind(), &request.query)?;
+    let mut filter = Filter::parse(request.kind(), &request.query, request.server.config.extra_field_selectors)?;
     if !request.resource.name.is_empty() {
         filter = filter.by_name(&request.resource.name);
     }
