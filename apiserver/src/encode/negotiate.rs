@@ -42,7 +42,7 @@ pub(crate) enum Endpoint {
 pub(crate) struct Wanted {
     pub(crate) media: Media,
     pub(crate) transform: Transform,
-    /// The clause asked for `stream=watch`, which the answer then repeats.
+    /// A stream is answered; protobuf's type says so.
     pub(crate) stream: bool,
     /// `pretty=1` stood in the clause.
     pub(crate) pretty: bool,
@@ -55,8 +55,8 @@ impl Wanted {
     /// The `Content-Type` of the answer.
     pub(crate) fn content_type(&self) -> &'static str {
         match (self.media, self.stream) {
-            (Media::Json, true) => "application/json;stream=watch",
-            (Media::Json, false) => "application/json",
+            // A JSON stream is labelled as plain JSON, also when a stream was asked for.
+            (Media::Json, _) => "application/json",
             (Media::Yaml, _) => "application/yaml",
             (Media::Protobuf, true) => "application/vnd.kubernetes.protobuf;stream=watch",
             (Media::Protobuf, false) => "application/vnd.kubernetes.protobuf",

@@ -4,9 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::extract::{Path, RawQuery};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use orlop_openapi::document::{Documents, ResourceDoc, SubresourceDoc};
 
 use crate::encode::answer;
@@ -85,7 +85,8 @@ async fn v3_index() -> Response {
 
 async fn v3(Path(path): Path<String>, RawQuery(query): RawQuery) -> Response {
     let Some((bytes, hash)) = DOCUMENTS.v3(path.trim_end_matches('/')) else {
-        return answer::text(404, "404 page not found\n");
+        // Upstream answers this one with nothing but the code.
+        return StatusCode::NOT_FOUND.into_response();
     };
     let query = Query::parse(query.as_deref());
     match query.get("hash") {

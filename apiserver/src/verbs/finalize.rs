@@ -31,11 +31,11 @@ pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
             return Err(write::uid_conflict(kind, &key, given.uid(), old.uid()));
         }
         write::check_version(kind, &given, &old, true)?;
-        let mut object = old.clone();
-        match given.at(&["spec", "finalizers"]) {
-            Some(finalizers) => object.set(&["spec", "finalizers"], finalizers.clone()),
-            None => drop(object.object_at(&["spec"]).remove("finalizers")),
-        }
+        // The body's metadata counts here, as upstream has it; its status does not.
+        let mut object = given.clone();
+        object.copy_member(&old, "status");
+        write::keep_metadata(&mut object, &old);
+        kind.defaults(&mut object);
         if options.dry_run {
             return answer::object(kind, 200, object, wanted, &request.query, request.now());
         }

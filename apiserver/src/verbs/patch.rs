@@ -4,6 +4,7 @@ use axum::response::Response;
 use orlop_openapi::types;
 use serde_json::{Map, Value};
 
+use crate::admission::Operation;
 use crate::decode::{FieldValidation, conform};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
@@ -28,6 +29,12 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
     };
     let wanted = request.wanted(Endpoint::Single)?;
     if patch_kind == PatchKind::Apply {
+        // An apply of what is missing is a create; what forbids that is told first.
+        if request.record(&request.head()).is_err() {
+            let mut object = Object::default();
+            object.set(&["metadata", "name"], request.resource.name.clone());
+            write::admit(request, Operation::Create, &mut object, None)?;
+        }
         return Err(ApiError::unsupported_media_type(
             "server-side apply is not served yet; use client-side apply (kubectl apply without --server-side)",
         ));

@@ -233,7 +233,8 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
     }
 }
 
-fn keep_metadata(object: &mut Object, old: &Object) {
+/// Puts back the metadata that only the server changes.
+pub(crate) fn keep_metadata(object: &mut Object, old: &Object) {
     for name in ["creationTimestamp", "generation", "resourceVersion"] {
         match old.at(&["metadata", name]) {
             Some(value) => object.set(&["metadata", name], value.clone()),
@@ -255,18 +256,14 @@ fn keep_metadata(object: &mut Object, old: &Object) {
 /// Validates a changed object.
 pub(crate) fn validate_changed(kind: &dyn Kind, part: Part, object: &Object, old: &Object) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
+    let namespaced = kind.scope() == Scope::Namespaced;
+    validate_meta_update(object, old, kind.policy().names, namespaced, &mut errors);
     match part {
         Part::Main => {
-            let namespaced = kind.scope() == Scope::Namespaced;
-            validate_meta(object, kind.policy().names, namespaced, &mut errors);
-            validate_meta_update(object, old, &mut errors);
             kind.validate(object, &mut errors);
             kind.validate_update(object, old, &mut errors);
         }
-        Part::Status => {
-            validate_meta_update(object, old, &mut errors);
-            kind.validate_status(object, old, &mut errors);
-        }
+        Part::Status => kind.validate_status(object, old, &mut errors),
     }
     finish_validation(kind, object, &errors)
 }
