@@ -13,6 +13,7 @@ mod dispatch;
 mod encode;
 mod handler;
 mod metrics;
+pub mod limits;
 pub mod object;
 pub mod patch;
 mod projection;
