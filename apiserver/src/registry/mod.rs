@@ -9,6 +9,7 @@ mod csi_node;
 mod csi_storage_capacity;
 mod event;
 mod events_k8s_io;
+mod go_shown;
 mod kind;
 mod lease;
 mod namespace;
@@ -22,7 +23,10 @@ mod service_account;
 pub(crate) mod storage_class;
 mod volume_attachment;
 mod volume_attributes_class;
+mod volume_rules;
 mod volume_source;
+#[cfg(test)]
+mod volume_testing;
 
 pub use kind::{
     ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Scope, StatusSubresource,
