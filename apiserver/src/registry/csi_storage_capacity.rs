@@ -7,7 +7,9 @@ use orlop_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use super::kind::{Kind, Names, Policy, Scope};
-use super::volume_rules::{IMMUTABLE, NEGATIVE, deprecated_node_label, entries, items, quantity, subdomain, text, typed};
+use super::volume_rules::{
+    IMMUTABLE, NEGATIVE, deprecated_node_label, entries, items, quantity, subdomain, text, typed,
+};
 use crate::object::Object;
 use crate::validate::label_selector::validate_label_selector;
 use crate::validate::{FieldErrors, Path};

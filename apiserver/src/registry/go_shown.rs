@@ -46,9 +46,7 @@ impl Shape {
 fn show_fields(fields: Fields, value: Option<&Value>) -> String {
     let shown: Vec<String> = fields
         .iter()
-        .map(|(go, ours, shape)| {
-            format!("\"{go}\":{}", shape.show(value.and_then(|value| value.get(*ours))))
-        })
+        .map(|(go, ours, shape)| format!("\"{go}\":{}", shape.show(value.and_then(|value| value.get(*ours)))))
         .collect();
     format!("{{{}}}", shown.join(","))
 }

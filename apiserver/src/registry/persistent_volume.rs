@@ -89,7 +89,8 @@ impl Kind for PersistentVolume {
     fn validate(&self, volume: &Object, errors: &mut FieldErrors) {
         let spec = spec_of(volume);
         spec::validate(spec, &Path::new("spec"), volume.name(), errors);
-        if volume.annotation(MOUNT_OPTIONS_ANNOTATION).is_some() && !volume_source::takes_mount_options(spec) {
+        if volume.annotation(MOUNT_OPTIONS_ANNOTATION).is_some() && !volume_source::takes_mount_options(spec)
+        {
             let path = Path::new("metadata.annotations").child(MOUNT_OPTIONS_ANNOTATION);
             errors.forbidden(&path, "may not specify mount options for this volume type");
         }

@@ -223,7 +223,9 @@ fn validate_sources(spec: &Value, old: Option<&Value>, path: &Path, errors: &mut
     let (source, source_ref) = (given(spec, "dataSource"), given(spec, "dataSourceRef"));
     // A group that is there already stays, whatever it looks like.
     let had_group = old.is_some_and(|old| {
-        ["dataSource", "dataSourceRef"].iter().any(|field| given(old, field).is_some_and(|s| given(s, "apiGroup").is_some()))
+        ["dataSource", "dataSourceRef"]
+            .iter()
+            .any(|field| given(old, field).is_some_and(|s| given(s, "apiGroup").is_some()))
     });
     for (field, source) in [("dataSource", source), ("dataSourceRef", source_ref)] {
         if let Some(source) = source {

@@ -12,7 +12,11 @@ fn defaults() {
         "storageCapacity": false, "fsGroupPolicy": "ReadWriteOnceWithFSType", "requiresRepublish": false,
         "seLinuxMount": false,
     }});
-    for given in [json!({}), json!({"spec": {}}), json!({"spec": {"volumeLifecycleModes": [], "podInfoOnMount": null}})] {
+    for given in [
+        json!({}),
+        json!({"spec": {}}),
+        json!({"spec": {"volumeLifecycleModes": [], "podInfoOnMount": null}}),
+    ] {
         assert_eq!(created(&CsiDriver, &given).into_value(), filled, "{given}");
     }
     let own = json!({"spec": {
@@ -29,12 +33,16 @@ fn creates() {
         (
             "2 group policy",
             json!({"fsGroupPolicy": "Some"}),
-            vec!["spec.fsGroupPolicy: Unsupported value: \"Some\": supported values: \"File\", \"None\", \"ReadWriteOnceWithFSType\""],
+            vec![
+                "spec.fsGroupPolicy: Unsupported value: \"Some\": supported values: \"File\", \"None\", \"ReadWriteOnceWithFSType\"",
+            ],
         ),
         (
             "3 mode",
             json!({"volumeLifecycleModes": ["Persistent", "Odd"]}),
-            vec!["spec.volumeLifecycleModes: Unsupported value: \"Odd\": supported values: \"Persistent\", \"Ephemeral\""],
+            vec![
+                "spec.volumeLifecycleModes: Unsupported value: \"Odd\": supported values: \"Persistent\", \"Ephemeral\"",
+            ],
         ),
         (
             "4 an audience twice",
@@ -52,12 +60,16 @@ fn creates() {
         (
             "6 period",
             json!({"nodeAllocatableUpdatePeriodSeconds": 9}),
-            vec!["spec.nodeAllocatableUpdatePeriodSeconds: Invalid value: 9: must be greater than or equal to 10 seconds"],
+            vec![
+                "spec.nodeAllocatableUpdatePeriodSeconds: Invalid value: 9: must be greater than or equal to 10 seconds",
+            ],
         ),
         (
             "7 tokens in secrets, but no tokens",
             json!({"serviceAccountTokenInSecrets": true}),
-            vec!["spec.serviceAccountTokenInSecrets: Invalid value: true: serviceAccountTokenInSecrets is set but no tokenRequests are specified"],
+            vec![
+                "spec.serviceAccountTokenInSecrets: Invalid value: true: serviceAccountTokenInSecrets is set but no tokenRequests are specified",
+            ],
         ),
     ] {
         check(case, &create_errors(&CsiDriver, &json!({"spec": spec})), &want);

@@ -14,7 +14,11 @@ fn creates() {
     let long = "d".repeat(64);
     for (case, drivers, want) in [
         ("1 none", json!(null), vec![]),
-        ("2 good", json!([{"name": "D.example.com", "nodeID": "i", "topologyKeys": ["a/b"], "allocatable": {"count": 0}}]), vec![]),
+        (
+            "2 good",
+            json!([{"name": "D.example.com", "nodeID": "i", "topologyKeys": ["a/b"], "allocatable": {"count": 0}}]),
+            vec![],
+        ),
         (
             "3 nothing said",
             json!([{"name": "", "nodeID": ""}]),
@@ -29,7 +33,10 @@ fn creates() {
             json!([{"name": long, "nodeID": "i".repeat(257)}]),
             vec![
                 "spec.drivers[0].name: Too long: may not be more than 63 bytes".to_owned(),
-                format!("spec.drivers[0].nodeID: Invalid value: \"{}\": must be 256 characters or less", "i".repeat(257)),
+                format!(
+                    "spec.drivers[0].nodeID: Invalid value: \"{}\": must be 256 characters or less",
+                    "i".repeat(257)
+                ),
             ],
         ),
         (
@@ -40,7 +47,10 @@ fn creates() {
         (
             "6 negative count",
             json!([{"name": "d", "nodeID": "i", "allocatable": {"count": -1}}]),
-            vec!["spec.drivers[0].allocatable.count: Invalid value: -1: must be greater than or equal to 0".to_owned()],
+            vec![
+                "spec.drivers[0].allocatable.count: Invalid value: -1: must be greater than or equal to 0"
+                    .to_owned(),
+            ],
         ),
         (
             "7 topology keys",
@@ -71,7 +81,9 @@ fn updates() {
         (
             "3 changed",
             json!([{"name": "d", "nodeID": "j", "topologyKeys": ["k"]}]),
-            vec!["spec.drivers: Invalid value: {\"Name\":\"d\",\"NodeID\":\"j\",\"TopologyKeys\":[\"k\"],\"Allocatable\":null}: field is immutable"],
+            vec![
+                "spec.drivers: Invalid value: {\"Name\":\"d\",\"NodeID\":\"j\",\"TopologyKeys\":[\"k\"],\"Allocatable\":null}: field is immutable",
+            ],
         ),
     ] {
         check(case, &update_errors(&CsiNode, &old, &node(drivers)), &want);

@@ -111,8 +111,7 @@ fn class_is_given_later(claim: &Object, old: &Object) -> bool {
 /// A claim shrinks only back towards what it has, and stays above that: when it could not grow.
 fn size(claim: &Object, old: &Object, errors: &mut FieldErrors) {
     const REQUEST: [&str; 4] = ["spec", "resources", "requests", "storage"];
-    let amount =
-        |claim: &Object, path: &[&str]| claim.at(path).and_then(quantity).unwrap_or(Quantity::ZERO);
+    let amount = |claim: &Object, path: &[&str]| claim.at(path).and_then(quantity).unwrap_or(Quantity::ZERO);
     let new = amount(claim, &REQUEST);
     if new < amount(old, &REQUEST) && new <= amount(old, &["status", "capacity", "storage"]) {
         let path = Path::new("spec.resources.requests.storage");

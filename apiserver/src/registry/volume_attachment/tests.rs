@@ -92,7 +92,9 @@ fn updates() {
         (
             "2 the node",
             json!({"spec": {"nodeName": "n2"}}),
-            vec!["spec: Invalid value: {\"Attacher\":\"d\",\"Source\":{\"PersistentVolumeName\":\"pv\",\"InlineVolumeSpec\":null},\"NodeName\":\"n2\"}: field is immutable"],
+            vec![
+                "spec: Invalid value: {\"Attacher\":\"d\",\"Source\":{\"PersistentVolumeName\":\"pv\",\"InlineVolumeSpec\":null},\"NodeName\":\"n2\"}: field is immutable",
+            ],
         ),
     ] {
         check(case, &update_errors(&VolumeAttachment, &attachment(), &with(&attachment(), &patch)), &want);
@@ -102,7 +104,11 @@ fn updates() {
 #[test]
 fn statuses() {
     for (case, status, want) in [
-        ("1 good", json!({"attached": true, "attachmentMetadata": {"a": "b"}, "attachError": {"message": "m", "errorCode": 7}}), vec![]),
+        (
+            "1 good",
+            json!({"attached": true, "attachmentMetadata": {"a": "b"}, "attachError": {"message": "m", "errorCode": 7}}),
+            vec![],
+        ),
         (
             "2 large metadata",
             json!({"attachmentMetadata": {"a": "x".repeat(262_144)}}),

@@ -10,16 +10,8 @@ use crate::validate::{FieldErrors, Path};
 const LUN: &str = "must be between 0 and 255, inclusive";
 /// Upstream's words; 0, which means the whole disk, is taken.
 const PARTITION: &str = "must be between 1 and 255, inclusive";
-const HOST_PATH_TYPES: [&str; 8] = [
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-];
+const HOST_PATH_TYPES: [&str; 8] =
+    ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
 pub(super) fn host_path(source: &Value, path: &Path, _: &str, errors: &mut FieldErrors) {
     let at = path.child("path");
@@ -148,7 +140,9 @@ fn is_iqn(value: &str) -> bool {
         return false;
     };
     let is_date = |year: &str, month: &str| {
-        year.len() == 4 && month.len() == 2 && [year, month].iter().all(|n| n.bytes().all(|b| b.is_ascii_digit()))
+        year.len() == 4
+            && month.len() == 2
+            && [year, month].iter().all(|n| n.bytes().all(|b| b.is_ascii_digit()))
     };
     date.split_once('-').is_some_and(|(year, month)| is_date(year, month))
         && !host.is_empty()
@@ -296,10 +290,9 @@ pub(super) fn azure_disk(source: &Value, path: &Path, _: &str, errors: &mut Fiel
     const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
     required(path, source, "diskName", errors);
     required(path, source, "diskURI", errors);
-    for (field, allowed) in [
-        ("cachingMode", ["None", "ReadOnly", "ReadWrite"]),
-        ("kind", ["Dedicated", "Managed", "Shared"]),
-    ] {
+    for (field, allowed) in
+        [("cachingMode", ["None", "ReadOnly", "ReadWrite"]), ("kind", ["Dedicated", "Managed", "Shared"])]
+    {
         if let Some(value) = given(source, field).and_then(Value::as_str)
             && !allowed.contains(&value)
         {
