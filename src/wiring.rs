@@ -1,7 +1,23 @@
 //! The only place that sees every crate: builds a process from its parts, and takes it down in order.
+//!
+//! The order of the end: readiness fails, so that nobody new is sent here; the controllers stop, so
+//! that nothing is half done; watches end cleanly and requests in flight finish; the store closes.
 
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_apiserver::auth::{UserInfo, in_process};
+use orlop_apiserver::limits::Limits;
+use orlop_apiserver::{Config, Projection, Server, ServerError};
+use orlop_controller::client::{self, ConnectError, Endpoint};
+use orlop_controller::manager::{self, ManagerError};
+use orlop_controller::options::{Options, RecyclerOptions};
+use orlop_store::{Kv, Memory};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{ApiArgs, LoopArgs, StoreArgs, StoreBackend};
 use crate::config::{Role, ServerConfig};
 use crate::data_dir::{self, DataDirError};
 use crate::listen::ListenError;
@@ -16,34 +32,173 @@ pub(crate) enum RunError {
     DataDir(#[from] DataDirError),
     #[error(transparent)]
     Listen(#[from] ListenError),
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error(transparent)]
+    Controllers(#[from] ManagerError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("the embedded store is not part of this build: give --store-backend memory")]
+    NoEmbeddedStore,
+    /// A fault of ours; its text is in the log already.
+    #[error("{0} ended by a panic")]
+    Panic(&'static str),
 }
+
+type Store = Arc<dyn Kv<Projection>>;
 
 /// Runs the parts of a role until the process is asked to stop.
 pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
+    let stop = shutdown::on_signal().map_err(RunError::Signals)?;
     match role {
-        Role::Serve(server, _) | Role::Apiserver(server) => serve(server).await,
-        Role::Controller(..) => Ok(()),
+        Role::Serve(server, loops) => serve(server, Some(loops), stop).await,
+        Role::Apiserver(server) => serve(server, None, stop).await,
+        Role::Controller(endpoint, loops) => control(endpoint.clone(), loops, stop).await,
     }
 }
 
-async fn serve(config: &ServerConfig) -> Result<(), RunError> {
-    let stop = shutdown::on_signal().map_err(RunError::Signals)?;
+async fn serve(
+    config: &ServerConfig,
+    loops: Option<&LoopArgs>,
+    stop: CancellationToken,
+) -> Result<(), RunError> {
     let endpoint = &config.endpoint;
+    // What is cheap to find wrong comes before the store is opened.
     let auth = endpoint.auth().map_err(ListenError::from)?;
     let listener = endpoint.bind()?;
-    let data_dir = data_dir::prepare(config.store.data_dir.as_deref())?;
-    let router = orlop_web::router();
+    let (store, place) = open(&config.store).await?;
+    let result = async {
+        let server = Server::start(store.clone(), server_config(&config.api)).await?;
+        let router = server.router();
+        let end_controllers = CancellationToken::new();
+        let mut controllers = Task::none("the controllers");
+        if let Some(loops) = loops {
+            let local = in_process(router.clone(), UserInfo::controller_manager());
+            let client = client::in_process(local);
+            controllers.spawn(manager::run(client, options(loops), end_controllers.clone()));
+        }
 
-    let url = listener.url();
-    let handle = listener.handle();
-    let mut serving = tokio::spawn(listener.serve(auth.protect(router)));
-    endpoint.announce(&url)?;
-    tracing::info!("data in {}; try: {}", data_dir.display(), endpoint.kubectl(&url));
+        let limits = Limits::new(config.api.max_requests_inflight, config.api.max_mutating_requests_inflight);
+        let (url, handle) = (listener.url(), listener.handle());
+        let mut serving = Task::none("the listener");
+        serving.spawn(listener.serve(limits.protect(auth.protect(router))));
+        endpoint.announce(&url)?;
+        tracing::info!("serving {url}, data {place}; try: {}", endpoint.kubectl(&url));
+
+        let early = tokio::select! {
+            () = stop.cancelled() => Ok(()),
+            Err(error) = serving.ended() => Err(error),
+            Err(error) = controllers.ended() => Err(error),
+        };
+        server.begin_shutdown();
+        if early.is_ok() {
+            tokio::time::sleep(endpoint.shutdown_delay).await;
+        }
+        end_controllers.cancel();
+        let controllers = controllers.finish().await;
+        handle.graceful_shutdown(Some(config.api.request_timeout));
+        server.drain().await;
+        let serving = serving.finish().await;
+        early.and(controllers).and(serving)
+    }
+    .await;
+    store.close().await;
+    tracing::info!("stopped");
+    result
+}
+
+async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) -> Result<(), RunError> {
+    let shown = match &endpoint {
+        Endpoint::Url { url, .. } => url.clone(),
+        Endpoint::Kubeconfig { path, .. } => path
+            .as_deref()
+            .map_or_else(|| "the default kubeconfig".to_owned(), |path| path.display().to_string()),
+    };
+    let client = client::connect(endpoint).await?;
+    tracing::info!("controllers work on {shown}");
+    let mut controllers = Task::none("the controllers");
+    controllers.spawn(manager::run(client, options(loops), stop.clone()));
     tokio::select! {
         () = stop.cancelled() => {}
-        ended = &mut serving => return ended.unwrap_or(Ok(())).map_err(RunError::from),
+        Err(error) = controllers.ended() => return Err(error),
     }
-    tokio::time::sleep(endpoint.shutdown_delay).await;
-    handle.graceful_shutdown(Some(Duration::from_secs(10)));
-    serving.await.unwrap_or(Ok(())).map_err(RunError::from)
+    controllers.finish().await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The store, and in words where it is.
+async fn open(args: &StoreArgs) -> Result<(Store, String), RunError> {
+    match args.store_backend {
+        StoreBackend::Memory => {
+            Ok((Arc::new(Memory::new()), "in memory (gone with this process)".to_owned()))
+        }
+        StoreBackend::Embedded => Err(RunError::NoEmbeddedStore),
+    }
+}
+
+fn server_config(args: &ApiArgs) -> Config {
+    Config {
+        disabled_admission_plugins: args.disable_admission_plugins.clone(),
+        event_ttl: args.event_ttl,
+        request_timeout: args.request_timeout,
+        ..Config::default()
+    }
+}
+
+fn options(args: &LoopArgs) -> Options {
+    let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
+    Options {
+        controllers: args.controllers.clone(),
+        pv_claim_binder_sync_period: args.pvclaimbinder_sync_period,
+        terminated_pod_gc_threshold: args.terminated_pod_gc_threshold,
+        enable_dynamic_provisioning: args.enable_dynamic_provisioning,
+        enable_hostpath_provisioner: args.enable_hostpath_provisioner,
+        recycler_nfs: RecyclerOptions {
+            pod_template_filepath: args.pv_recycler_pod_template_filepath_nfs.clone(),
+            minimum_timeout: seconds(args.pv_recycler_minimum_timeout_nfs),
+            increment_timeout: seconds(args.pv_recycler_increment_timeout_nfs),
+        },
+        recycler_hostpath: RecyclerOptions {
+            pod_template_filepath: args.pv_recycler_pod_template_filepath_hostpath.clone(),
+            minimum_timeout: seconds(args.pv_recycler_minimum_timeout_hostpath),
+            increment_timeout: seconds(args.pv_recycler_timeout_increment_hostpath),
+        },
+        namespace_sync_period: args.namespace_sync_period,
+        concurrent_namespace_syncs: args.concurrent_namespace_syncs,
+        concurrent_ephemeral_syncs: args.concurrent_ephemeralvolume_syncs,
+        concurrent_gc_syncs: args.concurrent_gc_syncs,
+        enable_garbage_collector: args.enable_garbage_collector,
+        ..Options::default()
+    }
+}
+
+/// Something that runs beside, or nothing.
+struct Task {
+    name: &'static str,
+    handle: Option<JoinHandle<Result<(), RunError>>>,
+}
+
+impl Task {
+    fn none(name: &'static str) -> Self {
+        Task { name, handle: None }
+    }
+
+    fn spawn<E: Into<RunError>>(&mut self, body: impl Future<Output = Result<(), E>> + Send + 'static) {
+        self.handle = Some(tokio::spawn(async { body.await.map_err(Into::into) }));
+    }
+
+    /// Its end. Never, when nothing runs.
+    async fn ended(&mut self) -> Result<(), RunError> {
+        let Some(handle) = &mut self.handle else { return std::future::pending().await };
+        let result = handle.await;
+        self.handle = None;
+        // It is never aborted, so what is no result is a panic.
+        result.unwrap_or(Err(RunError::Panic(self.name)))
+    }
+
+    /// Its end, or at once when nothing runs.
+    async fn finish(&mut self) -> Result<(), RunError> {
+        if self.handle.is_none() { Ok(()) } else { self.ended().await }
+    }
 }
