@@ -188,9 +188,6 @@ pub(crate) struct ApiArgs {
     /// How long a request may take; watches are not meant
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) request_timeout: Duration,
-    /// The least time that a watch is kept open, seconds, when the client does not say
-    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
-    pub(crate) min_request_timeout: u32,
     /// How long events are kept
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = values::duration)]
     pub(crate) event_ttl: Duration,
@@ -224,6 +221,18 @@ pub(crate) struct RemoteArgs {
     /// Authorities that the server's certificate is checked against (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate_authority: Option<PathBuf>,
+    /// Trust any certificate of the server; for trials only
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value = "false",
+        value_parser = values::boolean,
+        action = ArgAction::Set
+    )]
+    pub(crate) insecure_skip_tls_verify: bool,
     /// Only false is possible: run one controller process
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
@@ -277,11 +286,26 @@ pub(crate) struct LoopArgs {
     pub(crate) terminated_pod_gc_threshold: i32,
     /// Workers that make claims for ephemeral volumes
     #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) concurrent_ephemeralvolume_syncs: u32,
+    pub(crate) concurrent_ephemeralvolume_syncs: usize,
+    /// Accepted for upstream's command lines: a namespace is looked at when it changes, not by period
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = values::duration)]
+    pub(crate) namespace_sync_period: Duration,
+    /// Delete objects whose owners are gone
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value = "true",
+        value_parser = values::boolean,
+        action = ArgAction::Set
+    )]
+    pub(crate) enable_garbage_collector: bool,
     /// Workers that empty namespaces that are being deleted
     #[arg(long, value_name = "N", default_value_t = 10)]
-    pub(crate) concurrent_namespace_syncs: u32,
+    pub(crate) concurrent_namespace_syncs: usize,
     /// Workers that delete objects whose owners are gone
     #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(crate) concurrent_gc_syncs: u32,
+    pub(crate) concurrent_gc_syncs: usize,
 }

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use clap_complete::Shell;
+use orlop_controller::client::Endpoint;
 
 use crate::cli::{ApiArgs, Cli, Command, ListenArgs, LoopArgs, ProcessArgs, RemoteArgs, StoreArgs};
 use crate::config_file;
-use crate::listen::Endpoint;
+use crate::listen;
 
 /// What this process shall do.
-#[derive(Debug)]
 pub(crate) enum Config {
     /// Print the version.
     Version,
@@ -27,38 +27,27 @@ pub(crate) enum Config {
 }
 
 /// What a process that runs is made of.
-#[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) process: ProcessArgs,
     pub(crate) role: Role,
 }
 
 /// Which parts run.
-#[derive(Debug)]
 pub(crate) enum Role {
     /// API server and controllers.
     Serve(ServerConfig, LoopArgs),
     /// The API server.
     Apiserver(ServerConfig),
     /// The controllers.
-    Controller(Remote, LoopArgs),
+    Controller(Endpoint, LoopArgs),
 }
 
 /// Everything about the API server.
 #[derive(Debug)]
 pub(crate) struct ServerConfig {
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: listen::Endpoint,
     pub(crate) store: StoreArgs,
     pub(crate) api: ApiArgs,
-}
-
-/// How the controllers reach the API server.
-#[derive(Debug)]
-pub(crate) enum Remote {
-    /// As a kubeconfig says; the URL, when given, wins over the address in it.
-    Kubeconfig { path: PathBuf, server: Option<String> },
-    /// At a URL.
-    Url { server: String, token: Option<String>, certificate_authority: Option<PathBuf> },
 }
 
 /// Why there is no configuration.
@@ -197,7 +186,7 @@ fn server(listen: ListenArgs, store: StoreArgs, api: ApiArgs) -> Result<ServerCo
     if api.request_timeout.is_zero() {
         return Err(wrong("--request-timeout must be more than 0s: every request would fail"));
     }
-    let endpoint = Endpoint::new(listen).map_err(|error| ConfigError::Wrong(error.to_string()))?;
+    let endpoint = listen::Endpoint::new(listen).map_err(|error| ConfigError::Wrong(error.to_string()))?;
     Ok(ServerConfig { endpoint, store, api })
 }
 
@@ -217,7 +206,7 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
     Ok(args)
 }
 
-fn remote(args: RemoteArgs) -> Result<Remote, ConfigError> {
+fn remote(args: RemoteArgs) -> Result<Endpoint, ConfigError> {
     if args.leader_elect {
         return Err(wrong(
             "--leader-elect=true is not possible: run one controller process, with --leader-elect=false",
@@ -236,19 +225,29 @@ fn remote(args: RemoteArgs) -> Result<Remote, ConfigError> {
         Some(path) => Some(read_token(&path)?),
         None => args.token,
     };
-    if let Some(path) = args.kubeconfig {
-        if token.is_some() || args.certificate_authority.is_some() {
-            return Err(wrong(
-                "with --kubeconfig, token and certificate authority are taken from that file: leave out \
-                 --token, --token-file and --certificate-authority",
-            ));
+    match (args.kubeconfig, server) {
+        (Some(path), None) => {
+            if token.is_some() || args.certificate_authority.is_some() || args.insecure_skip_tls_verify {
+                return Err(wrong(
+                    "with --kubeconfig, credentials and trust are taken from that file: leave out --token, \
+                     --token-file, --certificate-authority and --insecure-skip-tls-verify",
+                ));
+            }
+            Ok(Endpoint::Kubeconfig { path: Some(path), context: None })
         }
-        return Ok(Remote::Kubeconfig { path, server });
+        (None, Some(url)) => Ok(Endpoint::Url {
+            url,
+            token,
+            ca_file: args.certificate_authority,
+            insecure: args.insecure_skip_tls_verify,
+        }),
+        (Some(_), Some(_)) => {
+            Err(wrong("a kubeconfig names its server: give --kubeconfig or --server (--master), not both"))
+        }
+        (None, None) => Err(wrong(
+            "which API server? Give --server URL (such as http://127.0.0.1:8080) or --kubeconfig FILE",
+        )),
     }
-    let server = server.ok_or_else(|| {
-        wrong("which API server? Give --server URL (such as http://127.0.0.1:8080) or --kubeconfig FILE")
-    })?;
-    Ok(Remote::Url { server, token, certificate_authority: args.certificate_authority })
 }
 
 fn read_token(path: &Path) -> Result<String, ConfigError> {

@@ -1,14 +1,16 @@
 //! The only place that sees every crate: builds a process from its parts, and takes it down in order.
+//!
+//! The order of the end: readiness fails, so that nobody new is sent here; the controllers stop, so
+//! that nothing is half done; watches end cleanly and requests in flight finish; the store closes.
 
-use std::path::PathBuf;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
 use orlop_apiserver::auth::{UserInfo, in_process};
 use orlop_apiserver::limits::Limits;
 use orlop_apiserver::{Config, Projection, Server, ServerError};
-use orlop_controller::client::{self, ConnectError, Endpoint as Remotely};
+use orlop_controller::client::{self, ConnectError, Endpoint};
 use orlop_controller::manager::{self, ManagerError};
 use orlop_controller::options::{Options, RecyclerOptions};
 use orlop_store::embedded::{Embedded, Options as StoreOptions, Retention};
@@ -17,14 +19,11 @@ use orlop_store::{Kv, OpenError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{LoopArgs, StoreArgs, StoreBackend};
-use crate::config::{Remote, Role, ServerConfig};
+use crate::cli::{ApiArgs, LoopArgs, StoreArgs, StoreBackend};
+use crate::config::{Role, ServerConfig};
 use crate::data_dir::{self, DataDirError};
 use crate::listen::ListenError;
 use crate::shutdown;
-
-/// Requests that are under way get this long to end.
-const DRAIN: Duration = Duration::from_secs(10);
 
 /// Why a process ended.
 #[derive(Debug, thiserror::Error)]
@@ -35,17 +34,20 @@ pub(crate) enum RunError {
     DataDir(#[from] DataDirError),
     #[error(transparent)]
     Listen(#[from] ListenError),
-    #[error("the store cannot be opened")]
-    Store(#[source] OpenError),
-    #[error("the store could not be opened: its thread ended")]
-    StoreThread,
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error(transparent)]
-    Connect(#[from] ConnectError),
-    #[error(transparent)]
     Controllers(#[from] ManagerError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("the store cannot be opened")]
+    Store(#[source] OpenError),
+    /// A fault of ours; its text is in the log already.
+    #[error("{0} ended by a panic")]
+    Panic(&'static str),
 }
+
+type Store = Arc<dyn Kv<Projection>>;
 
 /// Runs the parts of a role until the process is asked to stop.
 pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
@@ -53,134 +55,115 @@ pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
     match role {
         Role::Serve(server, loops) => serve(server, Some(loops), stop).await,
         Role::Apiserver(server) => serve(server, None, stop).await,
-        Role::Controller(remote, loops) => {
-            let client = client::connect(endpoint(remote)).await?;
-            Ok(manager::run(client, options(loops), stop).await?)
-        }
+        Role::Controller(endpoint, loops) => control(endpoint.clone(), loops, stop).await,
     }
 }
 
-/// The API server, and the controllers when `loops` is given.
-///
-/// The end has an order: readyz fails, so that nobody new comes; the controllers stop while they
-/// can still write their last words; watches end; requests under way finish; the store closes.
 async fn serve(
     config: &ServerConfig,
     loops: Option<&LoopArgs>,
     stop: CancellationToken,
 ) -> Result<(), RunError> {
     let endpoint = &config.endpoint;
+    // What is cheap to find wrong comes before the store is opened.
     let auth = endpoint.auth().map_err(ListenError::from)?;
     let listener = endpoint.bind()?;
-    let (store, place) = open_store(&config.store).await?;
-    let server = Server::start(store.clone(), server_config(config, loops.is_some())).await?;
-    let limits = Limits::new(config.api.max_requests_inflight, config.api.max_mutating_requests_inflight);
-    let router = auth.protect(limits.protect(server.router()));
+    let (store, place) = open(&config.store).await?;
+    let result = async {
+        let server = Server::start(store.clone(), server_config(&config.api, loops.is_some())).await?;
+        let router = server.router();
+        let end_controllers = CancellationToken::new();
+        let mut controllers = Task::none("the controllers");
+        if let Some(loops) = loops {
+            let local = in_process(router.clone(), UserInfo::controller_manager());
+            let client = client::in_process(local);
+            controllers.spawn(manager::run(client, options(loops), end_controllers.clone()));
+        }
 
-    let url = listener.url();
-    let handle = listener.handle();
-    let mut serving = tokio::spawn(listener.serve(router));
-    endpoint.announce(&url)?;
-    tracing::info!("data in {place}; try: {}", endpoint.kubectl(&url));
+        let limits = Limits::new(config.api.max_requests_inflight, config.api.max_mutating_requests_inflight);
+        let (url, handle) = (listener.url(), listener.handle());
+        let mut serving = Task::none("the listener");
+        serving.spawn(listener.serve(limits.protect(auth.protect(router))));
+        endpoint.announce(&url)?;
+        tracing::info!("serving {url}, data {place}; try: {}", endpoint.kubectl(&url));
 
-    let stop_loops = CancellationToken::new();
-    let mut controllers = loops.map(|loops| start_controllers(&server, loops, stop_loops.clone()));
-    let ended = tokio::select! {
-        () = stop.cancelled() => None,
-        ended = &mut serving => Some(ended.unwrap_or(Ok(())).map_err(RunError::from)),
-        ended = ended_controllers(&mut controllers) => Some(ended),
-    };
-    server.begin_shutdown();
-    if ended.is_none() {
-        tokio::time::sleep(endpoint.shutdown_delay).await;
+        let early = tokio::select! {
+            () = stop.cancelled() => Ok(()),
+            Err(error) = serving.ended() => Err(error),
+            Err(error) = controllers.ended() => Err(error),
+        };
+        server.begin_shutdown();
+        if early.is_ok() {
+            tokio::time::sleep(endpoint.shutdown_delay).await;
+        }
+        end_controllers.cancel();
+        let controllers = controllers.finish().await;
+        handle.graceful_shutdown(Some(config.api.request_timeout));
+        server.drain().await;
+        let serving = serving.finish().await;
+        early.and(controllers).and(serving)
     }
-    stop_loops.cancel();
-    if let Some(controllers) = controllers.filter(|task| !task.is_finished())
-        && tokio::time::timeout(DRAIN, controllers).await.is_err()
-    {
-        tracing::warn!("the controllers did not end in time; they go on from what is stored at the next start");
-    }
-    server.drain().await;
-    handle.graceful_shutdown(Some(DRAIN));
-    if !serving.is_finished()
-        && let Err(error) = serving.await
-    {
-        tracing::warn!(%error, "the listener ended badly");
-    }
+    .await;
     store.close().await;
     tracing::info!("stopped");
-    ended.unwrap_or(Ok(()))
+    result
 }
 
-/// Resolves when the controllers end although nobody asked them to; never when there are none.
-async fn ended_controllers(
-    controllers: &mut Option<JoinHandle<Result<(), ManagerError>>>,
-) -> Result<(), RunError> {
-    match controllers {
-        Some(task) => task.await.unwrap_or(Ok(())).map_err(RunError::from),
-        None => std::future::pending().await,
+async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) -> Result<(), RunError> {
+    let shown = match &endpoint {
+        Endpoint::Url { url, .. } => url.clone(),
+        Endpoint::Kubeconfig { path, .. } => path
+            .as_deref()
+            .map_or_else(|| "the default kubeconfig".to_owned(), |path| path.display().to_string()),
+    };
+    let client = client::connect(endpoint).await?;
+    tracing::info!("controllers work on {shown}");
+    let mut controllers = Task::none("the controllers");
+    controllers.spawn(manager::run(client, options(loops), stop.clone()));
+    tokio::select! {
+        () = stop.cancelled() => {}
+        Err(error) = controllers.ended() => return Err(error),
     }
+    controllers.finish().await?;
+    tracing::info!("stopped");
+    Ok(())
 }
 
-fn start_controllers(
-    server: &Server,
-    loops: &LoopArgs,
-    stop: CancellationToken,
-) -> JoinHandle<Result<(), ManagerError>> {
-    let client: Client = client::in_process(in_process(server.router(), UserInfo::controller_manager()));
-    tokio::spawn(manager::run(client, options(loops), stop))
-}
-
-/// The store, and where it is in words.
-async fn open_store(args: &StoreArgs) -> Result<(Arc<dyn Kv<Projection>>, String), RunError> {
+/// The store, and in words where it is.
+async fn open(args: &StoreArgs) -> Result<(Store, String), RunError> {
     match args.store_backend {
-        StoreBackend::Memory => Ok((Arc::new(Memory::new()), "memory (gone when the process ends)".to_owned())),
+        StoreBackend::Memory => {
+            Ok((Arc::new(Memory::new()), "in memory (gone with this process)".to_owned()))
+        }
         StoreBackend::Embedded => {
-            let dir: PathBuf = data_dir::prepare(args.data_dir.as_deref())?;
-            let place = dir.display().to_string();
-            let retention = Retention {
-                age: args.store_retention_age,
-                revisions: args.store_retention_revisions,
-            };
+            let dir = data_dir::prepare(args.data_dir.as_deref())?;
+            let place = format!("in {}", dir.display());
+            let retention =
+                Retention { age: args.store_retention_age, revisions: args.store_retention_revisions };
             let options = StoreOptions { retention, ..StoreOptions::default() };
-            let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, options))
-                .await
-                .map_err(|_| RunError::StoreThread)?;
-            Ok((Arc::new(opened.map_err(RunError::Store)?), place))
+            // Opening reads and checks everything, so it is no work for a thread that serves.
+            let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, options)).await;
+            let store = opened.map_err(|_| RunError::Panic("opening the store"))?.map_err(RunError::Store)?;
+            Ok((Arc::new(store), place))
         }
     }
 }
 
-/// `with_controllers`: the process is for people, who may select by more fields than upstream
-/// lets them; an API server alone is exactly as upstream unless told otherwise.
-fn server_config(config: &ServerConfig, with_controllers: bool) -> Config {
+/// `with_controllers`: a process for people, who may select by more fields than upstream lets them;
+/// an API server alone is exactly as upstream unless told otherwise.
+fn server_config(args: &ApiArgs, with_controllers: bool) -> Config {
     Config {
-        disabled_admission_plugins: config.api.disable_admission_plugins.clone(),
-        event_ttl: config.api.event_ttl,
-        request_timeout: config.api.request_timeout,
-        min_request_timeout: Duration::from_secs(config.api.min_request_timeout.into()),
-        extra_field_selectors: config.api.extra_field_selectors.unwrap_or(with_controllers),
+        disabled_admission_plugins: args.disable_admission_plugins.clone(),
+        event_ttl: args.event_ttl,
+        request_timeout: args.request_timeout,
+        min_request_timeout: Duration::from_secs(args.min_request_timeout.into()),
+        extra_field_selectors: args.extra_field_selectors.unwrap_or(with_controllers),
         ..Config::default()
     }
 }
 
-fn endpoint(remote: &Remote) -> Remotely {
-    match remote {
-        Remote::Kubeconfig { path, server } => {
-            Remotely::Kubeconfig { path: Some(path.clone()), context: None, server: server.clone() }
-        }
-        Remote::Url { server, token, certificate_authority } => Remotely::Url {
-            url: server.clone(),
-            token: token.clone(),
-            ca_file: certificate_authority.clone(),
-            insecure: false,
-        },
-    }
-}
-
 fn options(args: &LoopArgs) -> Options {
-    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
-    let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+    let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
     Options {
         controllers: args.controllers.clone(),
         pv_claim_binder_sync_period: args.pvclaimbinder_sync_period,
@@ -197,9 +180,41 @@ fn options(args: &LoopArgs) -> Options {
             minimum_timeout: seconds(args.pv_recycler_minimum_timeout_hostpath),
             increment_timeout: seconds(args.pv_recycler_timeout_increment_hostpath),
         },
-        concurrent_ephemeral_syncs: count(args.concurrent_ephemeralvolume_syncs),
-        concurrent_namespace_syncs: count(args.concurrent_namespace_syncs),
-        concurrent_gc_syncs: count(args.concurrent_gc_syncs),
+        namespace_sync_period: args.namespace_sync_period,
+        concurrent_namespace_syncs: args.concurrent_namespace_syncs,
+        concurrent_ephemeral_syncs: args.concurrent_ephemeralvolume_syncs,
+        concurrent_gc_syncs: args.concurrent_gc_syncs,
+        enable_garbage_collector: args.enable_garbage_collector,
         ..Options::default()
+    }
+}
+
+/// Something that runs beside, or nothing.
+struct Task {
+    name: &'static str,
+    handle: Option<JoinHandle<Result<(), RunError>>>,
+}
+
+impl Task {
+    fn none(name: &'static str) -> Self {
+        Task { name, handle: None }
+    }
+
+    fn spawn<E: Into<RunError>>(&mut self, body: impl Future<Output = Result<(), E>> + Send + 'static) {
+        self.handle = Some(tokio::spawn(async { body.await.map_err(Into::into) }));
+    }
+
+    /// Its end. Never, when nothing runs.
+    async fn ended(&mut self) -> Result<(), RunError> {
+        let Some(handle) = &mut self.handle else { return std::future::pending().await };
+        let result = handle.await;
+        self.handle = None;
+        // It is never aborted, so what is no result is a panic.
+        result.unwrap_or(Err(RunError::Panic(self.name)))
+    }
+
+    /// Its end, or at once when nothing runs.
+    async fn finish(&mut self) -> Result<(), RunError> {
+        if self.handle.is_none() { Ok(()) } else { self.ended().await }
     }
 }

@@ -12,16 +12,23 @@ fn load_with(args: &[&str], variables: &[(&str, &str)]) -> Result<Config, Config
     load(args, |name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
 }
 
+fn refusal(args: &[&str], variables: &[(&str, &str)]) -> ConfigError {
+    match load_with(args, variables) {
+        Ok(_) => panic!("{args:?} must be refused"),
+        Err(error) => error,
+    }
+}
+
 fn server_of(config: Config) -> ServerConfig {
-    let Config::Run(run) = config else { panic!("no process: {config:?}") };
+    let Config::Run(run) = config else { panic!("no process") };
     match run.role {
         Role::Serve(server, _) | Role::Apiserver(server) => server,
         Role::Controller(..) => panic!("no server"),
     }
 }
 
-fn remote_of(config: Config) -> Remote {
-    let Config::Run(run) = config else { panic!("no process: {config:?}") };
+fn remote_of(config: Config) -> Endpoint {
+    let Config::Run(run) = config else { panic!("no process") };
     match run.role {
         Role::Controller(remote, _) => remote,
         Role::Serve(..) | Role::Apiserver(_) => panic!("no controller"),
@@ -80,7 +87,8 @@ fn what_is_wrong_is_named() {
     let bad = file("event-ttl: soon\n");
     let unknown = file("evnt-ttl: 1s\n");
     let (bad, unknown) = (bad.path().to_str().unwrap(), unknown.path().to_str().unwrap());
-    let cases: [(&[&str], &[(&str, &str)], &[&str]); 12] = [
+    let cases: [(&[&str], &[(&str, &str)], &[&str]); 13] = [
+        (&["controller", "--kubeconfig", "x", "--server", "http://a"], &[], &["--kubeconfig", "--server"]),
         (&["serve", "--event-ttl", "soon"], &[], &["--event-ttl", "like 15s"]),
         (&["serve"], &[("ORLOP_EVENT_TTL", "soon")], &["ORLOP_EVENT_TTL", "like 15s"]),
         (&["serve", "--config", bad], &[], &[bad, "event-ttl", "like 15s"]),
@@ -99,7 +107,7 @@ fn what_is_wrong_is_named() {
         (&["controller", "--kubeconfig", "x", "--token", "y"], &[], &["--kubeconfig", "--token"]),
     ];
     for (args, variables, parts) in cases {
-        let error = load_with(args, variables).expect_err("must be refused").to_string();
+        let error = refusal(args, variables).to_string();
         for part in parts {
             assert!(error.contains(part), "{args:?}: {part} is not in: {error}");
         }
@@ -110,19 +118,16 @@ fn what_is_wrong_is_named() {
 fn a_controller_finds_its_server() {
     let token = file("abc\n");
     let path = token.path().to_str().unwrap();
-    let config =
-        load_with(&["controller", "--master", "http://a", "--token-file", path, "--leader-elect=false"], &[]);
-    match remote_of(config.unwrap()) {
-        Remote::Url { server, token, certificate_authority: None } => {
-            assert_eq!((server.as_str(), token.as_deref()), ("http://a", Some("abc")));
+    let args = ["controller", "--master", "http://a", "--token-file", path, "--leader-elect=false"];
+    match remote_of(load_with(&args, &[]).unwrap()) {
+        Endpoint::Url { url, token, ca_file: None, insecure: false } => {
+            assert_eq!((url.as_str(), token.as_deref()), ("http://a", Some("abc")));
         }
-        other => panic!("{other:?}"),
+        Endpoint::Url { .. } | Endpoint::Kubeconfig { .. } => panic!("another endpoint"),
     }
-    match remote_of(load_with(&["controller", "--kubeconfig", "k", "--server", "http://b"], &[]).unwrap()) {
-        Remote::Kubeconfig { path, server } => {
-            assert_eq!((path.to_str(), server.as_deref()), (Some("k"), Some("http://b")));
-        }
-        other => panic!("{other:?}"),
+    match remote_of(load_with(&["controller", "--kubeconfig", "k"], &[]).unwrap()) {
+        Endpoint::Kubeconfig { path, context: None } => assert_eq!(path, Some(PathBuf::from("k"))),
+        Endpoint::Url { .. } | Endpoint::Kubeconfig { .. } => panic!("another endpoint"),
     }
 }
 
@@ -134,7 +139,7 @@ fn the_command_line_is_consistent() {
 #[test]
 fn help_is_no_error() {
     for args in [["serve", "--help"], ["--version", "serve"]] {
-        let error = load_with(&args, &[]).expect_err("help ends the process");
+        let error = refusal(&args, &[]);
         let ConfigError::Clap(error) = error else { panic!("{error:?}") };
         assert!(matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion));
     }
