@@ -1,1 +1,20 @@
-//! placeholder
+//! Every control loop of orlop. They speak REST through a [`kube::Client`] and nothing else: in one process the client
+//! is the API server's router, apart it is HTTP.
+//!
+//! [`manager::run`] starts the controllers that `--controllers` names. Each controller is a folder or file of its own:
+//! informers feed keys into a queue, workers sync one key at a time, pure functions decide, and the effects are thin.
+
+pub mod client;
+pub mod clock;
+pub mod informer;
+pub mod informers;
+pub mod manager;
+pub mod names;
+pub mod operations;
+pub mod options;
+pub mod pods;
+pub mod queue;
+pub mod recorder;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod worker;

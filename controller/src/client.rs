@@ -1,0 +1,179 @@
+//! How controllers reach the API server: over HTTP(S) from a URL or kubeconfig, or as a tower service in the same
+//! process. Both carry the same user agent and neither has a rate limit or retries of its own: queues retry, and they
+//! know what is still worth doing.
+
+use std::path::PathBuf;
+
+use http::header::USER_AGENT;
+use http::{HeaderValue, Request, Response, Uri};
+use kube::client::Body;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
+use kube::{Client, Config};
+use tower::{BoxError, Service, ServiceExt};
+
+/// Sent with every request, so that managers and audit lines can be told apart.
+pub const AGENT: &str = concat!("orlop-controller/", env!("CARGO_PKG_VERSION"));
+
+/// Where the API server is, when it is not in this process.
+#[derive(Clone)]
+pub enum Endpoint {
+    /// A base URL such as `http://127.0.0.1:8080`.
+    Url {
+        /// Scheme, host and port.
+        url: String,
+        /// Bearer token, without the word `Bearer`.
+        token: Option<String>,
+        /// File with PEM certificates to trust besides those of the system.
+        ca_file: Option<PathBuf>,
+        /// Trusts any server certificate. For trials only.
+        insecure: bool,
+    },
+    /// A kubeconfig file.
+    Kubeconfig {
+        /// The file; none means `KUBECONFIG` or `~/.kube/config`.
+        path: Option<PathBuf>,
+        /// Context to use; none means the current one.
+        context: Option<String>,
+    },
+}
+
+/// Why no client could be made. Tokens never appear in the text.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The URL cannot be read.
+    #[error("the server address {url:?} is not a URL such as https://host:6443: {cause}")]
+    Url {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The kubeconfig cannot be used.
+    #[error("cannot use the kubeconfig {path}: {cause}; check the path and the context")]
+    Kubeconfig {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The connection settings cannot be used, for example a certificate file.
+    #[error("cannot set up the connection to the API server: {0}")]
+    Setup(String),
+}
+
+/// Makes a client for a server elsewhere. Nothing is sent yet: a server that is away is met by the first request,
+/// and informers try again until it is there.
+pub async fn connect(endpoint: Endpoint) -> Result<Client, ConnectError> {
+    let mut config = match endpoint {
+        Endpoint::Url { url, token, ca_file, insecure } => {
+            let uri: Uri = url.parse().map_err(|e: http::uri::InvalidUri| ConnectError::Url {
+                url: url.clone(),
+                cause: e.to_string(),
+            })?;
+            if uri.scheme().is_none() || uri.authority().is_none() {
+                return Err(ConnectError::Url { url, cause: "scheme or host is missing".to_owned() });
+            }
+            let mut config = Config::new(uri);
+            config.root_cert_file = ca_file;
+            config.accept_invalid_certs = insecure;
+            config.auth_info = AuthInfo { token: token.map(Into::into), ..AuthInfo::default() };
+            config
+        }
+        Endpoint::Kubeconfig { path, context } => from_kubeconfig(path, context).await?,
+    };
+    config.default_retry = false;
+    config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
+    Client::try_from(config).map_err(|e| ConnectError::Setup(e.to_string()))
+}
+
+async fn from_kubeconfig(path: Option<PathBuf>, context: Option<String>) -> Result<Config, ConnectError> {
+    let shown = path.as_ref().map_or_else(|| "(default)".to_owned(), |p| p.display().to_string());
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let loaded = match path {
+        Some(path) => match Kubeconfig::read_from(path) {
+            Ok(file) => Config::from_custom_kubeconfig(file, &options).await,
+            Err(e) => Err(e),
+        },
+        None => Config::from_kubeconfig(&options).await,
+    };
+    loaded.map_err(|e| ConnectError::Kubeconfig { path: shown, cause: e.to_string() })
+}
+
+/// Makes a client of a tower service in this process, such as the API server's router. Must be called inside a tokio
+/// runtime.
+pub fn in_process<S, B>(service: S) -> Client
+where
+    S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let with_agent = service.map_request(|mut request: Request<Body>| {
+        request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        request
+    });
+    Client::new(with_agent, "default")
+}
+
+/// The status that the server answered with, if it was an answer at all.
+pub fn status_of(error: &kube::Error) -> Option<&Status> {
+    match error {
+        kube::Error::Api(status) => Some(status),
+        _ => None,
+    }
+}
+
+/// The object does not exist.
+pub fn is_not_found(error: &kube::Error) -> bool {
+    status_of(error).is_some_and(|s| s.code == 404)
+}
+
+/// Somebody else wrote first: a version conflict, not "already exists".
+pub fn is_conflict(error: &kube::Error) -> bool {
+    status_of(error).is_some_and(|s| s.code == 409 && s.reason != "AlreadyExists")
+}
+
+/// An object of this name exists already.
+pub fn is_already_exists(error: &kube::Error) -> bool {
+    status_of(error).is_some_and(|s| s.code == 409 && s.reason == "AlreadyExists")
+}
+
+/// The text of an error as users see it in events and logs: the server's message without the wrapping of the client.
+pub fn message_of(error: &kube::Error) -> String {
+    match status_of(error) {
+        Some(status) => status.message.clone(),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn the_in_process_client_names_itself() {
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            let agent = request.headers()[USER_AGENT].to_str().unwrap_or_default().to_owned();
+            let body = serde_json::json!({"major": agent, "minor": "", "gitVersion": "", "gitCommit": "",
+                "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
+            Ok::<_, std::convert::Infallible>(Response::new(Body::from(body.to_string().into_bytes())))
+        });
+        let version = in_process(service).apiserver_version().await.unwrap();
+        assert_eq!(version.major, AGENT);
+    }
+
+    #[tokio::test]
+    async fn an_address_without_scheme_is_refused_with_advice() {
+        let endpoint = Endpoint::Url {
+            url: "localhost".into(),
+            token: Some("hush".into()),
+            ca_file: None,
+            insecure: false,
+        };
+        let error = connect(endpoint).await.err().unwrap().to_string();
+        assert!(error.contains("https://host:6443") && !error.contains("hush"), "{error}");
+    }
+}

@@ -1,0 +1,113 @@
+//! One informer per kind, shared by all controllers and started by the first that asks for it.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::{BoxFuture, join_all};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::informer::Informer;
+
+/// The informers of a process. Clones share them.
+#[derive(Clone)]
+pub struct Informers {
+    client: Client,
+    shutdown: CancellationToken,
+    tasks: TaskTracker,
+    started: Arc<Mutex<HashMap<TypeId, Entry>>>,
+}
+
+struct Entry {
+    informer: Box<dyn Any + Send + Sync>,
+    synced: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
+}
+
+impl Informers {
+    /// No informer runs yet. All end when `shutdown` is cancelled.
+    pub fn new(client: Client, shutdown: CancellationToken) -> Self {
+        Self { client, shutdown, tasks: TaskTracker::new(), started: Arc::default() }
+    }
+
+    /// The informer of a kind, in all namespaces.
+    pub fn of<K>(&self) -> Informer<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = started.get(&TypeId::of::<K>()).and_then(|e| e.informer.downcast_ref::<Informer<K>>());
+        if let Some(informer) = known {
+            return informer.clone();
+        }
+        let informer = Informer::<K>::new();
+        let (running, api, shutdown) =
+            (informer.clone(), Api::all(self.client.clone()), self.shutdown.clone());
+        self.tasks.spawn(async move { running.run(api, shutdown).await });
+        let waiting = informer.clone();
+        let synced = move || -> BoxFuture<'static, ()> {
+            let informer = waiting.clone();
+            Box::pin(async move { informer.synced().await })
+        };
+        let entry = Entry { informer: Box::new(informer.clone()), synced: Box::new(synced) };
+        started.insert(TypeId::of::<K>(), entry);
+        informer
+    }
+
+    /// PersistentVolumes.
+    pub fn volumes(&self) -> Informer<PersistentVolume> {
+        self.of()
+    }
+
+    /// PersistentVolumeClaims.
+    pub fn claims(&self) -> Informer<PersistentVolumeClaim> {
+        self.of()
+    }
+
+    /// StorageClasses.
+    pub fn classes(&self) -> Informer<StorageClass> {
+        self.of()
+    }
+
+    /// VolumeAttributesClasses.
+    pub fn attributes_classes(&self) -> Informer<VolumeAttributesClass> {
+        self.of()
+    }
+
+    /// Pods.
+    pub fn pods(&self) -> Informer<Pod> {
+        self.of()
+    }
+
+    /// Nodes.
+    pub fn nodes(&self) -> Informer<Node> {
+        self.of()
+    }
+
+    /// Namespaces.
+    pub fn namespaces(&self) -> Informer<Namespace> {
+        self.of()
+    }
+
+    /// Waits until every informer that was asked for so far has its first complete list. A controller must wait for
+    /// all of its informers before its workers start: acting on half of the cluster leaves damage that stays. A
+    /// controller that must not wait for kinds it does not use waits for its own with [`Informer::synced`].
+    pub async fn wait_synced(&self) {
+        let waits: Vec<_> = {
+            let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+            started.values().map(|entry| (entry.synced)()).collect()
+        };
+        join_all(waits).await;
+    }
+
+    /// Waits until all informers have ended, after `shutdown` was cancelled.
+    pub async fn drained(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}

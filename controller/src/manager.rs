@@ -1,0 +1,191 @@
+//! Starts the chosen controllers and keeps them running. One that dies is started again with a growing delay; the
+//! others never notice (I12).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Backoff, Clock};
+use crate::informers::Informers;
+use crate::names::controller;
+pub use crate::options::Options;
+use crate::recorder::{EventSink, Recorder};
+use crate::worker::panic_text;
+
+/// What a controller is given.
+#[derive(Clone)]
+pub struct Context {
+    /// Reaches the API server.
+    pub client: Client,
+    /// Caches, shared by all controllers.
+    pub informers: Informers,
+    /// Takes events.
+    pub events: EventSink,
+    /// Settings.
+    pub options: Arc<Options>,
+    /// Wall-clock time.
+    pub clock: Clock,
+    /// Cancelled when the controller has to end.
+    pub shutdown: CancellationToken,
+}
+
+impl Context {
+    /// A recorder that writes as `component`.
+    pub fn recorder(&self, component: &'static str) -> Recorder {
+        self.events.recorder(component)
+    }
+}
+
+/// A controller ended although nobody asked it to.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ControllerError(pub String);
+
+/// The body of a controller: runs until `Context::shutdown` is cancelled. It is dropped if it does not end by itself.
+pub type Run = fn(Context) -> BoxFuture<'static, Result<(), ControllerError>>;
+
+/// A controller that can be started.
+pub struct Known {
+    /// Name for `--controllers`.
+    pub name: &'static str,
+    /// The older name that upstream accepts too.
+    pub alias: Option<&'static str>,
+    /// Its body.
+    pub run: Run,
+}
+
+/// Every controller there is.
+pub const CONTROLLERS: &[Known] = &[];
+
+/// Why the controllers did not start.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManagerError {
+    /// A name in `--controllers` means nothing.
+    #[error(
+        "{name:?} is not the name of a controller; choose from *, {known}, each also with a leading minus"
+    )]
+    UnknownController {
+        /// What was given.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+}
+
+/// Runs the controllers that `options.controllers` names until `shutdown` is cancelled, then ends them and writes the
+/// last events.
+///
+/// # Errors
+/// A name that is not known; nothing was started then.
+pub async fn run(client: Client, options: Options, shutdown: CancellationToken) -> Result<(), ManagerError> {
+    run_known(CONTROLLERS, client, options, shutdown).await
+}
+
+async fn run_known(
+    known: &[Known],
+    client: Client,
+    options: Options,
+    shutdown: CancellationToken,
+) -> Result<(), ManagerError> {
+    let enabled = enabled(known, &options)?;
+    // Caches and events outlive the controllers a little, so that their last words are written.
+    let stop_events = CancellationToken::new();
+    let clock = Clock::Wall;
+    let (events, writer) = EventSink::start(client.clone(), clock, stop_events.clone());
+    let informers = Informers::new(client.clone(), shutdown.child_token());
+    let context = Context { client, informers, events, options: Arc::new(options), clock, shutdown };
+    tracing::info!(controllers = ?enabled.iter().map(|k| k.name).collect::<Vec<_>>(), "controllers start");
+    let tasks = enabled.into_iter().map(|known| {
+        let (name, run, context) = (known.name, known.run, context.clone());
+        tokio::spawn(async move { supervise(name, run, context).await })
+    });
+    join_all(tasks).await;
+    context.informers.drained().await;
+    stop_events.cancel();
+    if writer.await.is_err() {
+        tracing::warn!("the event writer panicked");
+    }
+    Ok(())
+}
+
+/// Runs one controller again and again until the end was asked for.
+async fn supervise(name: &'static str, run: Run, context: Context) {
+    let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+    loop {
+        let began = tokio::time::Instant::now();
+        // A task of its own: a panic ends it and nothing else. The token ends what the dead controller left behind.
+        let own = Context { shutdown: context.shutdown.child_token(), ..context.clone() };
+        let leftovers = own.shutdown.clone().drop_guard();
+        let end = std::panic::AssertUnwindSafe(async { run(own).await }).catch_unwind();
+        let end = tokio::select! {
+            () = async {
+                context.shutdown.cancelled().await;
+                // Time to end by itself; after it the body is dropped at its next await.
+                tokio::time::sleep(Duration::from_secs(5)).await;
+            } => return,
+            end = end => end,
+        };
+        drop(leftovers);
+        if context.shutdown.is_cancelled() {
+            return;
+        }
+        let why = match end {
+            Ok(Ok(())) => "it returned".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => format!("panic: {}", panic_text(panic.as_ref())),
+        };
+        if began.elapsed() > Duration::from_secs(300) {
+            backoff.reset();
+        }
+        let delay = backoff.advance();
+        tracing::error!(
+            controller = name,
+            why,
+            delay_s = delay.as_secs(),
+            "controller died, will be started again"
+        );
+        tokio::select! {
+            () = context.shutdown.cancelled() => return,
+            () = tokio::time::sleep(delay) => {}
+        }
+    }
+}
+
+/// The controllers that the options ask for. The first mention of a name decides; `*` stands for those not mentioned.
+fn enabled<'a>(known: &'a [Known], options: &Options) -> Result<Vec<&'a Known>, ManagerError> {
+    let resolve = |name: &str| known.iter().find(|k| k.name == name || k.alias == Some(name)).map(|k| k.name);
+    let (mut on, mut off, mut star) = (BTreeSet::new(), BTreeSet::new(), false);
+    for entry in &options.controllers {
+        if entry == "*" {
+            star = true;
+            continue;
+        }
+        let (name, minus) = entry.strip_prefix('-').map_or((entry.as_str(), false), |rest| (rest, true));
+        let Some(name) = resolve(name) else {
+            let known = known.iter().map(|k| k.name).collect::<Vec<_>>().join(", ");
+            return Err(ManagerError::UnknownController { name: entry.clone(), known });
+        };
+        match (minus, on.contains(name), off.contains(name)) {
+            (_, true, _) | (_, _, true) => {}
+            (true, false, false) => {
+                off.insert(name);
+            }
+            (false, false, false) => {
+                on.insert(name);
+            }
+        }
+    }
+    let wanted = |k: &&Known| {
+        let allowed = options.enable_garbage_collector || k.name != controller::GARBAGE_COLLECTOR;
+        allowed && (on.contains(k.name) || star && !off.contains(k.name))
+    };
+    Ok(known.iter().filter(wanted).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! Names that are protocol: annotation keys, finalizers, event reasons, conditions, components. Letter by letter as
+//! Kubernetes 1.36 writes them, because users, other controllers and sidecars match on them. Nothing else belongs here.
+
+/// PVC: binding finished once. Presence decides between the unbound and the bound path of a claim sync. Value [`YES`].
+pub const ANN_BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// PV, PVC: this side of the pointer was set by a controller and may be rolled back. Value [`YES`].
+pub const ANN_BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// PVC: node that the scheduler chose for delayed provisioning.
+pub const ANN_SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// PV: name of the provisioner or in-tree plugin that made the volume.
+pub const ANN_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// PV, PVC: CSI driver that serves a migrated in-tree plugin.
+pub const ANN_MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
+/// PVC: request to an external provisioner.
+pub const ANN_STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+/// PVC: the older key of [`ANN_STORAGE_PROVISIONER`]; both are written together.
+pub const ANN_BETA_STORAGE_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
+/// PV, PVC: legacy class name, overrides `spec.storageClassName`.
+pub const ANN_BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+/// StorageClass: exactly `true` marks a default class.
+pub const ANN_DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+/// StorageClass: the older key of [`ANN_DEFAULT_CLASS`].
+pub const ANN_BETA_DEFAULT_CLASS: &str = "storageclass.beta.kubernetes.io/is-default-class";
+/// PV: capacity before a resize whose node part is pending.
+pub const ANN_PRE_RESIZE_CAPACITY: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
+/// PVC: CSI resizer of a migrated volume.
+pub const ANN_STORAGE_RESIZER: &str = "volume.kubernetes.io/storage-resizer";
+/// PVC: the controller's expansion finished everything.
+pub const ANN_NODE_EXPANSION_NOT_REQUIRED: &str = "volume.kubernetes.io/node-expansion-not-required";
+/// PV: name of the secret for DeleteVolume.
+pub const ANN_DELETION_SECRET_NAME: &str = "volume.kubernetes.io/provisioner-deletion-secret-name";
+/// PV: namespace of the secret for DeleteVolume.
+pub const ANN_DELETION_SECRET_NAMESPACE: &str = "volume.kubernetes.io/provisioner-deletion-secret-namespace";
+/// PV: name of the secret for ControllerModifyVolume.
+pub const ANN_MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify-secret-name";
+/// PV: namespace of the secret for ControllerModifyVolume.
+pub const ANN_MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
+/// VolumeAttachment: CSI node id of the publish call.
+pub const ANN_CSI_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
+/// Node: presence puts the node under the attach/detach controller.
+pub const ANN_CONTROLLER_MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
+/// CSINode: comma list of in-tree plugin names.
+pub const ANN_MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+/// The value of marks such as [`ANN_BIND_COMPLETED`].
+pub const YES: &str = "yes";
+
+/// PV: held while it is bound.
+pub const FINALIZER_PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+/// PVC: held while a pod uses it.
+pub const FINALIZER_PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// VolumeAttributesClass: held while a volume or claim names it.
+pub const FINALIZER_VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
+/// PV: in-tree provisioned volume with policy Delete; the binder removes it after the asset is gone.
+pub const FINALIZER_PV_CONTROLLER: &str = "kubernetes.io/pv-controller";
+/// PV: the same for external provisioners.
+pub const FINALIZER_EXTERNAL_PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
+/// PV, VolumeAttachment: prefix, the sanitized driver name follows.
+pub const FINALIZER_EXTERNAL_ATTACHER_PREFIX: &str = "external-attacher/";
+/// Any object: dependents are deleted before it.
+pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
+/// Any object: dependents lose their reference before it goes.
+pub const FINALIZER_ORPHAN: &str = "orphan";
+/// Entry of a namespace's `spec.finalizers`.
+pub const NAMESPACE_FINALIZER: &str = "kubernetes";
+
+/// Event component of the PV binder.
+pub const COMPONENT_PV: &str = "persistentvolume-controller";
+/// Event component of the ephemeral volume controller.
+pub const COMPONENT_EPHEMERAL: &str = "ephemeral_volume";
+/// Event component of the expand controller.
+pub const COMPONENT_EXPAND: &str = "volume_expand";
+/// Event component of the garbage collector.
+pub const COMPONENT_GC: &str = "garbage-collector-controller";
+
+/// Plugin name of hostPath volumes.
+pub const PLUGIN_HOST_PATH: &str = "kubernetes.io/host-path";
+/// Plugin name of NFS volumes.
+pub const PLUGIN_NFS: &str = "kubernetes.io/nfs";
+/// Plugin name of local volumes.
+pub const PLUGIN_LOCAL: &str = "kubernetes.io/local-volume";
+/// Prefix of every plugin name that belongs to Kubernetes itself.
+pub const IN_TREE_PREFIX: &str = "kubernetes.io/";
+
+/// In-tree plugins and the CSI drivers that took their work over. All are migrated, always.
+pub const MIGRATED_PLUGINS: [(&str, &str); 7] = [
+    ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
+    ("kubernetes.io/gce-pd", "pd.csi.storage.gke.io"),
+    ("kubernetes.io/azure-disk", "disk.csi.azure.com"),
+    ("kubernetes.io/azure-file", "file.csi.azure.com"),
+    ("kubernetes.io/cinder", "cinder.csi.openstack.org"),
+    ("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com"),
+    ("kubernetes.io/portworx-volume", "pxd.portworx.com"),
+];
+
+/// The CSI driver of a migrated in-tree plugin.
+pub fn migrated_driver(plugin: &str) -> Option<&'static str> {
+    MIGRATED_PLUGINS.iter().find(|(p, _)| *p == plugin).map(|(_, driver)| *driver)
+}
+
+/// Reasons of events.
+pub mod reason {
+    /// A claim cannot be bound now; also: a pod's ephemeral claim is not its own.
+    pub const FAILED_BINDING: &str = "FailedBinding";
+    /// Delayed binding, no pod yet.
+    pub const WAIT_FOR_FIRST_CONSUMER: &str = "WaitForFirstConsumer";
+    /// Delayed binding, pods are not scheduled yet.
+    pub const WAIT_FOR_POD_SCHEDULED: &str = "WaitForPodScheduled";
+    /// The requested volume does not fit the claim.
+    pub const VOLUME_MISMATCH: &str = "VolumeMismatch";
+    /// A bound claim lost its volume.
+    pub const CLAIM_LOST: &str = "ClaimLost";
+    /// Two claims name one volume.
+    pub const CLAIM_MISBOUND: &str = "ClaimMisbound";
+    /// Delete postponed, volume in use.
+    pub const VOLUME_DELETE: &str = "VolumeDelete";
+    /// Delete failed.
+    pub const VOLUME_FAILED_DELETE: &str = "VolumeFailedDelete";
+    /// Recycle failed or has to wait.
+    pub const VOLUME_FAILED_RECYCLE: &str = "VolumeFailedRecycle";
+    /// Recycle is done.
+    pub const VOLUME_RECYCLED: &str = "VolumeRecycled";
+    /// An event of the recycler pod, repeated on the volume.
+    pub const RECYCLER_POD: &str = "RecyclerPod";
+    /// The reclaim policy is not known.
+    pub const VOLUME_UNKNOWN_RECLAIM_POLICY: &str = "VolumeUnknownReclaimPolicy";
+    /// Provisioning failed.
+    pub const PROVISIONING_FAILED: &str = "ProvisioningFailed";
+    /// A volume was made for a claim.
+    pub const PROVISIONING_SUCCEEDED: &str = "ProvisioningSucceeded";
+    /// An asset could not be removed after a failed provisioning.
+    pub const PROVISIONING_CLEANUP_FAILED: &str = "ProvisioningCleanupFailed";
+    /// Somebody else has to provision.
+    pub const EXTERNAL_PROVISIONING: &str = "ExternalProvisioning";
+    /// Somebody else has to expand.
+    pub const EXTERNAL_EXPANDING: &str = "ExternalExpanding";
+    /// An owner reference crosses namespaces.
+    pub const OWNER_REF_INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
+}
+
+/// Names of controllers as `--controllers` takes them.
+pub mod controller {
+    /// Binds claims to volumes, reclaims, provisions.
+    pub const PV_BINDER: &str = "persistentvolume-binder-controller";
+    /// Protects bound volumes from deletion.
+    pub const PV_PROTECTION: &str = "persistentvolume-protection-controller";
+    /// Protects used claims from deletion.
+    pub const PVC_PROTECTION: &str = "persistentvolumeclaim-protection-controller";
+    /// Protects used attributes classes from deletion.
+    pub const VAC_PROTECTION: &str = "volumeattributesclass-protection-controller";
+    /// Creates the claims of generic ephemeral volumes.
+    pub const EPHEMERAL: &str = "ephemeral-volume-controller";
+    /// Hands expansion over to external resizers.
+    pub const EXPANDER: &str = "persistentvolume-expander-controller";
+    /// Removes pods nobody needs.
+    pub const POD_GC: &str = "pod-garbage-collector-controller";
+    /// Empties and removes namespaces.
+    pub const NAMESPACE: &str = "namespace-controller";
+    /// Removes objects whose owners are gone.
+    pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
+}
+
+/// Types and reasons of conditions.
+pub mod condition {
+    /// Pod: it is about to be terminated by something other than itself.
+    pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
+    /// Reason of [`DISRUPTION_TARGET`] when the pod GC removes an orphan.
+    pub const DELETION_BY_POD_GC: &str = "DeletionByPodGC";
+    /// Namespace: discovery failed.
+    pub const NS_DISCOVERY_FAILURE: &str = "NamespaceDeletionDiscoveryFailure";
+    /// Namespace: a group version could not be parsed.
+    pub const NS_GV_PARSING_FAILURE: &str = "NamespaceDeletionGroupVersionParsingFailure";
+    /// Namespace: content could not be deleted.
+    pub const NS_CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
+    /// Namespace: content is still there.
+    pub const NS_CONTENT_REMAINING: &str = "NamespaceContentRemaining";
+    /// Namespace: content with finalizers is still there.
+    pub const NS_FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
+}
+
+/// Node taint: the node is out of service, its terminating pods may be removed by force.
+pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";

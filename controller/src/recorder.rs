@@ -1,0 +1,266 @@
+//! Events for users: core/v1 Events that say what a controller did or why it cannot.
+//!
+//! [`Recorder::event`] only puts a note into a bounded queue: it never waits and never fails a sync. A task of its own
+//! aggregates like the recorders of upstream's client-go ([`correlate`]) and writes. Messages are made by controllers
+//! and must not hold the content of secrets.
+
+pub mod correlate;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{is_already_exists, is_not_found, status_of};
+use crate::clock::Clock;
+use correlate::{Correlator, Outcome};
+
+/// Notes that may wait; further ones are dropped.
+const QUEUE: usize = 1000;
+/// Attempts to write one event while the server does not answer, and the pause between them. Upstream: maxTriesPerEvent.
+const TRIES: u32 = 12;
+const PAUSE: Duration = Duration::from_secs(10);
+/// How long the rest of the queue is written after the end was asked for.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// Kind of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventType {
+    /// All is well, or somebody else acts.
+    Normal,
+    /// Something needs attention.
+    Warning,
+}
+
+impl EventType {
+    /// The value in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
+        }
+    }
+}
+
+/// Records events under one component name. Clones are cheap.
+#[derive(Clone)]
+pub struct Recorder {
+    component: &'static str,
+    clock: Clock,
+    stamps: Arc<Stamps>,
+    notes: mpsc::Sender<Event>,
+}
+
+/// Gives every event a time of its own, because its name is made of it.
+#[derive(Default)]
+struct Stamps(AtomicI64);
+
+impl Stamps {
+    fn next(&self, now: Timestamp) -> Timestamp {
+        let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX - 1);
+        let last = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)));
+        let unique = now.max(last.unwrap_or(0) + 1);
+        Timestamp::from_nanosecond(i128::from(unique)).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl Recorder {
+    /// Notes an event about `object`.
+    pub fn event<K: Resource<DynamicType = ()>>(
+        &self,
+        object: &K,
+        type_: EventType,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        self.event_for(reference(object), type_, reason, message);
+    }
+
+    /// Notes an event about the object that `involved` points to.
+    pub fn event_for(
+        &self,
+        involved: ObjectReference,
+        type_: EventType,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        let event = new_event(
+            self.component,
+            self.stamps.next(self.clock.now()),
+            involved,
+            type_,
+            reason,
+            message.into(),
+        );
+        if let Err(error) = self.notes.try_send(event) {
+            let full = matches!(error, mpsc::error::TrySendError::Full(_));
+            tracing::warn!(component = self.component, reason, full, "event dropped");
+        }
+    }
+}
+
+/// A reference to an object with its UID and version.
+pub fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectReference {
+    let meta = object.meta();
+    ObjectReference {
+        api_version: Some(K::api_version(&()).into_owned()),
+        kind: Some(K::kind(&()).into_owned()),
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone(),
+        uid: meta.uid.clone(),
+        resource_version: meta.resource_version.clone(),
+        field_path: None,
+    }
+}
+
+fn new_event(
+    component: &str,
+    now: Timestamp,
+    involved: ObjectReference,
+    type_: EventType,
+    reason: &str,
+    message: String,
+) -> Event {
+    let mut event = Event {
+        // Events of cluster-scoped objects live in the namespace default.
+        metadata: kube::core::ObjectMeta {
+            name: Some(event_name(&involved, now)),
+            namespace: Some(
+                involved.namespace.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| "default".to_owned()),
+            ),
+            ..Default::default()
+        },
+        involved_object: involved,
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        type_: Some(type_.as_str().to_owned()),
+        source: Some(EventSource { component: Some(component.to_owned()), host: None }),
+        reporting_component: Some(component.to_owned()),
+        ..Event::default()
+    };
+    event.first_timestamp = Some(seconds(now));
+    event.last_timestamp = Some(seconds(now));
+    event.count = Some(1);
+    event
+}
+
+/// API times have whole seconds.
+fn seconds(at: Timestamp) -> Time {
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
+}
+
+/// `<object>.<hexadecimal nanoseconds>`.
+fn event_name(involved: &ObjectReference, now: Timestamp) -> String {
+    format!("{}.{:x}", involved.name.as_deref().unwrap_or_default(), now.as_nanosecond())
+}
+
+/// Where recorders send their notes.
+#[derive(Clone)]
+pub struct EventSink {
+    clock: Clock,
+    stamps: Arc<Stamps>,
+    notes: mpsc::Sender<Event>,
+}
+
+impl EventSink {
+    /// Starts the writer. When `shutdown` is cancelled it writes what waits, for at most 2 s, and ends; await the
+    /// handle for that.
+    pub fn start(client: Client, clock: Clock, shutdown: CancellationToken) -> (Self, JoinHandle<()>) {
+        let (notes, queue) = mpsc::channel(QUEUE);
+        let writer = Writer { client, clock, correlator: Correlator::default() };
+        let task = tokio::spawn(writer.run(queue, shutdown));
+        (Self { clock, stamps: Arc::default(), notes }, task)
+    }
+
+    /// A recorder that writes as `component`.
+    pub fn recorder(&self, component: &'static str) -> Recorder {
+        let (stamps, notes) = (Arc::clone(&self.stamps), self.notes.clone());
+        Recorder { component, clock: self.clock, stamps, notes }
+    }
+}
+
+struct Writer {
+    client: Client,
+    clock: Clock,
+    correlator: Correlator,
+}
+
+impl Writer {
+    async fn run(mut self, mut queue: mpsc::Receiver<Event>, shutdown: CancellationToken) {
+        let too_late = async {
+            shutdown.cancelled().await;
+            tokio::time::sleep(FLUSH).await;
+        };
+        let all = async {
+            loop {
+                let event = tokio::select! {
+                    biased;
+                    event = queue.recv() => event,
+                    () = shutdown.cancelled() => {
+                        queue.close();
+                        queue.recv().await
+                    }
+                };
+                let Some(event) = event else { return };
+                self.record(event).await;
+            }
+        };
+        tokio::select! {
+            () = all => {}
+            () = too_late => tracing::debug!("some events were not written before the end"),
+        }
+    }
+
+    async fn record(&mut self, event: Event) {
+        let (event, key, update) = match self.correlator.observe(event, self.clock.now()) {
+            Outcome::Drop => return,
+            Outcome::Create { event, key } => (event, key, false),
+            Outcome::Update { event, key } => (event, key, true),
+        };
+        for attempt in 1..=TRIES {
+            match self.write(&event, update).await {
+                Ok(written) => return self.correlator.written(key, &written),
+                Err(error) if is_already_exists(&error) => return,
+                Err(error) if status_of(&error).is_some() => {
+                    // Such an answer does not change: namespace gone, not allowed, not valid.
+                    tracing::debug!(%error, reason = event.reason, "the server refused an event");
+                    return;
+                }
+                Err(error) => tracing::debug!(%error, attempt, "cannot write an event"),
+            }
+            if attempt < TRIES {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        tracing::warn!(reason = event.reason, "event given up, the server does not answer");
+    }
+
+    async fn write(&self, event: &Event, update: bool) -> kube::Result<Event> {
+        let namespace = event.metadata.namespace.as_deref().unwrap_or("default");
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        if update {
+            let patch = json!({"count": event.count, "lastTimestamp": event.last_timestamp, "message": event.message});
+            let name = event.metadata.name.as_deref().unwrap_or_default();
+            match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+                // It has expired; the count goes on in a new object.
+                Err(error) if is_not_found(&error) => {}
+                outcome => return outcome,
+            }
+        }
+        let mut fresh = event.clone();
+        fresh.metadata.resource_version = None;
+        api.create(&PostParams::default(), &fresh).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

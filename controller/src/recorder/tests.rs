@@ -1,0 +1,99 @@
+//! The event writer against the fake API server.
+#![allow(clippy::unwrap_used)]
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use serde_json::json;
+
+use super::*;
+use crate::testing::{FakeApi, Fault, FaultKind};
+
+fn claim() -> PersistentVolumeClaim {
+    serde_json::from_value(
+        json!({"metadata": {"namespace": "ns", "name": "c", "uid": "u", "resourceVersion": "7"}}),
+    )
+    .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_has_the_fields_that_tools_read_and_repeats_are_counted() {
+    let api = FakeApi::new();
+    let stop = CancellationToken::new();
+    let recorder = api.context(Default::default(), &stop).recorder("persistentvolume-controller");
+    for _ in 0..3 {
+        recorder.event(&claim(), EventType::Normal, "FailedBinding", "nothing fits");
+        api.settle().await;
+    }
+    let events = api.list("events");
+    assert_eq!(events.len(), 1);
+    let e = &events[0];
+    assert_eq!(e["count"], 3);
+    assert_ne!(e["firstTimestamp"], e["lastTimestamp"]);
+    assert_eq!(
+        e["involvedObject"],
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns",
+        "name": "c", "uid": "u", "resourceVersion": "7"})
+    );
+    assert_eq!(
+        (&e["source"]["component"], &e["reportingComponent"]),
+        (&json!("persistentvolume-controller"), &json!("persistentvolume-controller"))
+    );
+    let name = e["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("c.") && i128::from_str_radix(&name[2..], 16).is_ok(), "{name}");
+    assert_eq!(e["metadata"]["namespace"], "ns");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_cluster_objects_go_to_default_and_expired_ones_are_made_anew() {
+    let api = FakeApi::new();
+    let stop = CancellationToken::new();
+    let recorder = api.context(Default::default(), &stop).recorder("x");
+    let pv: PersistentVolume = serde_json::from_value(json!({"metadata": {"name": "pv-1"}})).unwrap();
+    recorder.event(&pv, EventType::Warning, "R", "m");
+    api.settle().await;
+    let name = api.list("events")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    assert!(api.delete("events", &format!("default/{name}")));
+    recorder.event(&pv, EventType::Warning, "R", "m");
+    api.settle().await;
+    let events = api.list("events");
+    assert_eq!((events.len(), &events[0]["count"]), (1, &json!(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_away_delays_events_and_a_refusal_drops_one() {
+    let api = FakeApi::new();
+    let stop = CancellationToken::new();
+    let recorder = api.context(Default::default(), &stop).recorder("x");
+    api.fail(Fault { verb: "create", resource: "events", skip: 0, kind: FaultKind::Broken });
+    api.fail(Fault {
+        verb: "create",
+        resource: "events",
+        skip: 2,
+        kind: FaultKind::Status(403, "Forbidden", "no"),
+    });
+    recorder.event(&claim(), EventType::Normal, "A", "m");
+    recorder.event(&claim(), EventType::Normal, "B", "m");
+    recorder.event(&claim(), EventType::Normal, "C", "m");
+    api.settle().await;
+    let mut reasons: Vec<String> =
+        api.list("events").iter().map(|e| e["reason"].as_str().unwrap().to_owned()).collect();
+    reasons.sort();
+    assert_eq!(reasons, ["A", "C"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_is_written_at_the_end_but_not_for_ever() {
+    for (away, wanted) in [(false, 2), (true, 0)] {
+        let api = FakeApi::new();
+        let stop = CancellationToken::new();
+        let (sink, writer) = EventSink::start(api.client(), Clock::Wall, stop.clone());
+        api.set_away(away);
+        let recorder = sink.recorder("x");
+        recorder.event(&claim(), EventType::Normal, "A", "m");
+        recorder.event(&claim(), EventType::Normal, "B", "m");
+        stop.cancel();
+        let start = tokio::time::Instant::now();
+        writer.await.unwrap();
+        assert!(start.elapsed() <= FLUSH + Duration::from_millis(10));
+        assert_eq!(api.list("events").len(), wanted, "away: {away}");
+    }
+}

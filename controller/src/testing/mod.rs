@@ -1,0 +1,12 @@
+//! An API server in memory for tests: a tower service behind a real [`kube::Client`], with versions, finalizers, status
+//! subresources, watches and faults on demand. With tokio's paused time a scenario is deterministic, and
+//! [`FakeApi::settle`] ends when nothing is left to do.
+
+// Each test uses its part of the fake.
+#[allow(dead_code)]
+mod fake_api;
+mod http_side;
+mod store;
+
+#[allow(unused_imports)]
+pub(crate) use fake_api::{FakeApi, Fault, FaultKind, Write};

@@ -1,0 +1,370 @@
+//! The objects of the fake API server and the rules of writing them: versions, no-op updates, deletion marks and
+//! finalizers, preconditions. Pure state; no HTTP.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// A resource that the fake serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) namespaced: bool,
+    /// Has a status subresource, which alone writes the status.
+    pub(crate) status: bool,
+}
+
+const fn kind(
+    group: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+    namespaced: bool,
+    status: bool,
+) -> Kind {
+    Kind { group, version: "v1", plural, kind, namespaced, status }
+}
+
+/// Everything the fake serves.
+pub(crate) const KINDS: [Kind; 13] = [
+    kind("", "pods", "Pod", true, true),
+    kind("", "persistentvolumes", "PersistentVolume", false, true),
+    kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
+    kind("", "nodes", "Node", false, true),
+    kind("", "namespaces", "Namespace", false, true),
+    kind("", "events", "Event", true, false),
+    kind("", "configmaps", "ConfigMap", true, false),
+    kind("", "secrets", "Secret", true, false),
+    kind("storage.k8s.io", "storageclasses", "StorageClass", false, false),
+    kind("storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass", false, false),
+    kind("storage.k8s.io", "volumeattachments", "VolumeAttachment", false, true),
+    kind("storage.k8s.io", "csidrivers", "CSIDriver", false, false),
+    kind("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity", true, false),
+];
+
+/// An answer that is a Status: code, reason, message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal(pub(crate) u16, pub(crate) &'static str, pub(crate) String);
+
+pub(crate) type Answer = Result<Value, Refusal>;
+
+/// A change for watchers.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) revision: u64,
+    pub(crate) plural: &'static str,
+    pub(crate) type_: &'static str,
+    pub(crate) object: Value,
+}
+
+#[derive(Default)]
+pub(crate) struct Store {
+    pub(crate) revision: u64,
+    /// By plural, namespace, name.
+    pub(crate) objects: BTreeMap<(&'static str, String, String), Value>,
+    pub(crate) log: Vec<Change>,
+    uids: u64,
+}
+
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn set(object: &mut Value, field: &str, value: Value) {
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
+    }
+    object["metadata"][field] = value;
+}
+
+fn has_items(object: &Value, pointer: &str) -> bool {
+    object.pointer(pointer).and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+}
+
+fn not_found(kind: &Kind, name: &str) -> Refusal {
+    let dot = if kind.group.is_empty() { "" } else { "." };
+    Refusal(404, "NotFound", format!("{}{dot}{} \"{name}\" not found", kind.plural, kind.group))
+}
+
+fn conflict(kind: &Kind, name: &str, why: &str) -> Refusal {
+    Refusal(409, "Conflict", format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.plural))
+}
+
+impl Store {
+    fn key(kind: &Kind, namespace: &str, name: &str) -> (&'static str, String, String) {
+        (kind.plural, if kind.namespaced { namespace.to_owned() } else { String::new() }, name.to_owned())
+    }
+
+    pub(crate) fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Answer {
+        self.objects.get(&Self::key(kind, namespace, name)).cloned().ok_or_else(|| not_found(kind, name))
+    }
+
+    /// Objects of a kind; an empty namespace means all of them.
+    pub(crate) fn list(&self, kind: &Kind, namespace: &str) -> Vec<Value> {
+        let wanted =
+            |k: &(&str, String, String)| k.0 == kind.plural && (namespace.is_empty() || k.1 == namespace);
+        self.objects.iter().filter(|(k, _)| wanted(k)).map(|(_, v)| v.clone()).collect()
+    }
+
+    fn commit(&mut self, kind: &Kind, type_: &'static str, mut object: Value) -> Value {
+        self.revision += 1;
+        set(&mut object, "resourceVersion", json!(self.revision.to_string()));
+        let key = Self::key(kind, text(&object, "/metadata/namespace"), text(&object, "/metadata/name"));
+        if type_ == "DELETED" {
+            self.objects.remove(&key);
+        } else {
+            self.objects.insert(key, object.clone());
+        }
+        self.log.push(Change { revision: self.revision, plural: kind.plural, type_, object: object.clone() });
+        object
+    }
+
+    /// Creates as a client would. `verbatim` keeps status, UID and deletion mark: for start states.
+    pub(crate) fn create(
+        &mut self,
+        kind: &Kind,
+        namespace: &str,
+        mut object: Value,
+        verbatim: bool,
+    ) -> Answer {
+        object["apiVersion"] = json!(if kind.group.is_empty() {
+            "v1".into()
+        } else {
+            format!("{}/{}", kind.group, kind.version)
+        });
+        object["kind"] = json!(kind.kind);
+        if kind.namespaced && !namespace.is_empty() {
+            set(&mut object, "namespace", json!(namespace));
+        }
+        let namespace = text(&object, "/metadata/namespace").to_owned();
+        let name = text(&object, "/metadata/name").to_owned();
+        if self.objects.contains_key(&Self::key(kind, &namespace, &name)) {
+            return Err(Refusal(409, "AlreadyExists", format!("{} \"{name}\" already exists", kind.plural)));
+        }
+        let home = self.objects.get(&("namespaces", String::new(), namespace.clone()));
+        if !verbatim && home.is_some_and(|ns| ns["metadata"].get("deletionTimestamp").is_some()) {
+            let why =
+                format!("{} \"{name}\" is forbidden: namespace {namespace} is being terminated", kind.plural);
+            return Err(Refusal(403, "Forbidden", why));
+        }
+        if !verbatim && text(&object, "/metadata/resourceVersion") != "" {
+            return Err(Refusal(
+                400,
+                "BadRequest",
+                "resourceVersion should not be set on objects to be created".into(),
+            ));
+        }
+        self.uids += 1;
+        if !verbatim || text(&object, "/metadata/uid").is_empty() {
+            set(&mut object, "uid", json!(format!("uid-{}-{}", self.uids, name)));
+        }
+        if text(&object, "/metadata/creationTimestamp").is_empty() {
+            set(&mut object, "creationTimestamp", json!("2026-01-01T00:00:00Z"));
+        }
+        if kind.status && !verbatim {
+            let Value::Object(map) = &mut object else {
+                return Err(Refusal(400, "BadRequest", "no object".into()));
+            };
+            map.remove("status");
+        }
+        if kind.status && object.get("status").is_none() {
+            object["status"] = match kind.kind {
+                "Namespace" => json!({"phase": "Active"}),
+                "Pod" | "PersistentVolume" | "PersistentVolumeClaim" => json!({"phase": "Pending"}),
+                _ => json!({}),
+            };
+        }
+        if kind.kind == "Namespace" && object.get("spec").is_none() {
+            object["spec"] = json!({"finalizers": ["kubernetes"]});
+        }
+        Ok(self.commit(kind, "ADDED", object))
+    }
+
+    /// Replaces the object, or only what the subresource (`status`, `finalize`) may write.
+    pub(crate) fn replace(
+        &mut self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        sub: &str,
+        new: &Value,
+    ) -> Answer {
+        let old = self.get(kind, namespace, name)?;
+        let (version, uid) = (text(new, "/metadata/resourceVersion"), text(new, "/metadata/uid"));
+        if !version.is_empty() && version != text(&old, "/metadata/resourceVersion") {
+            return Err(conflict(
+                kind,
+                name,
+                "the object has been modified; please apply your changes to the latest version and try again",
+            ));
+        }
+        if !uid.is_empty() && uid != text(&old, "/metadata/uid") {
+            return Err(conflict(kind, name, "Precondition failed: UID in precondition does not match"));
+        }
+        let mut next = match sub {
+            "status" => {
+                let mut next = old.clone();
+                next["status"] = new["status"].clone();
+                next
+            }
+            "finalize" => {
+                let mut next = old.clone();
+                next["spec"]["finalizers"] = new["spec"]["finalizers"].clone();
+                next
+            }
+            _ => {
+                let mut next = new.clone();
+                if kind.status {
+                    next["status"] = old["status"].clone();
+                }
+                if kind.kind == "Namespace" {
+                    next["spec"] = old["spec"].clone();
+                }
+                for field in [
+                    "uid",
+                    "creationTimestamp",
+                    "deletionTimestamp",
+                    "deletionGracePeriodSeconds",
+                    "resourceVersion",
+                    "namespace",
+                ] {
+                    match old["metadata"].get(field) {
+                        Some(value) => set(&mut next, field, value.clone()),
+                        None => {
+                            if let Some(map) = next["metadata"].as_object_mut() {
+                                map.remove(field);
+                            }
+                        }
+                    }
+                }
+                next["apiVersion"] = old["apiVersion"].clone();
+                next["kind"] = old["kind"].clone();
+                next
+            }
+        };
+        prune(&mut next);
+        let mut before = old.clone();
+        prune(&mut before);
+        if before == next {
+            return Ok(old);
+        }
+        if Self::may_go(kind, &next) {
+            // As upstream: the last event still shows what held the object.
+            return Ok(self.commit(kind, "DELETED", old));
+        }
+        Ok(self.commit(kind, "MODIFIED", next))
+    }
+
+    fn may_go(kind: &Kind, object: &Value) -> bool {
+        let marked = object["metadata"].get("deletionTimestamp").is_some();
+        let held = kind.kind == "Namespace" && has_items(object, "/spec/finalizers");
+        let grace =
+            kind.kind == "Pod" && object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
+        marked && !held && !grace && !has_items(object, "/metadata/finalizers")
+    }
+
+    pub(crate) fn merge(
+        &mut self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        sub: &str,
+        patch: &Value,
+    ) -> Answer {
+        let mut next = self.get(kind, namespace, name)?;
+        merge_into(&mut next, patch);
+        if patch.pointer("/metadata/resourceVersion").is_none() {
+            set(&mut next, "resourceVersion", json!(""));
+        }
+        self.replace(kind, namespace, name, sub, &next)
+    }
+
+    pub(crate) fn delete(
+        &mut self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        options: &Value,
+        now: &str,
+    ) -> Answer {
+        let mut object = self.get(kind, namespace, name)?;
+        for (pointer, field) in [
+            ("/preconditions/uid", "/metadata/uid"),
+            ("/preconditions/resourceVersion", "/metadata/resourceVersion"),
+        ] {
+            let wanted = text(options, pointer);
+            if !wanted.is_empty() && wanted != text(&object, field) {
+                return Err(conflict(kind, name, "Precondition failed"));
+            }
+        }
+        let before = object.clone();
+        let mut finalizers: Vec<Value> =
+            object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
+            finalizers.retain(|f| options.get("propagationPolicy").is_none() || f != finalizer);
+            if text(options, "/propagationPolicy") == policy {
+                finalizers.push(json!(finalizer));
+            }
+        }
+        set(&mut object, "finalizers", Value::Array(finalizers));
+        if object["metadata"].get("deletionTimestamp").is_none() {
+            set(&mut object, "deletionTimestamp", json!(now));
+        }
+        if kind.kind == "Pod" {
+            let idle = text(&object, "/spec/nodeName").is_empty()
+                || matches!(text(&object, "/status/phase"), "Succeeded" | "Failed");
+            let default =
+                if idle { 0 } else { object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30) };
+            let asked = options["gracePeriodSeconds"].as_i64().unwrap_or(default);
+            let known = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(asked);
+            set(&mut object, "deletionGracePeriodSeconds", json!(asked.min(known)));
+        }
+        if kind.kind == "Namespace" {
+            object["status"]["phase"] = json!("Terminating");
+        }
+        prune(&mut object);
+        if Self::may_go(kind, &object) {
+            return Ok(self.commit(kind, "DELETED", object));
+        }
+        if object == before {
+            return Ok(before);
+        }
+        Ok(self.commit(kind, "MODIFIED", object))
+    }
+}
+
+/// RFC 7386.
+pub(crate) fn merge_into(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(target) = target else { return };
+    for (key, value) in patch {
+        if value.is_null() {
+            target.remove(key);
+        } else {
+            merge_into(target.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// Drops nulls and empty lists and maps of the metadata, as the typed server does.
+fn prune(object: &mut Value) {
+    if let Some(map) = object.as_object_mut() {
+        map.retain(|_, value| !value.is_null());
+    }
+    if let Some(meta) = object["metadata"].as_object_mut() {
+        meta.retain(|_, value| match value {
+            Value::Null => false,
+            Value::Array(list) => !list.is_empty(),
+            Value::Object(map) => !map.is_empty(),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        });
+    }
+}

@@ -1,0 +1,93 @@
+//! Workers of a queue: take a key, sync it, retry with delay when that fails. A panic in a sync is logged and counts
+//! as a failure of that key alone (I12).
+
+use std::any::Any;
+use std::fmt::Display;
+use std::hash::Hash;
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
+use futures::future::join_all;
+
+use crate::queue::WorkQueue;
+
+/// Runs `workers` workers until the queue is shut down. After an error the key comes back with rate limiting, after a
+/// success it is forgotten.
+pub async fn run<K, E, F, Fut>(queue: &WorkQueue<K>, workers: usize, controller: &'static str, sync: F)
+where
+    K: Hash + Eq + Clone + Display,
+    E: Display,
+    F: Fn(K) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+{
+    join_all((0..workers.max(1)).map(|_| one(queue, controller, &sync))).await;
+}
+
+async fn one<K, E, F, Fut>(queue: &WorkQueue<K>, controller: &'static str, sync: &F)
+where
+    K: Hash + Eq + Clone + Display,
+    E: Display,
+    F: Fn(K) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+{
+    while let Some(key) = queue.get().await {
+        match AssertUnwindSafe(async { sync(key.clone()).await }).catch_unwind().await {
+            Ok(Ok(())) => queue.forget(&key),
+            Ok(Err(error)) => {
+                tracing::debug!(controller, %key, %error, "sync failed, will be tried again");
+                queue.add_rate_limited(key.clone());
+            }
+            Err(panic) => {
+                let text = panic_text(panic.as_ref());
+                tracing::error!(controller, %key, panic = text, "sync panicked, will be tried again");
+                queue.add_rate_limited(key.clone());
+            }
+        }
+        queue.done(&key);
+    }
+}
+
+/// What a panic said, as far as it was text.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        return text;
+    }
+    panic.downcast_ref::<String>().map_or("(no text)", String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::queue::RateLimit;
+
+    #[tokio::test(start_paused = true)]
+    async fn i12_a_failing_and_a_panicking_key_do_not_stop_the_others() {
+        let queue = WorkQueue::new(RateLimit::default());
+        let seen = Mutex::new(Vec::new());
+        for key in ["fails", "panics", "well"] {
+            queue.add(key);
+        }
+        run(&queue, 1, "test", |key| {
+            let (queue, seen) = (&queue, &seen);
+            async move {
+                let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let nth = seen.iter().filter(|k| **k == key).count();
+                seen.push(key);
+                if seen.len() == 5 {
+                    queue.shutdown();
+                }
+                drop(seen);
+                match (key, nth) {
+                    ("fails", 0) => Err("no"),
+                    ("panics", 0) => panic!("on purpose"),
+                    _ => Ok(()),
+                }
+            }
+        })
+        .await;
+        let seen = seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        assert_eq!(seen, ["fails", "panics", "well", "fails", "panics"]);
+    }
+}
