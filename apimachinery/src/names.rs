@@ -1,1 +1,405 @@
-//! placeholder: names
+//! What names, keys and values may look like. Each function gives upstream's texts for what is
+//! wrong; none means fine. Upstream: apimachinery `pkg/api/validate/content` and
+//! `pkg/util/validation`.
+
+use std::fmt::Write;
+
+/// Longest name of a CSI driver where a driver is referred to, in bytes. Being longer is an error
+/// of its own (`Too long`), so [`csi_driver_name`] does not check it.
+pub const CSI_DRIVER_NAME_MAX: usize = 63;
+
+const SUBDOMAIN_MAX: usize = 253;
+const LABEL_MAX: usize = 63;
+const SUBDOMAIN_REGEX: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const LABEL_REGEX: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+const KEY_NAME_REGEX: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+
+fn too_long(max: usize, unit: &str) -> String {
+    format!("must be no more than {max} {unit}")
+}
+
+/// `what (e.g. 'a',  or 'b', regex used for validation is '...')`
+fn unlike(what: &str, regex: &str, examples: &[&str]) -> String {
+    let mut text = format!("{what} (e.g. ");
+    for (i, example) in examples.iter().enumerate() {
+        let _ = write!(text, "{}'{example}', ", if i == 0 { "" } else { " or " });
+    }
+    let _ = write!(text, "regex used for validation is '{regex}')");
+    text
+}
+
+/// The first and the last byte are `edge`, the others `edge` or `inner`; not empty.
+fn framed(text: &str, edge: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
+    let bytes = text.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
+    edge(*first) && edge(*last) && bytes.iter().all(|b| edge(*b) || inner(*b))
+}
+
+fn lower(b: u8) -> bool {
+    b.is_ascii_lowercase() || b.is_ascii_digit()
+}
+
+fn like_dns_label(text: &str) -> bool {
+    framed(text, lower, |b| b == b'-')
+}
+
+fn like_dns_subdomain(text: &str) -> bool {
+    text.split('.').all(like_dns_label)
+}
+
+/// The name part of a label key, or a label value that is not empty.
+fn like_key_name(text: &str) -> bool {
+    framed(text, |b| b.is_ascii_alphanumeric(), |b| matches!(b, b'-' | b'_' | b'.'))
+}
+
+/// A prefix of a name as it would be validated with something behind it: a dash at the end is
+/// fine.
+fn masked(prefix: &str) -> String {
+    match prefix.strip_suffix('-') {
+        // Upstream puts the letter in place of the last two bytes.
+        Some(rest) if !rest.is_empty() => {
+            let mut keep = rest.len() - 1;
+            while !rest.is_char_boundary(keep) {
+                keep -= 1;
+            }
+            format!("{}a", &rest[..keep])
+        }
+        Some(_) | None => prefix.to_owned(),
+    }
+}
+
+/// An RFC 1123 subdomain of at most 253 bytes.
+pub fn dns_subdomain(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > SUBDOMAIN_MAX {
+        errors.push(too_long(SUBDOMAIN_MAX, "characters"));
+    }
+    if !like_dns_subdomain(text) {
+        let what = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
+                    '-' or '.', and must start and end with an alphanumeric character";
+        errors.push(unlike(what, SUBDOMAIN_REGEX, &["example.com"]));
+    }
+    errors
+}
+
+/// What [`dns_subdomain`] says of a `generateName`.
+pub fn dns_subdomain_prefix(text: &str) -> Vec<String> {
+    dns_subdomain(&masked(text))
+}
+
+/// An RFC 1123 label of at most 63 bytes.
+pub fn dns_label(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > LABEL_MAX {
+        errors.push(too_long(LABEL_MAX, "characters"));
+    }
+    if like_dns_label(text) {
+        return errors;
+    }
+    errors.push(if like_dns_subdomain(text) {
+        "must not contain dots".to_owned()
+    } else {
+        let what = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or \
+                    '-', and must start and end with an alphanumeric character";
+        unlike(what, LABEL_REGEX, &["my-name", "123-abc"])
+    });
+    errors
+}
+
+/// What [`dns_label`] says of a `generateName`.
+pub fn dns_label_prefix(text: &str) -> Vec<String> {
+    dns_label(&masked(text))
+}
+
+/// An RFC 1035 label of at most 63 bytes: as [`dns_label`], but begins with a letter.
+pub fn dns1035_label(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > LABEL_MAX {
+        errors.push(too_long(LABEL_MAX, "characters"));
+    }
+    if !like_dns_label(text) || text.starts_with(|c: char| c.is_ascii_digit()) {
+        let what = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
+                    with an alphabetic character, and end with an alphanumeric character";
+        errors.push(unlike(what, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"]));
+    }
+    errors
+}
+
+/// What [`dns1035_label`] says of a `generateName`.
+pub fn dns1035_label_prefix(text: &str) -> Vec<String> {
+    dns1035_label(&masked(text))
+}
+
+/// One segment of a path, as part of a name.
+pub fn path_segment_prefix(text: &str) -> Vec<String> {
+    ["/", "%"]
+        .into_iter()
+        .filter(|bad| text.contains(bad))
+        .map(|bad| format!("may not contain '{bad}'"))
+        .collect()
+}
+
+/// One segment of a path, as a whole name.
+pub fn path_segment(text: &str) -> Vec<String> {
+    if text == "." || text == ".." {
+        return vec![format!("may not be '{text}'")];
+    }
+    path_segment_prefix(text)
+}
+
+/// A qualified name, such as a label key: `[prefix/]name`.
+pub fn qualified_name(text: &str) -> Vec<String> {
+    let what = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                alphanumeric character";
+    let examples = &["MyName", "my.name", "123-abc"];
+    let mut errors = Vec::new();
+    let name = match text.split_once('/') {
+        None => text,
+        Some((_, name)) if name.contains('/') => {
+            let what = unlike(&format!("a valid label key {what}"), KEY_NAME_REGEX, examples);
+            return vec![format!(
+                "{what} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+        Some(("", name)) => {
+            errors.push("prefix part must be non-empty".to_owned());
+            name
+        }
+        Some((prefix, name)) => {
+            errors.extend(dns_subdomain(prefix).into_iter().map(|error| format!("prefix part {error}")));
+            name
+        }
+    };
+    if name.is_empty() {
+        errors.push("name part must be non-empty".to_owned());
+    } else if name.len() > LABEL_MAX {
+        errors.push(format!("name part {}", too_long(LABEL_MAX, "bytes")));
+    }
+    if !like_key_name(name) {
+        errors.push(format!("name part {}", unlike(what, KEY_NAME_REGEX, examples)));
+    }
+    errors
+}
+
+/// The value of a label.
+pub fn label_value(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > LABEL_MAX {
+        errors.push(too_long(LABEL_MAX, "bytes"));
+    }
+    if !text.is_empty() && !like_key_name(text) {
+        let what = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' \
+                    or '.', and must start and end with an alphanumeric character";
+        errors.push(unlike(what, &format!("({KEY_NAME_REGEX})?"), &["MyValue", "my_value", "12345"]));
+    }
+    errors
+}
+
+/// A key in the data of a ConfigMap or a Secret.
+pub fn config_map_key(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > SUBDOMAIN_MAX {
+        errors.push(too_long(SUBDOMAIN_MAX, "characters"));
+    }
+    let fine = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if text.is_empty() || !text.bytes().all(fine) {
+        let what = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+        errors.push(unlike(what, "[-._a-zA-Z0-9]+", &["key.name", "KEY_NAME", "key-name"]));
+    }
+    match text {
+        "." => errors.push("must not be '.'".to_owned()),
+        ".." => errors.push("must not be '..'".to_owned()),
+        _ if text.starts_with("..") => errors.push("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    errors
+}
+
+/// The name of an environment variable.
+pub fn env_var_name(text: &str) -> Vec<String> {
+    if text.is_empty() {
+        return vec!["environment variable name must be non-empty".to_owned()];
+    }
+    if text.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=') {
+        return Vec::new();
+    }
+    let text =
+        "a valid environment variable name must consist only of printable ASCII characters other than '='";
+    vec![text.to_owned()]
+}
+
+/// The name of a CSI driver where one is referred to, besides its length
+/// ([`CSI_DRIVER_NAME_MAX`]): capitals are taken.
+pub fn csi_driver_name(text: &str) -> Vec<String> {
+    dns_subdomain(&text.to_lowercase())
+}
+
+/// The name of a container's port.
+pub fn port_name(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > 15 {
+        errors.push(too_long(15, "characters"));
+    }
+    if text.is_empty() || !text.bytes().all(|b| lower(b) || b == b'-') {
+        errors.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+    }
+    if !text.bytes().any(|b| b.is_ascii_lowercase()) {
+        errors.push("must contain at least one letter (a-z)".to_owned());
+    }
+    if text.contains("--") {
+        errors.push("must not contain consecutive hyphens".to_owned());
+    }
+    if text.starts_with('-') || text.ends_with('-') {
+        errors.push("must not begin or end with a hyphen".to_owned());
+    }
+    errors
+}
+
+/// The name of an HTTP header.
+pub fn http_header_name(text: &str) -> Vec<String> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        return Vec::new();
+    }
+    let what = "a valid HTTP header must consist of alphanumeric characters or '-'";
+    vec![unlike(what, "[-A-Za-z0-9]+", &["X-Header-Name"])]
+}
+
+/// A share such as `25%`.
+pub fn percent(text: &str) -> Vec<String> {
+    let digits = text.strip_suffix('%').unwrap_or_default();
+    if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Vec::new();
+    }
+    let what = "a valid percent string must be a numeric string followed by an ending '%'";
+    vec![unlike(what, "[0-9]+%", &["1%", "93%"])]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+    const KEY: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+    const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+    const SLASHES: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+    const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+    const ENV: &str =
+        "a valid environment variable name must consist only of printable ASCII characters other than '='";
+    const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
+
+    #[test]
+    fn every_rule() {
+        let long = "a".repeat(254);
+        let label = "a".repeat(64);
+        let prefixed_subdomain = format!("prefix part {SUBDOMAIN}");
+        type Rule = fn(&str) -> Vec<String>;
+        let rows: &[(Rule, &str, &[&str])] = &[
+            (dns_subdomain, "a.b-c.1", &[]),
+            (dns_subdomain, &label, &[]),
+            (dns_subdomain, "", &[SUBDOMAIN]),
+            (dns_subdomain, "A", &[SUBDOMAIN]),
+            (dns_subdomain, "a..b", &[SUBDOMAIN]),
+            (dns_subdomain, "a-", &[SUBDOMAIN]),
+            (dns_subdomain, "-a", &[SUBDOMAIN]),
+            (dns_subdomain, "a_b", &[SUBDOMAIN]),
+            (dns_subdomain, &long, &["must be no more than 253 characters"]),
+            (dns_subdomain_prefix, "a-", &[]),
+            (dns_subdomain_prefix, "a.-", &[]),
+            (dns_subdomain_prefix, "-", &[SUBDOMAIN]),
+            (dns_subdomain_prefix, "Bad_", &[SUBDOMAIN]),
+            (dns_subdomain_prefix, "\u{e4}-", &[]),
+            (dns_label, "a-1", &[]),
+            (dns_label, "dd.d", &["must not contain dots"]),
+            (dns_label, "a_b", &[LABEL]),
+            (dns_label, "", &[LABEL]),
+            (dns_label, &label, &["must be no more than 63 characters"]),
+            (dns_label_prefix, "a-", &[]),
+            (dns1035_label, "a1", &[]),
+            (dns1035_label_prefix, "a-", &[]),
+            (
+                dns1035_label,
+                "1a",
+                &[
+                    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
+                ],
+            ),
+            (path_segment, "A b:c", &[]),
+            (path_segment, ".", &["may not be '.'"]),
+            (path_segment, "..", &["may not be '..'"]),
+            (path_segment, "%/", &["may not contain '/'", "may not contain '%'"]),
+            (path_segment_prefix, "..", &[]),
+            (path_segment_prefix, "a/", &["may not contain '/'"]),
+            (qualified_name, "a", &[]),
+            (qualified_name, "example.com/A_b.c-d", &[]),
+            (qualified_name, "", &["name part must be non-empty", KEY]),
+            (qualified_name, "a b", &[KEY]),
+            (qualified_name, "a/", &["name part must be non-empty", KEY]),
+            (qualified_name, "/a", &["prefix part must be non-empty"]),
+            (qualified_name, "a/b/c", &[SLASHES]),
+            (qualified_name, "A.B/c", &[&prefixed_subdomain]),
+            (qualified_name, &label, &["name part must be no more than 63 bytes"]),
+            (label_value, "", &[]),
+            (label_value, "a_B.c-d", &[]),
+            (label_value, "-a", &[VALUE]),
+            (label_value, "a.", &[VALUE]),
+            (label_value, "\u{e4}", &[VALUE]),
+            (label_value, &label, &["must be no more than 63 bytes"]),
+            (config_map_key, ".a", &[]),
+            (config_map_key, "", &[CONFIG_KEY]),
+            (config_map_key, "bad/key", &[CONFIG_KEY]),
+            (config_map_key, ".", &["must not be '.'"]),
+            (config_map_key, "..", &["must not be '..'"]),
+            (config_map_key, "..a", &["must not start with '..'"]),
+            (config_map_key, &long, &["must be no more than 253 characters"]),
+            (env_var_name, "my var-1.x", &[]),
+            (env_var_name, "a=b", &[ENV]),
+            (env_var_name, "a\u{e4}", &[ENV]),
+            (env_var_name, "", &["environment variable name must be non-empty"]),
+            (csi_driver_name, "A.b", &[]),
+            (csi_driver_name, "a_b", &[SUBDOMAIN]),
+            (port_name, "http-1", &[]),
+            (port_name, "80", &["must contain at least one letter (a-z)"]),
+            (port_name, "a23456789012345x", &["must be no more than 15 characters"]),
+            (
+                port_name,
+                "-A--",
+                &[
+                    "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+                    "must contain at least one letter (a-z)",
+                    "must not contain consecutive hyphens",
+                    "must not begin or end with a hyphen",
+                ],
+            ),
+            (http_header_name, "X-Y", &[]),
+            (
+                http_header_name,
+                "a b",
+                &[
+                    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')",
+                ],
+            ),
+            (percent, "25%", &[]),
+            (percent, "25", &[PERCENT]),
+            (percent, "%", &[PERCENT]),
+        ];
+        for (i, (rule, text, expected)) in rows.iter().enumerate() {
+            assert_eq!(rule(text), *expected, "row {i}: {text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(\\PC|[a-zA-Z0-9./%=-]){0,70}") {
+            for rule in [
+                dns_subdomain, dns_subdomain_prefix, dns_label, dns_label_prefix, dns1035_label,
+                dns1035_label_prefix, path_segment, path_segment_prefix, qualified_name, label_value,
+                config_map_key, env_var_name, csi_driver_name, port_name, http_header_name, percent,
+            ] {
+                let _ = rule(&text);
+            }
+        }
+    }
+}

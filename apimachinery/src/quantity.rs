@@ -1,1 +1,194 @@
-//! placeholder: quantity
+//! Amounts such as `5Gi`, `100m` or `1e3`: exact, compared by value, written in canonical form.
+//!
+//! Upstream: apimachinery `pkg/api/resource`. A value is a whole number of billionths; what is
+//! finer is rounded away from zero. Binary quantities are capped at 2^63-1; decimal ones may be larger, up
+//! to 10^29, and are refused beyond.
+
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::fmt::{self, Display};
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+
+/// Billionths in one.
+const NANO: i128 = 1_000_000_000;
+/// The largest binary value, 2^63-1, in billionths.
+const LIMIT: i128 = i64::MAX as i128 * NANO;
+
+/// An amount. Equal and ordered by value: `1Gi` equals `1024Mi`.
+#[derive(Clone, Debug)]
+pub struct Quantity {
+    nano: i128,
+    family: Family,
+    /// The text as it was written, where upstream keeps it.
+    written: Option<String>,
+}
+
+/// The family of suffixes that a quantity was written with and is written with again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    /// `n u m k M G T P E` or none.
+    Decimal,
+    /// `Ki Mi Gi Ti Pi Ei`.
+    Binary,
+    /// `e3`.
+    Exponent,
+}
+
+/// Why a text is no quantity; the texts are upstream's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// It does not look like one.
+    #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+    Format,
+    /// The number before the suffix is none, or is out of range.
+    #[error("unable to parse numeric part of quantity")]
+    Numeric,
+    /// There is no such suffix.
+    #[error("unable to parse quantity's suffix")]
+    Suffix,
+}
+
+impl Quantity {
+    /// Nothing.
+    pub const ZERO: Quantity = Quantity { nano: 0, family: Family::Decimal, written: None };
+
+    /// Reads a quantity; blanks around it do not count.
+    ///
+    /// # Errors
+    /// See [`ParseError`].
+    pub fn parse(text: &str) -> Result<Quantity, ParseError> {
+        text::parse(text)
+    }
+
+    /// A number of bytes, written with binary suffixes.
+    pub fn from_bytes(bytes: i64) -> Quantity {
+        Quantity { nano: i128::from(bytes) * NANO, family: Family::Binary, written: None }
+    }
+
+    /// A plain number, written with decimal suffixes.
+    pub fn from_integer(value: i64) -> Quantity {
+        Quantity { nano: i128::from(value) * NANO, family: Family::Decimal, written: None }
+    }
+
+    /// Whether it is nothing.
+    pub fn is_zero(&self) -> bool {
+        self.nano == 0
+    }
+
+    /// Whether it is less than nothing.
+    pub fn is_negative(&self) -> bool {
+        self.nano < 0
+    }
+
+    /// Whether it is a whole number.
+    pub fn is_integer(&self) -> bool {
+        self.nano % NANO == 0
+    }
+
+    /// The value, rounded away from zero and held within `i64`.
+    pub fn value(&self) -> i64 {
+        let up = if self.is_integer() { 0 } else { self.nano.signum() };
+        let whole = self.nano / NANO + up;
+        i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// The same value without the text it was written with, so that it is shown in canonical form.
+    pub fn canonical(mut self) -> Quantity {
+        self.written = None;
+        self
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        Quantity::parse(text)
+    }
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nano == other.nano
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.nano.cmp(&other.nano)
+    }
+}
+
+impl Hash for Quantity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.nano.hash(state);
+    }
+}
+
+impl Display for Quantity {
+    /// The canonical form: no fraction, the largest suffix of its family that allows that.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(written) = &self.written {
+            return f.write_str(written);
+        }
+        if self.nano == 0 {
+            return f.write_str("0");
+        }
+        match self.family {
+            // Below 1024, or with a fraction, binary suffixes would lose something.
+            Family::Binary if self.nano.abs() >= 1024 * NANO && self.is_integer() => {
+                write_binary(f, self.nano / NANO)
+            }
+            Family::Binary | Family::Decimal => write_decimal(f, self.nano, false),
+            Family::Exponent => write_decimal(f, self.nano, true),
+        }
+    }
+}
+
+fn write_binary(f: &mut fmt::Formatter<'_>, mut value: i128) -> fmt::Result {
+    let mut suffixes = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].into_iter();
+    let mut suffix = suffixes.next().unwrap_or_default();
+    while value % 1024 == 0 {
+        let Some(next) = suffixes.next() else { break };
+        value /= 1024;
+        suffix = next;
+    }
+    write!(f, "{value}{suffix}")
+}
+
+fn write_decimal(f: &mut fmt::Formatter<'_>, nano: i128, as_exponent: bool) -> fmt::Result {
+    let (mut value, mut exponent) = (nano, -9);
+    while value % 1000 == 0 {
+        value /= 1000;
+        exponent += 3;
+    }
+    let suffix = match exponent {
+        0 => "",
+        _ if as_exponent => return write!(f, "{value}e{exponent}"),
+        -9 => "n",
+        -6 => "u",
+        -3 => "m",
+        3 => "k",
+        6 => "M",
+        9 => "G",
+        12 => "T",
+        15 => "P",
+        18 => "E",
+        // There is no suffix so large.
+        _ => return write!(f, "{value}e{exponent}"),
+    };
+    write!(f, "{value}{suffix}")
+}
