@@ -13,6 +13,7 @@ pub mod names;
 pub mod operations;
 pub mod options;
 pub mod pods;
+pub mod pv;
 pub mod queue;
 pub mod recorder;
 #[cfg(test)]

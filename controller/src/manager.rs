@@ -60,7 +60,11 @@ pub struct Known {
 }
 
 /// Every controller there is.
-pub const CONTROLLERS: &[Known] = &[];
+pub const CONTROLLERS: &[Known] = &[Known {
+    name: controller::PV_BINDER,
+    alias: Some("persistentvolume-binder"),
+    run: |context| Box::pin(crate::pv::run(context)),
+}];
 
 /// Why the controllers did not start.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

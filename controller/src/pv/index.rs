@@ -45,19 +45,17 @@ pub struct VolumeIndex {
 }
 
 /// What a search looks for, read once from the claim.
-struct Search<'a> {
-    claim: &'a PersistentVolumeClaim,
+struct Search {
     size: Quantity,
     modes: ModeSet,
     shelf: Shelf,
     labels: Wanted,
 }
 
-impl<'a> Search<'a> {
+impl Search {
     /// Nothing when no volume can ever fit: an unreadable size, or an access mode that does not exist.
-    fn new(claim: &'a PersistentVolumeClaim) -> Option<Self> {
+    fn new(claim: &PersistentVolumeClaim) -> Option<Self> {
         Some(Self {
-            claim,
             size: fit::request(claim)?,
             modes: ModeSet::requested(fit::requested_modes(claim))?,
             shelf: Shelf {
@@ -152,14 +150,14 @@ impl VolumeIndex {
     // Tests: IDX-RES-1, IDX-RES-3, IDX-RES-4, IDX-RES-5, OWN-NS-1, OWN-COMPETE-2
     pub fn find(&self, claim: &PersistentVolumeClaim, delayed: bool) -> Option<&Arc<PersistentVolume>> {
         let search = Search::new(claim)?;
-        let reserved: Vec<_> = self.reserved(&search).collect();
+        let reserved = self.reserved(claim);
         (0..=4).find_map(|count| {
-            let ours = |volume: &&&Arc<PersistentVolume>| {
+            let ours = |volume: &&Arc<PersistentVolume>| {
                 let offered = ModeSet::offered(fit::offered_modes(volume));
                 offered.len() == count && offered.contains(search.modes)
             };
-            if let Some(volume) = reserved.iter().find(ours) {
-                return Some(*volume);
+            if let Some(volume) = reserved.iter().copied().find(ours) {
+                return Some(volume);
             }
             if delayed {
                 return None;
@@ -180,7 +178,7 @@ impl VolumeIndex {
     ) -> Option<&Arc<PersistentVolume>> {
         let search = Search::new(claim)?;
         let may_take = |volume: &PersistentVolume| !excluded.contains(object::name(&volume.metadata));
-        if let Some(volume) = self.reserved(&search).find(|volume| may_take(volume)) {
+        if let Some(volume) = self.reserved(claim).into_iter().find(|volume| may_take(volume)) {
             return accepts_node(volume, node_labels).then_some(volume);
         }
         let sets = (0..=4).flat_map(|count| ModeSet::supersets(search.modes, count));
@@ -188,30 +186,22 @@ impl VolumeIndex {
     }
 
     /// Volumes that point to the claim and that it can use: size, mode, volume attributes class, not being deleted.
-    fn reserved<'s>(&'s self, search: &'s Search<'_>) -> impl Iterator<Item = &'s Arc<PersistentVolume>> {
-        self.pointing_to_claim(search.claim).filter(|volume| {
-            fit::too_small(volume, search.claim).is_none()
-                && fit::mode_differs(volume, search.claim).is_none()
-                && fit::attributes_class_differs(volume, search.claim).is_none()
+    fn reserved(&self, claim: &PersistentVolumeClaim) -> Vec<&Arc<PersistentVolume>> {
+        let key = object::claim_key(claim);
+        let pointing = self.pointing_to(&key);
+        let usable = |volume: &&Arc<PersistentVolume>| {
+            object::points_to(volume, claim)
+                && fit::too_small(volume, claim).is_none()
+                && fit::mode_differs(volume, claim).is_none()
+                && fit::attributes_class_differs(volume, claim).is_none()
                 && fit::terminating(volume).is_none()
-        })
-    }
-
-    fn pointing_to_claim<'s>(
-        &'s self,
-        claim: &'s PersistentVolumeClaim,
-    ) -> impl Iterator<Item = &'s Arc<PersistentVolume>> {
-        let names = self.pointing.get(&object::claim_key(claim));
-        names
-            .into_iter()
-            .flatten()
-            .filter_map(|name| self.by_name.get(name))
-            .filter(|volume| object::points_to(volume, claim))
+        };
+        pointing.filter(usable).collect()
     }
 
     fn smallest_free(
         &self,
-        search: &Search<'_>,
+        search: &Search,
         sets: impl Iterator<Item = ModeSet>,
         may_take: impl Fn(&PersistentVolume) -> bool,
     ) -> Option<&Arc<PersistentVolume>> {
