@@ -17,6 +17,7 @@ pub mod operations;
 pub mod options;
 pub mod pods;
 pub mod protection;
+pub mod pv;
 pub mod queue;
 pub mod recorder;
 #[cfg(test)]
