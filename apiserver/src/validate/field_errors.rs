@@ -97,6 +97,12 @@ impl FieldErrors {
         );
     }
 
+    /// A value is bad, and upstream shows it in a form of its own: a Go struct with its fields in
+    /// their order. `shown` stands in the text as it is.
+    pub fn invalid_shown(&mut self, path: &Path, shown: &str, detail: &str) {
+        self.push("FieldValueInvalid", path, with_detail(format!("Invalid value: {shown}"), detail));
+    }
+
     /// A value is none of those allowed; they are listed in the given order.
     pub fn not_supported(&mut self, path: &Path, value: impl Into<Value>, supported: &[&str]) {
         let mut list = String::new();
