@@ -170,6 +170,9 @@ pub(crate) struct StoreArgs {
     /// How many revisions are kept at least
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) store_retention_revisions: u64,
+    /// Beyond this many bytes, old versions go before their age (but never below the number above)
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    pub(crate) store_retention_bytes: u64,
 }
 
 /// The API.
@@ -188,6 +191,9 @@ pub(crate) struct ApiArgs {
     /// How long a request may take; watches are not meant
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) request_timeout: Duration,
+    /// The least time that a watch is kept open, seconds, when the client does not say
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    pub(crate) min_request_timeout: u32,
     /// How long events are kept
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = values::duration)]
     pub(crate) event_ttl: Duration,
