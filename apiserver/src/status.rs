@@ -21,6 +21,8 @@ pub struct ApiError {
     pub details: Option<Box<Details>>,
     /// `metadata.continue` of the Status, for an expired continue token.
     pub continue_token: Option<String>,
+    /// Texts for `Warning` headers: what else was odd about the request.
+    pub warnings: Vec<String>,
 }
 
 /// `metav1.StatusDetails`.
@@ -57,7 +59,7 @@ impl Details {
 
 impl ApiError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        ApiError { code, reason, message: message.into(), details: None, continue_token: None }
+        ApiError { code, reason, message: message.into(), details: None, continue_token: None, warnings: Vec::new() }
     }
 
     fn with(mut self, details: Details) -> Self {
@@ -112,6 +114,12 @@ impl ApiError {
     /// 406: nothing the client accepts can be served; `message` lists what can.
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(406, "NotAcceptable", message)
+    }
+
+    /// The same with texts for `Warning` headers.
+    pub fn with_warnings(mut self, warnings: &[String]) -> Self {
+        self.warnings = warnings.to_vec();
+        self
     }
 
     /// The same with `details: {}`, as errors of the router have it.

@@ -6,6 +6,7 @@
 //! turn their forms into a document in memory first, `body` puts the errors together.
 
 mod body;
+mod duplicates;
 mod json;
 mod protobuf;
 mod scalar;
@@ -79,6 +80,11 @@ pub fn conform(value: Value, ty: TypeId) -> Result<Conformed, String> {
         Finding::Unknown(path) | Finding::Duplicate(path) => path,
     });
     Ok(Conformed { object: walked.object, unknown: unknown.collect(), type_meta: walked.type_meta })
+}
+
+/// The paths of members that stand twice in JSON text, such as `data.a`.
+pub fn duplicate_fields(json: &[u8]) -> Vec<String> {
+    duplicates::find(json)
 }
 
 /// An empty object of a type: just the members that are always written. Watch bookmarks carry one.

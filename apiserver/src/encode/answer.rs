@@ -105,6 +105,7 @@ pub(crate) fn error(error: &ApiError, media: Media, pretty: bool) -> Response {
     let wanted = Wanted { media, pretty, ..Wanted::JSON };
     let mut response = value_answer(error.code, wanted, &status)
         .unwrap_or_else(|_| json_bytes(error.code, Wanted::JSON, status.to_string().into_bytes()));
+    add_warnings(response.headers_mut(), &error.warnings);
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -26,7 +26,9 @@ pub(crate) async fn create(request: &Request) -> Result<Response, ApiError> {
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
     let decoded = decode_object(request.names(), media, &request.body, options.validation)?;
     let mut warnings = decoded.warnings;
-    let written = create_object(request, decoded.object, options.dry_run, &mut warnings).await?;
+    let written = create_object(request, decoded.object, options.dry_run, &mut warnings)
+        .await
+        .map_err(|error| error.with_warnings(&warnings))?;
     answer::written(request.kind(), 201, &written, wanted, &warnings, &request.query, request.now())
 }
 
@@ -78,7 +80,7 @@ pub(crate) async fn create_object(
             continue;
         }
         let name = object.name();
-        if generated {
+        if !base.is_empty() {
             return Err(ApiError::no_unique_name(request.names(), name));
         }
         let terminating = taken.is_some_and(|record| crate::encode::stored::decode(&record).is_terminating());

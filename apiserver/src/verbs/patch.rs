@@ -5,7 +5,7 @@ use orlop_openapi::types;
 use serde_json::{Map, Value};
 
 use crate::admission::Operation;
-use crate::decode::{FieldValidation, conform};
+use crate::decode::{FieldValidation, conform, duplicate_fields};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::object::Object;
@@ -65,7 +65,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
                     request.now(),
                 );
             }
-            Err(StoreError::Api(error)) => return Err(error),
+            Err(StoreError::Api(error)) => return Err(error.with_warnings(&warnings)),
             Err(StoreError::Moved(_)) if attempts == 0 => {
                 return Err(ApiError::conflict(request.names(), &request.resource.name));
             }

@@ -68,7 +68,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
                     request.now(),
                 );
             }
-            Err(StoreError::Api(error)) => return Err(error),
+            Err(StoreError::Api(error)) => return Err(error.with_warnings(&attempt_warnings)),
             Err(StoreError::Moved(_)) if attempts == 0 => {
                 return Err(ApiError::conflict(request.names(), &request.resource.name));
             }
