@@ -16,7 +16,7 @@ use crate::names::controller;
 pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
-use crate::{ephemeral, expand, protection};
+use crate::{ephemeral, expand, gc, protection};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -67,6 +67,8 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },
     Known { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
     Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
+    Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
+    Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
 ];
 
 /// Why the controllers did not start.
