@@ -3,4 +3,5 @@
 pub mod discovery;
 pub mod namespace;
 
+pub mod owners;
 pub mod pods;

@@ -69,6 +69,7 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
     Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
     Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
+    Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
 ];
 
 /// Why the controllers did not start.
