@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube::api::{Api, DeleteParams, ListParams};
 use kube::core::{DynamicObject, PartialObjectMeta};
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, ResourceExt};
 
 use crate::client::{is_not_found, message_of, status_of};
 use crate::gc::discovery::{Served, discover};
@@ -117,6 +117,5 @@ async fn try_delete(
             }
         }
     }
-    let left = listing.list(&ListParams::default()).await?.items;
-    Ok(left.into_iter().filter(|object| object.meta().name.is_some()).collect())
+    Ok(listing.list(&ListParams::default()).await?.items)
 }
