@@ -11,12 +11,13 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Backoff, Clock};
+use crate::gc;
 use crate::informers::Informers;
 use crate::names::controller;
 pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
-use crate::{ephemeral, expand, gc, protection};
+use crate::{ephemeral, expand, protection};
 
 /// What a controller is given.
 #[derive(Clone)]
