@@ -8,6 +8,7 @@ pub mod client;
 pub mod clock;
 pub mod ephemeral;
 pub mod expand;
+pub mod gc;
 pub mod informer;
 pub mod informers;
 pub mod manager;

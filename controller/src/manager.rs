@@ -11,6 +11,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Backoff, Clock};
+use crate::gc;
 use crate::informers::Informers;
 use crate::names::controller;
 pub use crate::options::Options;
@@ -68,6 +69,9 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },
     Known { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
     Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
+    Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
+    Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
+    Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
 ];
 
 /// Why the controllers did not start.

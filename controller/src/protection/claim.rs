@@ -130,14 +130,8 @@ impl Protection {
             .unwrap_or_default();
         let mut live = None;
         for key in batch {
-            match self.sync(&key, &mut live).await {
-                Ok(()) => self.queue.forget(&key),
-                Err(error) => {
-                    tracing::debug!(%key, %error, "claim protection failed, will be tried again");
-                    self.queue.add_rate_limited(key.clone());
-                }
-            }
-            self.queue.done(&key);
+            let sync = self.sync(&key, &mut live);
+            worker::attempt(&self.queue, controller::PVC_PROTECTION, key.clone(), sync).await;
         }
         Ok(())
     }

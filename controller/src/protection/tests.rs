@@ -116,6 +116,8 @@ fn which_pods_hold_a_claim() {
 #[tokio::test(start_paused = true)]
 async fn deletions_end_as_the_cases_say() {
     type Step = (&'static str, &'static str);
+    /// Name, start state, deletions, object to look at, its finalizers or none if it is gone.
+    type Case = (&'static str, Vec<Value>, Vec<Step>, Step, Option<Vec<String>>);
     let run = |s: &[Value], steps: &[Step]| {
         let (seeds, steps) = (s.to_vec(), steps.to_vec());
         async move {
@@ -155,7 +157,7 @@ async fn deletions_end_as_the_cases_say() {
     let del = (C, "default/c-1");
     let own = owned_by(pvc("p-1-scratch", &[PVC]), "uid-p-1");
     let p1 = pod("default", "p-1", "Running", "node-1", scratch());
-    let table: Vec<(&str, Vec<Value>, Vec<Step>, Step, Option<Vec<String>>)> = vec![
+    let table: Vec<Case> = vec![
         ("PROT-PVC-2", vec![claim(&[PVC])], vec![del], del, None),
         ("PROT-PVC-5", with(claim(&[PVC]), pods(&["p-1"], "Succeeded")), vec![del], del, some(&[PVC])),
         (
