@@ -2,6 +2,8 @@
 //! them: every sync twice, every write failing in turn.
 #![allow(clippy::unwrap_used)]
 
+mod functions;
+mod links;
 mod mock;
 mod new;
 mod notation;
@@ -14,6 +16,7 @@ mod own_reclaim;
 mod own_repair;
 mod own_wish;
 mod play;
+mod proof;
 mod set_1;
 mod set_10;
 mod set_11;

@@ -211,6 +211,8 @@ pub(super) async fn play_once(case: &Case) -> Vec<String> {
     for race in case.inject.iter().filter_map(|line| line.strip_prefix("race ")) {
         step(&stage.api, race);
     }
+    // Twice: saving and cleaning up take five attempts each, ten seconds apart.
+    stage.api.settle().await;
     stage.api.settle().await;
     compare(&mut problems, "once", case, &stage.api, &[End { objects: once.end, events: once.events }]);
     problems

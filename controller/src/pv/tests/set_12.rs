@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = &[
         settled: &[
             End {
                 objects: &[
-                    r#"pv pvc-uid-12-1 1Gi RWO,ROX Bound policy=Delete class=gold ref=default/pvc-12-1:uid-12-1 fin=kubernetes.io/pv-controller @by-controller @provisioned-by=kubernetes.io/mock-volume src={"mock":{}}"#,
+                    r#"pv pvc-uid-12-1 1Gi RWO,ROX Bound policy=Delete class=gold ref=default/pvc-12-1:uid-12-1 fin=kubernetes.io/pv-controller @by-controller @provisioned-by=kubernetes.io/mock-volume src={"gcePersistentDisk":{"pdName":"mock"}}"#,
                     "pvc default/pvc-12-1 uid-12-1 1Gi RWO,ROX Bound volume=pvc-uid-12-1 class=gold has=RWO,ROX/1Gi @completed @by-controller @beta-provisioner=kubernetes.io/mock-volume @provisioner=kubernetes.io/mock-volume",
                 ],
                 events: &[
