@@ -78,7 +78,7 @@ pub async fn run(context: Context) -> Result<(), ControllerError> {
 }
 
 /// hostPath and NFS.
-fn standard_plugins(options: &Options) -> Result<Plugins, RecipeError> {
+pub(super) fn standard_plugins(options: &Options) -> Result<Plugins, RecipeError> {
     let host_path =
         HostPath::new(PodRecipe::new(&options.recycler_hostpath)?, options.enable_hostpath_provisioner);
     let nfs = Nfs::new(PodRecipe::new(&options.recycler_nfs)?);
@@ -138,7 +138,7 @@ impl Binder {
         }
     }
 
-    async fn caches_synced(&self) {
+    pub(super) async fn caches_synced(&self) {
         tokio::join!(
             self.volume_cache.synced(),
             self.claim_cache.synced(),
@@ -272,7 +272,7 @@ impl Binder {
 
     /// A claim is gone: its volume has to know.
     // Tests: PV-5-6, OWN-REC-5, OWN-REC-9
-    fn forget_claim(&self, key: &str) {
+    pub(super) fn forget_claim(&self, key: &str) {
         let old = self.lock().claims.remove(key);
         if let Some(claim) = old {
             self.wake_volume_of(&claim);

@@ -37,6 +37,7 @@ impl ModeSet {
         self.0 == 0
     }
 
+    // Tests: IDX-LIST-2, IDX-POSSIBLE-2
     /// All sets of exactly `len` modes that contain `wanted`, in a fixed order.
     pub fn supersets(wanted: Self, len: usize) -> impl Iterator<Item = Self> {
         (0..16).map(Self).filter(move |set| set.len() == len && set.contains(wanted))

@@ -163,7 +163,7 @@ impl Plugins {
     }
 
     /// The plugin of this name, if it provisions.
-    // Tests: PV-11-2, OWN-PROV-7
+    // Tests: PV-11-2, PV-11-25, OWN-PROV-7
     pub fn provisionable_by_name(&self, name: &str) -> Result<Arc<dyn VolumePlugin>, NoPlugin> {
         self.of_name(name).and_then(|plugin| {
             if plugin.provisioner().is_some() { Ok(plugin) } else { Err(NoPlugin::Provisionable) }

@@ -53,7 +53,8 @@ impl Binder {
         let Some(reference) = claim_ref(&volume) else { return Ok(()) };
         let key = reference_key(reference);
         let users = users(&self.pods_of_claim(&key));
-        // A claim of that name in the store is a new one, and the pods are its own. (Tests: PV-6-9)
+        // A claim of that name in the store is a new one, and the pods are its own.
+        // Tests: PV-6-9
         if !users.is_empty() && self.stored_claim(&key).is_none() {
             let message = format!("Volume is used by pods: {}", users.join(","));
             self.volume_event(&volume, EventType::Normal, reason::VOLUME_FAILED_RECYCLE, &message);
@@ -65,6 +66,7 @@ impl Binder {
             return Ok(());
         };
         let Some(recycler) = plugin.recycler() else { return Ok(()) };
+        // Tests: PV-6-2, PV-6-5
         if let Err(error) = recycler.recycle(&volume, &self.pod_runner).await {
             let message = format!("Recycle failed: {error}");
             self.fail_volume(&volume, reason::VOLUME_FAILED_RECYCLE, &message).await?;
