@@ -97,7 +97,7 @@ pub(crate) fn recover<V: View>(root: &Path, options: &Options) -> Result<Recover
     }
     let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
     let open = Opening { places, options, store, scan, snapshots };
-    match open.from_served() {
+    match open.with_served() {
         Ok(recovered) => Ok(recovered),
         Err(Rung::Final(error)) => Err(error),
         Err(Rung::Next(why)) => open.rebuild(&why),
@@ -185,7 +185,7 @@ impl Opening<'_> {
     }
 
     /// The served copy as it is, brought up to the journal.
-    fn from_served<V: View>(&self) -> Result<Recovered<V>, Rung> {
+    fn with_served<V: View>(&self) -> Result<Recovered<V>, Rung> {
         let rung = |error: ServedError| match error {
             ServedError::System(source) => Rung::Final(self.places.io("open", &self.places.sled)(source)),
             ServedError::Unusable(why) => Rung::Next(why),
@@ -251,7 +251,8 @@ impl Opening<'_> {
     fn rebuild<V: View>(&self, why: &str) -> Result<Recovered<V>, OpenError> {
         // Everything is read before anything is moved.
         let mut reasons = vec![format!("its served copy cannot be used ({why})")];
-        let base = self.base(&mut reasons)?;
+        let mut bad = Vec::new();
+        let base = self.base(&mut reasons, &mut bad)?;
         let Some(base) = base else {
             reasons.push(format!("the journal starts at revision {} only", self.scan.first()));
             reasons.push("restore the directory from a backup".into());
@@ -281,7 +282,10 @@ impl Opening<'_> {
         .map_err(|error| self.places.served(error))?;
         let state = Replay { feeder, index, time_ms };
         match self.finish(state, revision, Vec::new()) {
-            Ok(recovered) => Ok(recovered),
+            Ok(mut recovered) => {
+                self.forget_snapshots(&mut recovered, &bad)?;
+                Ok(recovered)
+            }
             Err(Rung::Final(error)) => Err(error),
             Err(Rung::Next(why)) => {
                 Err(self.places.damaged(format!("the rebuilt copy cannot be used: {why}")))
@@ -289,8 +293,20 @@ impl Opening<'_> {
         }
     }
 
+    /// Snapshots that were found damaged do not count as something to fall back on.
+    fn forget_snapshots<V>(&self, recovered: &mut Recovered<V>, bad: &[Revision]) -> Result<(), OpenError> {
+        for revision in bad {
+            let path = snapshot::path_of(&self.places.snapshots, *revision);
+            let aside = path.with_extension("snap-broken");
+            self.files().rename(&path, &aside).map_err(self.places.io("move aside", &path))?;
+            recovered.snapshots.retain(|known| known != revision);
+            recovered.needs_snapshot = true;
+        }
+        Ok(())
+    }
+
     /// What a rebuild starts from.
-    fn base(&self, reasons: &mut Vec<String>) -> Result<Option<Saved>, OpenError> {
+    fn base(&self, reasons: &mut Vec<String>, bad: &mut Vec<Revision>) -> Result<Option<Saved>, OpenError> {
         for revision in self.snapshots.iter().rev() {
             if revision.next() < self.scan.first() {
                 reasons.push(format!("the snapshot at {revision} ends before the journal starts"));
@@ -302,6 +318,7 @@ impl Opening<'_> {
                     Err(why) => {
                         tracing::error!(why, "a snapshot cannot be used");
                         reasons.push(why);
+                        bad.push(*revision);
                     }
                 }
             }

@@ -3,3 +3,87 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod crash;
+mod damage;
+mod format;
+mod model;
+mod power;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::testing::{Sum, told, told_event};
+use crate::{Embedded, Kv, ManualClock, Options, Retention, Revision, RingLimits};
+
+/// Everything so small that every boundary is met all the time.
+fn small() -> Options {
+    Options {
+        rings: RingLimits { events: 4, bytes: 1 << 20 },
+        segment_bytes: 4 << 10,
+        snapshot_bytes: 16 << 10,
+        backlog_bytes: 8 << 10,
+        lock_wait: Duration::from_secs(10),
+        retention: Retention { revisions: u64::MAX, ..Retention::default() },
+        clock: Arc::new(ManualClock::new(1_700_000_000_000)),
+        ..Options::default()
+    }
+}
+
+fn open(dir: &Path) -> Embedded<Sum> {
+    Embedded::open(dir, small()).unwrap()
+}
+
+/// All current records in short.
+fn records(store: &dyn Kv<Sum>) -> Vec<String> {
+    store.head().range("", None).map(|record| told(record)).collect()
+}
+
+/// All events after `oldest`, in short; panics at a gap.
+async fn events(store: &dyn Kv<Sum>) -> Vec<String> {
+    let (mut at, head) = (store.oldest(), store.head().revision());
+    let mut watcher = store.watch("", at).unwrap();
+    let mut told = Vec::new();
+    while at < head {
+        for event in watcher.next().await.unwrap() {
+            at = at.next();
+            assert_eq!(event.revision, at, "the log is dense");
+            told.push(told_event(&event));
+        }
+    }
+    told
+}
+
+/// Waits until everything is in the served copy.
+async fn fed(store: &Embedded<Sum>) {
+    while store.past.backlog.floor() < store.head().revision() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Names in a directory, sorted.
+fn names(dir: &Path) -> Vec<String> {
+    use super::files::{Disk, Files};
+    Disk.list(dir).unwrap()
+}
+
+/// Flips a bit of a file.
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[at] ^= 0x10;
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// A story of so many revisions over a few keys, deletes included.
+async fn story(store: &dyn Kv<Sum>, revisions: u64) {
+    use crate::testing::{delete_one, put_one};
+    let end = store.head().revision().0 + revisions;
+    while store.head().revision() < Revision(end) {
+        let step = store.head().revision().0;
+        let key = format!("/r/{}/{}", if step % 5 == 4 { "q" } else { "p" }, step * 7 % 11);
+        match store.head().get(&key) {
+            Some(_) if step % 6 == 0 => delete_one(store, &key).await,
+            _ => put_one(store, &key, &format!("{step} {}", "x".repeat(100))).await,
+        };
+    }
+}

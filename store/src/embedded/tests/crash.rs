@@ -1,0 +1,127 @@
+//! A process is killed under load, again and again. What it had acknowledged is there.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::Rng;
+
+use super::{events, small};
+use crate::testing::{Sum, put};
+use crate::{Embedded, Kv, Options, Retention, Revision};
+
+const DIR: &str = "ORLOP_STORE_CRASH_DIR";
+const WRITERS: usize = 8;
+const KILLS: usize = 12;
+
+fn options() -> Options {
+    Options {
+        // So little that compaction, snapshots and rotation run all the time.
+        retention: Retention { age: Duration::ZERO, revisions: 3000, ..Retention::default() },
+        retain_every: Duration::from_millis(10),
+        segment_bytes: 256 << 10,
+        snapshot_bytes: 512 << 10,
+        backlog_bytes: 1 << 20,
+        ..small()
+    }
+}
+
+/// What the killed process does: every writer counts up its key, and tells every acknowledgement.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "is started and killed by `killed_under_load`"]
+async fn child() {
+    let Ok(dir) = std::env::var(DIR) else { return };
+    let store = Arc::new(Embedded::<Sum>::open(dir, options()).unwrap());
+    let mut writers = Vec::new();
+    for writer in 0..WRITERS {
+        let store = store.clone();
+        writers.push(tokio::spawn(async move {
+            let key = format!("/r/p/{writer}");
+            let text = |value: &[u8]| {
+                String::from_utf8_lossy(value).split(' ').next().unwrap().parse::<u64>().unwrap()
+            };
+            let mut count = store.head().get(&key).map_or(0, |record| text(&record.value));
+            loop {
+                count += 1;
+                let value = format!("{count} {}", "x".repeat(count as usize % 700));
+                let write = put(&*store, &key, &value);
+                let revision = store.commit(vec![write]).await.unwrap().revision();
+                let line = format!("ack {key} {count} {revision}\n");
+                std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+            }
+        }));
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+}
+
+/// Runs a child until it is killed, and gives the last acknowledgement of each key.
+fn run_child(dir: &Path, after: Duration) -> BTreeMap<String, (u64, u64)> {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "embedded::tests::crash::child", "--ignored", "--nocapture"])
+        .env(DIR, dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let output = child.stdout.take().unwrap();
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(after);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    });
+    let mut acknowledged = BTreeMap::new();
+    for line in BufReader::new(output).lines() {
+        let line = line.unwrap();
+        // The harness writes the name of the test in front of the first line.
+        let Some(at) = line.find("ack ") else { continue };
+        let words: Vec<_> = line[at..].split(' ').collect();
+        if let [_, key, count, revision] = words[..] {
+            acknowledged.insert(key.to_owned(), (count.parse().unwrap(), revision.parse().unwrap()));
+        }
+    }
+    killer.join().unwrap();
+    acknowledged
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_under_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut newest: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for kill in 0..KILLS {
+        let after = Duration::from_millis(rand::rng().random_range(20..450));
+        let acknowledged = run_child(dir.path(), after);
+        println!("kill {kill} after {after:?}: {:?}", acknowledged.values().map(|(_, r)| r).max());
+        newest.extend(acknowledged);
+        let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
+        for (key, (count, revision)) in &newest {
+            let head = store.head();
+            let record = head.get(key).unwrap();
+            let there: u64 =
+                String::from_utf8_lossy(&record.value).split(' ').next().unwrap().parse().unwrap();
+            assert!(there >= *count, "{key}: {count} was acknowledged, {there} is there");
+            assert!(record.mod_revision >= Revision(*revision));
+            assert!(there > *count || record.mod_revision == Revision(*revision), "{key}");
+        }
+        // The log is dense, and each key counts up by one.
+        let mut counts = BTreeMap::new();
+        for event in events(&store).await {
+            let (name, value) = event.split(" <- ").next().unwrap().split_once('=').unwrap();
+            let count: u64 = value.split(' ').next().unwrap().parse().unwrap();
+            let key = name.rsplit(' ').next().unwrap().to_owned();
+            let before = counts.insert(key, count);
+            assert!(before.is_none_or(|before| before + 1 == count), "{event}");
+        }
+        store.close().await;
+    }
+    assert!(!newest.is_empty());
+    assert!(
+        !super::names(dir.path()).iter().any(|name| name.contains("broken")),
+        "{:?}",
+        super::names(dir.path())
+    );
+}
