@@ -4,6 +4,7 @@
 //! that nothing is half done; watches end cleanly and requests in flight finish; the store closes.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,8 +39,8 @@ pub(crate) enum RunError {
     Controllers(#[from] ManagerError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("the embedded store is not part of this build: give --store-backend memory")]
-    NoEmbeddedStore,
+    #[error("this build has no store for {}: give --store-backend memory", dir.display())]
+    NoEmbeddedStore { dir: PathBuf },
     /// A fault of ours; its text is in the log already.
     #[error("{0} ended by a panic")]
     Panic(&'static str),
@@ -133,7 +134,10 @@ async fn open(args: &StoreArgs) -> Result<(Store, String), RunError> {
         StoreBackend::Memory => {
             Ok((Arc::new(Memory::new()), "in memory (gone with this process)".to_owned()))
         }
-        StoreBackend::Embedded => Err(RunError::NoEmbeddedStore),
+        StoreBackend::Embedded => {
+            let dir = data_dir::prepare(args.data_dir.as_deref())?;
+            Err(RunError::NoEmbeddedStore { dir })
+        }
     }
 }
 

@@ -24,9 +24,8 @@ pub struct Limits {
 impl Limits {
     /// So many reading and so many writing requests; 0 is no limit.
     pub fn new(reads: usize, writes: usize) -> Self {
-        let places = |limit: usize| {
-            (limit > 0).then(|| Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS))))
-        };
+        let places =
+            |limit: usize| (limit > 0).then(|| Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS))));
         Limits { reads: places(reads), writes: places(writes) }
     }
 
@@ -52,7 +51,8 @@ fn is_long(request: &Request) -> bool {
         return true;
     }
     let query = request.uri().query().unwrap_or_default();
-    let watches = query.split('&').any(|pair| matches!(pair, "watch" | "watch=1" | "watch=true" | "watch=True"));
+    let watches =
+        query.split('&').any(|pair| matches!(pair, "watch" | "watch=1" | "watch=true" | "watch=True"));
     watches || path.split('/').any(|part| part == "watch")
 }
 
