@@ -191,6 +191,12 @@ pub(crate) struct ApiArgs {
     /// How long events are kept
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = values::duration)]
     pub(crate) event_ttl: Duration,
+
+    /// Select volumes, claims and attachments also by fields that upstream refuses (status.phase,
+    /// spec.volumeName, spec.storageClassName, spec.nodeName ...); default: true for serve, false
+    /// for apiserver
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) extra_field_selectors: Option<bool>,
 }
 
 /// Which API server the controllers work on.

@@ -4,7 +4,6 @@
 //! that nothing is half done; watches end cleanly and requests in flight finish; the store closes.
 
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,9 @@ use orlop_apiserver::{Config, Projection, Server, ServerError};
 use orlop_controller::client::{self, ConnectError, Endpoint};
 use orlop_controller::manager::{self, ManagerError};
 use orlop_controller::options::{Options, RecyclerOptions};
-use orlop_store::{Kv, Memory};
+use orlop_store::embedded::{Embedded, Options as StoreOptions, Retention};
+use orlop_store::memory::Memory;
+use orlop_store::{Kv, OpenError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -39,8 +40,8 @@ pub(crate) enum RunError {
     Controllers(#[from] ManagerError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("this build has no store for {}: give --store-backend memory", dir.display())]
-    NoEmbeddedStore { dir: PathBuf },
+    #[error("the store cannot be opened")]
+    Store(#[source] OpenError),
     /// A fault of ours; its text is in the log already.
     #[error("{0} ended by a panic")]
     Panic(&'static str),
@@ -69,7 +70,7 @@ async fn serve(
     let listener = endpoint.bind()?;
     let (store, place) = open(&config.store).await?;
     let result = async {
-        let server = Server::start(store.clone(), server_config(&config.api)).await?;
+        let server = Server::start(store.clone(), server_config(&config.api, loops.is_some())).await?;
         let router = server.router();
         let end_controllers = CancellationToken::new();
         let mut controllers = Task::none("the controllers");
@@ -136,16 +137,27 @@ async fn open(args: &StoreArgs) -> Result<(Store, String), RunError> {
         }
         StoreBackend::Embedded => {
             let dir = data_dir::prepare(args.data_dir.as_deref())?;
-            Err(RunError::NoEmbeddedStore { dir })
+            let place = format!("in {}", dir.display());
+            let retention =
+                Retention { age: args.store_retention_age, revisions: args.store_retention_revisions };
+            let options = StoreOptions { retention, ..StoreOptions::default() };
+            // Opening reads and checks everything, so it is no work for a thread that serves.
+            let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, options)).await;
+            let store = opened.map_err(|_| RunError::Panic("opening the store"))?.map_err(RunError::Store)?;
+            Ok((Arc::new(store), place))
         }
     }
 }
 
-fn server_config(args: &ApiArgs) -> Config {
+/// `with_controllers`: a process for people, who may select by more fields than upstream lets them;
+/// an API server alone is exactly as upstream unless told otherwise.
+fn server_config(args: &ApiArgs, with_controllers: bool) -> Config {
     Config {
         disabled_admission_plugins: args.disable_admission_plugins.clone(),
         event_ttl: args.event_ttl,
         request_timeout: args.request_timeout,
+        min_request_timeout: Duration::from_secs(args.min_request_timeout.into()),
+        extra_field_selectors: args.extra_field_selectors.unwrap_or(with_controllers),
         ..Config::default()
     }
 }

@@ -31,6 +31,8 @@ pub struct Config {
     pub event_ttl: Duration,
     /// How long a request other than a watch may take.
     pub request_timeout: Duration,
+    /// A watch whose client names no time lives between this and twice this.
+    pub min_request_timeout: Duration,
     /// Select volumes, claims and attachments also by fields that upstream refuses, such as
     /// `status.phase` and `spec.volumeName`.
     pub extra_field_selectors: bool,
@@ -44,6 +46,7 @@ impl Default for Config {
             disabled_admission_plugins: Vec::new(),
             event_ttl: Duration::from_secs(3600),
             request_timeout: Duration::from_secs(60),
+            min_request_timeout: Duration::from_secs(1800),
             extra_field_selectors: true,
             clock: Arc::new(Timestamp::now),
         }

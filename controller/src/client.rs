@@ -35,6 +35,8 @@ pub enum Endpoint {
         path: Option<PathBuf>,
         /// Context to use; none means the current one.
         context: Option<String>,
+        /// Base URL that wins over the one in the file.
+        server: Option<String>,
     },
 }
 
@@ -67,24 +69,32 @@ pub enum ConnectError {
 pub async fn connect(endpoint: Endpoint) -> Result<Client, ConnectError> {
     let mut config = match endpoint {
         Endpoint::Url { url, token, ca_file, insecure } => {
-            let uri: Uri = url.parse().map_err(|e: http::uri::InvalidUri| ConnectError::Url {
-                url: url.clone(),
-                cause: e.to_string(),
-            })?;
-            if uri.scheme().is_none() || uri.authority().is_none() {
-                return Err(ConnectError::Url { url, cause: "scheme or host is missing".to_owned() });
-            }
-            let mut config = Config::new(uri);
+            let mut config = Config::new(parse_url(&url)?);
             config.root_cert_file = ca_file;
             config.accept_invalid_certs = insecure;
             config.auth_info = AuthInfo { token: token.map(Into::into), ..AuthInfo::default() };
             config
         }
-        Endpoint::Kubeconfig { path, context } => from_kubeconfig(path, context).await?,
+        Endpoint::Kubeconfig { path, context, server } => {
+            let mut config = from_kubeconfig(path, context).await?;
+            if let Some(url) = server {
+                config.cluster_url = parse_url(&url)?;
+            }
+            config
+        }
     };
     config.default_retry = false;
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
     Client::try_from(config).map_err(|e| ConnectError::Setup(e.to_string()))
+}
+
+fn parse_url(url: &str) -> Result<Uri, ConnectError> {
+    let wrong = |cause: String| ConnectError::Url { url: url.to_owned(), cause };
+    let uri: Uri = url.parse().map_err(|e: http::uri::InvalidUri| wrong(e.to_string()))?;
+    if uri.scheme().is_none() || uri.authority().is_none() {
+        return Err(wrong("scheme or host is missing".to_owned()));
+    }
+    Ok(uri)
 }
 
 async fn from_kubeconfig(path: Option<PathBuf>, context: Option<String>) -> Result<Config, ConnectError> {

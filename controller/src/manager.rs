@@ -16,6 +16,7 @@ use crate::names::controller;
 pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
+use crate::{ephemeral, expand, protection, pv};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -60,7 +61,14 @@ pub struct Known {
 }
 
 /// Every controller there is.
-pub const CONTROLLERS: &[Known] = &[];
+pub const CONTROLLERS: &[Known] = &[
+    Known { name: controller::PV_BINDER, alias: Some("persistentvolume-binder"), run: |context| Box::pin(pv::run(context)) },
+    Known { name: controller::PV_PROTECTION, alias: Some("pv-protection"), run: protection::volume::run },
+    Known { name: controller::PVC_PROTECTION, alias: Some("pvc-protection"), run: protection::claim::run },
+    Known { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },
+    Known { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
+    Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
+];
 
 /// Why the controllers did not start.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,6 +8,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
 use futures::future::join_all;
+use tokio_util::sync::CancellationToken;
 
 use crate::queue::WorkQueue;
 
@@ -21,6 +22,26 @@ where
     Fut: Future<Output = Result<(), E>>,
 {
     join_all((0..workers.max(1)).map(|_| one(queue, controller, &sync))).await;
+}
+
+/// Like [`run`], until `shutdown` is cancelled. Syncs that run then are allowed to end.
+pub async fn run_until<K, E, F, Fut>(
+    shutdown: &CancellationToken,
+    queue: &WorkQueue<K>,
+    workers: usize,
+    controller: &'static str,
+    sync: F,
+) where
+    K: Hash + Eq + Clone + Display,
+    E: Display,
+    F: Fn(K) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+{
+    let closing = async {
+        shutdown.cancelled().await;
+        queue.shutdown();
+    };
+    tokio::join!(run(queue, workers, controller, sync), closing);
 }
 
 async fn one<K, E, F, Fut>(queue: &WorkQueue<K>, controller: &'static str, sync: &F)

@@ -1,11 +1,18 @@
 //! `CSIDriver`.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::cells;
 use super::kind::{Column, DeleteAnswer, Generation, Kind, Names, Policy, Scope};
+use super::volume_rules::{IMMUTABLE, text};
 use crate::object::Object;
+use crate::validate::{FieldErrors, Path};
 
 /// The kind.
 pub(super) struct CsiDriver;
@@ -20,6 +27,12 @@ const NAMES: Names = Names {
     categories: &[],
     schema: "io.k8s.api.storage.v1.CSIDriver",
 };
+
+const GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
+const MODES: [&str; 2] = ["Persistent", "Ephemeral"];
+const TOKEN_IN_SECRETS: &str = "serviceAccountTokenInSecrets";
+const TOKENS_WARNING: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true \
+                              to prevent possible logging of tokens in volume attributes";
 
 impl Kind for CsiDriver {
     fn names(&self) -> &'static Names {
@@ -52,6 +65,50 @@ impl Kind for CsiDriver {
         if list(driver, "volumeLifecycleModes").is_empty() {
             driver.set(&["spec", "volumeLifecycleModes"], json!(["Persistent"]));
         }
+    }
+
+    fn validate(&self, driver: &Object, errors: &mut FieldErrors) {
+        let path = Path::new("spec");
+        let policy = driver.str_at(&["spec", "fsGroupPolicy"]);
+        if driver.at(&["spec", "fsGroupPolicy"]).is_some() && !GROUP_POLICIES.contains(&policy) {
+            errors.not_supported(&path.child("fsGroupPolicy"), policy, &GROUP_POLICIES);
+        }
+        let requests = list(driver, "tokenRequests");
+        token_requests(requests, &path.child("tokenRequests"), errors);
+        for mode in list(driver, "volumeLifecycleModes").iter().filter_map(Value::as_str) {
+            if !MODES.contains(&mode) {
+                errors.not_supported(&path.child("volumeLifecycleModes"), mode, &MODES);
+            }
+        }
+        let period = driver.at(&["spec", "nodeAllocatableUpdatePeriodSeconds"]).and_then(Value::as_i64);
+        if let Some(period) = period.filter(|period| *period < 10) {
+            let path = path.child("nodeAllocatableUpdatePeriodSeconds");
+            errors.invalid(&path, period, "must be greater than or equal to 10 seconds");
+        }
+        if driver.at(&["spec", TOKEN_IN_SECRETS]) == Some(&Value::Bool(true)) && requests.is_empty() {
+            let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+            errors.invalid(&path.child(TOKEN_IN_SECRETS), true, detail);
+        }
+    }
+
+    fn validate_update(&self, driver: &Object, old: &Object, errors: &mut FieldErrors) {
+        // Upstream's path of the first one is not the name of the field.
+        for (field, shown) in
+            [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
+        {
+            let (new, old) = (driver.at(&["spec", field]), old.at(&["spec", field]));
+            if new != old {
+                let path = Path::new("spec").child(shown);
+                errors.invalid(&path, new.cloned().unwrap_or_default(), IMMUTABLE);
+            }
+        }
+    }
+
+    fn warnings(&self, driver: &Object, old: Option<&Object>) -> Vec<String> {
+        let requests = list(driver, "tokenRequests");
+        let is_news = old.is_none_or(|old| list(old, "tokenRequests") != requests);
+        let is_unset = driver.at(&["spec", TOKEN_IN_SECRETS]).is_none_or(Value::is_null);
+        if is_news && is_unset && !requests.is_empty() { vec![TOKENS_WARNING.to_owned()] } else { Vec::new() }
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -95,4 +152,23 @@ impl Kind for CsiDriver {
 /// A list of the spec; empty when there is none.
 fn list<'a>(driver: &'a Object, name: &str) -> &'a [Value] {
     driver.at(&["spec", name]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn token_requests(requests: &[Value], path: &Path, errors: &mut FieldErrors) {
+    let mut audiences = BTreeSet::new();
+    for (i, request) in requests.iter().enumerate() {
+        let path = path.index(i);
+        if !audiences.insert(text(request, "audience")) {
+            errors.duplicate(&path.child("audience"), text(request, "audience"));
+            continue;
+        }
+        let Some(seconds) = request.get("expirationSeconds").and_then(Value::as_i64) else { continue };
+        let path = path.child("expirationSeconds");
+        if seconds < 600 {
+            errors.invalid(&path, seconds, "may not specify a duration less than 10 minutes");
+        }
+        if seconds > 1 << 32 {
+            errors.invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds");
+        }
+    }
 }

@@ -1,12 +1,19 @@
 //! `VolumeAttachment`.
 
+#[cfg(test)]
+mod tests;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::cells;
+use super::go_shown::ATTACHMENT_SPEC;
 use super::kind::{Column, DeleteAnswer, Kind, Names, Policy, Scope, StatusSubresource};
+use super::persistent_volume::spec;
+use super::volume_rules::{IMMUTABLE, driver_name, entries, given, size, subdomain, text};
 use super::volume_source;
 use crate::object::Object;
+use crate::validate::{FieldErrors, Path};
 
 /// The kind.
 pub(super) struct VolumeAttachment;
@@ -21,6 +28,14 @@ const NAMES: Names = Names {
     categories: &[],
     schema: "io.k8s.api.storage.v1.VolumeAttachment",
 };
+
+const VOLUME: &str = "persistentVolumeName";
+const INLINE: &str = "inlineVolumeSpec";
+
+/// Most bytes of what the driver tells about an attachment.
+const METADATA_SIZE: usize = 256 * 1024;
+/// Most bytes of an error's message. Upstream's error text names the other limit.
+const MESSAGE_SIZE: usize = 1024;
 
 impl Kind for VolumeAttachment {
     fn names(&self) -> &'static Names {
@@ -58,6 +73,34 @@ impl Kind for VolumeAttachment {
         attachment.set(&["status"], json!({"attached": false}));
     }
 
+    fn validate(&self, attachment: &Object, errors: &mut FieldErrors) {
+        let path = Path::new("spec");
+        let spec = attachment.at(&["spec"]).unwrap_or(&Value::Null);
+        let source = given(spec, "source").unwrap_or(&Value::Null);
+        if text(spec, "attacher").is_empty() {
+            errors.required(&path.child("attacher"), "");
+        }
+        validate_source(source, &path.child("source"), errors);
+        subdomain(&path.child("nodeName"), text(spec, "nodeName"), errors);
+        status(attachment, errors);
+        // The rules that this version has added to those of older ones.
+        driver_name(&path.child("attacher"), text(spec, "attacher"), errors);
+        if let Some(volume) = given(source, VOLUME).and_then(Value::as_str) {
+            subdomain(&path.child("source").child(VOLUME), volume, errors);
+        }
+    }
+
+    fn validate_update(&self, attachment: &Object, old: &Object, errors: &mut FieldErrors) {
+        let spec = attachment.at(&["spec"]);
+        if spec != old.at(&["spec"]) {
+            errors.invalid_shown(&Path::new("spec"), &ATTACHMENT_SPEC.show(spec), IMMUTABLE);
+        }
+    }
+
+    fn validate_status(&self, attachment: &Object, _old: &Object, errors: &mut FieldErrors) {
+        status(attachment, errors);
+    }
+
     fn extra_selectable(&self) -> &'static [&'static str] {
         &["spec.nodeName", "spec.attacher", "spec.source.persistentVolumeName"]
     }
@@ -83,5 +126,36 @@ impl Kind for VolumeAttachment {
             attachment.at(&["status", "attached"]).and_then(Value::as_bool).unwrap_or_default().into(),
             cells::age(attachment, now),
         ]
+    }
+}
+
+fn validate_source(source: &Value, path: &Path, errors: &mut FieldErrors) {
+    const ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (given(source, INLINE), given(source, VOLUME)) {
+        (None, None) => errors.required(path, ONE),
+        (Some(_), Some(_)) => errors.forbidden(path, ONE),
+        (None, Some(volume)) if volume == "" => {
+            errors.required(&path.child(VOLUME), "must specify non empty persistentVolumeName");
+        }
+        (None, Some(_)) => {}
+        (Some(inline), None) => spec::validate_inline(inline, &path.child(INLINE), errors),
+    }
+}
+
+fn status(attachment: &Object, errors: &mut FieldErrors) {
+    let path = Path::new("status");
+    let status = attachment.at(&["status"]).unwrap_or(&Value::Null);
+    if size(entries(status, "attachmentMetadata")) > METADATA_SIZE {
+        errors.too_long(&path.child("attachmentMetadata"), METADATA_SIZE);
+    }
+    for field in ["attachError", "detachError"] {
+        let Some(error) = given(status, field) else { continue };
+        let path = path.child(field);
+        if text(error, "message").len() > MESSAGE_SIZE {
+            errors.too_long(&path.child("message"), METADATA_SIZE);
+        }
+        if let Some(code) = error.get("errorCode").and_then(Value::as_i64).filter(|code| *code < 0) {
+            errors.invalid(&path.child("errorCode"), code, "must be between 0 and 2147483647, inclusive");
+        }
     }
 }

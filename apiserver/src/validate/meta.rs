@@ -26,6 +26,9 @@ pub use managed_fields::validate_field_manager;
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 const IMMUTABLE: &str = "field is immutable";
 
+/// A rule for a text: what is wrong with it.
+type Rule = fn(&str) -> Vec<String>;
+
 /// The metadata of a new object. Names have been generated and the namespace filled in.
 pub fn validate_meta(object: &Object, policy: NameRule, namespaced: bool, errors: &mut FieldErrors) {
     validate_general(object, policy, namespaced, errors);
@@ -57,7 +60,7 @@ pub fn validate_meta_update(
 
 fn validate_general(object: &Object, policy: NameRule, namespaced: bool, errors: &mut FieldErrors) {
     let path = Path::new("metadata");
-    let (whole, prefix): (fn(&str) -> Vec<String>, fn(&str) -> Vec<String>) = match policy {
+    let (whole, prefix): (Rule, Rule) = match policy {
         NameRule::Subdomain => (names::dns_subdomain, names::dns_subdomain_prefix),
         NameRule::Label => (names::dns_label, names::dns_label_prefix),
         NameRule::PathSegment => (names::path_segment, names::path_segment_prefix),

@@ -24,10 +24,6 @@ use crate::verbs::revision::{parse_revision, wait_for};
 use event::{Framing, Writer};
 use stream::{Live, Start};
 
-/// A client that names no time is cut off somewhere in this range, so that not all come back at
-/// once (upstream: --min-request-timeout).
-const DEFAULT_TIME: std::ops::Range<u64> = 1800..3600;
-
 /// Opens a watch on a collection, or on one object in the old form.
 pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Watch)?;
@@ -47,7 +43,8 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
     }
     let timeout = match request.query.int("timeoutSeconds")? {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
-        Some(_) | None => Duration::from_secs(rand::rng().random_range(DEFAULT_TIME)),
+        // Somewhere between the least time and twice it, so that not all come back at once.
+        Some(_) | None => request.server.config.min_request_timeout.mul_f64(rand::rng().random_range(1.0..2.0)),
     };
     let writer = Writer::new(request.kind(), wanted.media, framing);
     let start = start(request, &filter).await?;

@@ -1,0 +1,135 @@
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn patched(patch: &Value) -> Result<Value, ApiError> {
+    let document = json!({"data": {"k": "v"}, "list": [1, 2], "nothing": null});
+    apply(document, patch.to_string().as_bytes()).map(|patched| patched.document)
+}
+
+#[test]
+fn carried_out() {
+    for (patch, pointer, expected) in [
+        (json!(null), "/data", json!({"k": "v"})),
+        (json!([]), "/data", json!({"k": "v"})),
+        (json!([{"op": "add", "path": "/data/z", "value": 1}]), "/data/z", json!(1)),
+        (json!([{"op": "add", "path": "/data/z"}]), "/data", json!({"k": "v", "z": null})),
+        (json!([{"op": "add", "path": "/data/a~1b~0c", "value": 1}]), "/data", json!({"k": "v", "a/b~c": 1})),
+        (json!([{"op": "add", "path": "odd/z", "value": 1}]), "/z", json!(1)),
+        (json!([{"op": "add", "path": "/", "value": 1}]), "/", json!(1)),
+        (json!([{"op": "add", "path": "/list/1", "value": 9}]), "/list", json!([1, 9, 2])),
+        (json!([{"op": "add", "path": "/list/2", "value": 9}]), "/list", json!([1, 2, 9])),
+        (json!([{"op": "add", "path": "/list/-", "value": 9}]), "/list", json!([1, 2, 9])),
+        (json!([{"op": "add", "path": "/list/-1", "value": 9}]), "/list", json!([1, 2, 9])),
+        (json!([{"op": "replace", "path": "/data/nope", "value": 1}]), "/data/nope", json!(1)),
+        (json!([{"op": "replace", "path": "/list/-1", "value": 9}]), "/list", json!([1, 9])),
+        (json!([{"op": "remove", "path": "/data/k"}]), "/data", json!({})),
+        (json!([{"op": "remove", "path": "/list/0"}]), "/list", json!([2])),
+        (json!([{"op": "move", "from": "/data/k", "path": "/list/0"}]), "/list", json!(["v", 1, 2])),
+        (json!([{"op": "copy", "from": "/data", "path": "/data/c"}]), "/data/c", json!({"k": "v"})),
+        (json!([{"op": "test", "path": "/data/k", "value": "v"}]), "/data/k", json!("v")),
+        (json!([{"op": "test", "path": "/data/nope", "value": null}]), "/data/k", json!("v")),
+        (json!([{"op": "test", "path": "/nothing"}]), "/data/k", json!("v")),
+        (
+            json!([{"op": "add", "path": "/n", "value": {}}, {"op": "add", "path": "/n/m", "value": [0]},
+                {"op": "replace", "path": "/n/m/0", "value": 5}]),
+            "/n",
+            json!({"m": [5]}),
+        ),
+    ] {
+        let document = patched(&patch).unwrap_or_else(|error| panic!("{patch}: {error}"));
+        assert_eq!(document.pointer(pointer), Some(&expected), "{patch}");
+    }
+}
+
+#[test]
+fn impossible() {
+    for operation in [
+        json!(null),
+        json!({}),
+        json!({"op": "frob", "path": "/data/k"}),
+        json!({"op": "add", "value": 1}),
+        json!({"op": "add", "path": "", "value": 1}),
+        json!({"op": "add", "path": "/data/x/y", "value": 1}),
+        json!({"op": "add", "path": "/data/k/y", "value": 1}),
+        json!({"op": "add", "path": "/nothing/y", "value": 1}),
+        json!({"op": "add", "path": "/list/4", "value": 1}),
+        json!({"op": "add", "path": "/list/x", "value": 1}),
+        json!({"op": "add", "path": "/list/-4", "value": 1}),
+        json!({"op": "replace", "path": "/list/2", "value": 1}),
+        json!({"op": "replace", "path": "/list/-", "value": 1}),
+        json!({"op": "replace", "path": "/x/y", "value": 1}),
+        json!({"op": "remove", "path": ""}),
+        json!({"op": "remove", "path": "/data/nope"}),
+        json!({"op": "remove", "path": "/list/2"}),
+        json!({"op": "move", "from": "/data/nope", "path": "/z"}),
+        json!({"op": "copy", "from": "/list/7", "path": "/z"}),
+        json!({"op": "test", "path": "/data/k", "value": "w"}),
+        json!({"op": "test", "path": "/data/nope", "value": "w"}),
+        json!({"op": "test", "path": "", "value": {}}),
+    ] {
+        let error = patched(&json!([operation])).unwrap_err();
+        assert_eq!((error.code, error.reason), (422, "Invalid"), "{operation}");
+    }
+}
+
+#[test]
+fn undecodable() {
+    for (patch, expected) in [
+        ("", "unexpected end of JSON input"),
+        ("{}", "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
+        ("[\"x\"]", "json: cannot unmarshal string into Go value of type handlers.jsonPatchOp"),
+        ("[{\"op\":5}]", "json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string"),
+    ] {
+        let error = apply(json!({}), patch.as_bytes()).unwrap_err();
+        assert_eq!(error.message, format!("error decoding patch: {expected}"), "{patch}");
+        assert_eq!(error.code, 400, "{patch}");
+    }
+}
+
+#[test]
+fn unknown_members_are_told() {
+    let patch = json!([{"op": "test", "path": "/a"}, {"op": "test", "path": "/a", "bogus": 1}]);
+    let patched = apply(json!({}), patch.to_string().as_bytes()).unwrap();
+    assert_eq!(patched.warnings, ["json patch unknown field \"[1].bogus\""]);
+}
+
+#[test]
+fn too_many() {
+    let patch = Value::from(vec![json!({"op": "test", "path": "/a"}); 10_001]);
+    let error = apply(json!({}), patch.to_string().as_bytes()).unwrap_err();
+    let text = "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001";
+    assert_eq!((error.code, error.message.as_str()), (413, text));
+}
+
+proptest! {
+    /// Where the RFC and upstream agree, the crate that implements the RFC is the oracle.
+    #[test]
+    fn standard_patches_do_what_the_standard_says(
+        operations in prop::collection::vec((0..6usize, 0..5usize, 0..5usize, 0..4i64), 0..8),
+    ) {
+        let pointers = ["/a", "/b", "/l/0", "/l/1", "/o/x"];
+        let names = ["add", "remove", "replace", "move", "copy", "test"];
+        let operations: Vec<Value> = operations.into_iter().map(|(op, path, from, value)| json!({
+            "op": names[op], "path": pointers[path], "from": pointers[from], "value": value,
+        })).collect();
+        let document = json!({"a": 1, "b": 2, "l": [1, 2, 3], "o": {"x": 1}});
+        let patch = Value::from(operations);
+        let mut expected = document.clone();
+        let standard: json_patch::Patch = serde_json::from_value(patch.clone()).unwrap();
+        if json_patch::patch(&mut expected, &standard).is_ok() {
+            let patched = apply(document, patch.to_string().as_bytes()).unwrap();
+            prop_assert_eq!(patched.document, expected, "{}", patch);
+        }
+    }
+
+    #[test]
+    fn no_patch_panics(path in "[/ab0-9~-]{0,6}", from in "[/ab0-9~-]{0,6}", op in 0..6usize) {
+        let name = ["add", "remove", "replace", "move", "copy", "test"][op];
+        let patch = json!([{"op": name, "path": path, "from": from, "value": [0]}]);
+        let _ = apply(json!({"a": [1, {"b": 2}], "b": 1}), patch.to_string().as_bytes());
+    }
+}

@@ -1,0 +1,104 @@
+//! `$retainKeys` and `$setElementOrder`.
+
+use serde_json::{Map, Value};
+
+use orlop_openapi::Strategic;
+
+use super::rules::Rules;
+use super::{DELETE_FROM_LIST, Fault, PATCH, RETAIN_KEYS, SET_ORDER, go_text, lists, order};
+
+/// Drops every live member that the directive does not list. What the patch itself sets must be
+/// listed.
+pub(super) fn retain_keys(
+    live: &mut Map<String, Value>,
+    patch: &mut Map<String, Value>,
+) -> Result<(), Fault> {
+    let Some(list) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
+    let Value::Array(list) = list else { return Err(Fault::Format("retainKeys")) };
+    let listed = |key: &str| list.iter().any(|one| one.as_str() == Some(key));
+    let unlisted = patch.iter().any(|(key, value)| {
+        let directive = key.starts_with(DELETE_FROM_LIST) || key.starts_with(SET_ORDER);
+        !value.is_null() && !directive && !listed(key)
+    });
+    if unlisted {
+        return Err(Fault::Unprocessable);
+    }
+    live.retain(|key, _| listed(key));
+    Ok(())
+}
+
+/// Merges every list for which the patch states an order, and puts it in that order. The lists
+/// and directives are taken out of the patch.
+pub(super) fn set_order<'a, R: Rules<'a>>(
+    live: &mut Map<String, Value>,
+    patch: &mut Map<String, Value>,
+    rules: R,
+) -> Result<(), Fault> {
+    let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
+    for directive in directives {
+        let wanted = list_of(patch.remove(&directive).unwrap_or_default())?;
+        let key = directive
+            .strip_prefix(SET_ORDER)
+            .and_then(|rest| rest.strip_prefix('/'))
+            .ok_or(Fault::Format("setElementOrder list"))?;
+        let old = live.get(key).cloned().map(list_of).transpose()?;
+        let new = patch.get(key).cloned().map(list_of).transpose()?;
+        let (below, strategy) = rules.member(key)?;
+        if let Some(new) = &new {
+            check(new, &wanted, strategy)?;
+        }
+        let merged = match (old.clone(), new) {
+            (None, None) => continue,
+            (Some(old), None) => old,
+            (None, Some(new)) => new.into_iter().filter_map(super::plain).collect(),
+            (Some(old), Some(new)) => lists::merge(old, new, below, strategy, false)?,
+        };
+        patch.remove(key);
+        let sorted = match strategy {
+            // The list was replaced: there is nothing to put in order.
+            Strategic::Replace => merged,
+            Strategic::MergeSet => order::arrange(merged, &wanted, &old.unwrap_or_default(), None)?,
+            Strategic::MergeBy(by) => order::arrange(merged, &wanted, &old.unwrap_or_default(), Some(by))?,
+        };
+        live.insert(key.to_owned(), Value::Array(sorted));
+    }
+    Ok(())
+}
+
+fn list_of(value: Value) -> Result<Vec<Value>, Fault> {
+    match value {
+        Value::Array(list) => Ok(list),
+        other => Err(Fault::kind("[]interface {}", &other)),
+    }
+}
+
+/// Whether the items of a patch stand in the wanted order, each of them; those with a directive of
+/// their own do not count.
+fn check(patch: &[Value], wanted: &[Value], strategy: &Strategic) -> Result<(), Fault> {
+    if patch.is_empty() || wanted.is_empty() {
+        return Ok(());
+    }
+    let by = match strategy {
+        Strategic::MergeBy(key) => Some(key.as_str()),
+        Strategic::MergeSet => None,
+        Strategic::Replace => return Ok(()),
+    };
+    let mut rest = wanted.iter();
+    for item in patch.iter().filter(|item| item.get(PATCH).is_none()) {
+        let identity = order::identity(item, by)?;
+        let mut found = false;
+        for one in rest.by_ref() {
+            if order::identity(one, by)? == identity {
+                found = true;
+                break;
+            }
+        }
+        if !found {
+            return Err(Fault::Order {
+                patch: go_text::shown(&Value::from(patch.to_vec())),
+                order: go_text::shown(&Value::from(wanted.to_vec())),
+            });
+        }
+    }
+    Ok(())
+}

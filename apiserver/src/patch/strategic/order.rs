@@ -1,0 +1,59 @@
+//! The order of a merged list. Three orders meet: what the patch says comes first, then the live
+//! list's; the items that the patch names keep the patch's order among themselves, the others
+//! keep the live one, and the two rows are threaded by the live list. Items that are new to the
+//! live list come before what they meet.
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+
+use super::{Fault, go_text};
+
+/// What an item is told apart by: its merge key, or itself in a list of scalars.
+pub(super) fn identity<'v>(item: &'v Value, by: Option<&str>) -> Result<&'v Value, Fault> {
+    let Some(by) = by else { return Ok(item) };
+    let Value::Object(members) = item else { return Err(Fault::kind("map[string]interface {}", item)) };
+    members.get(by).ok_or_else(|| Fault::NoMergeKey { map: go_text::shown(item), key: by.to_owned() })
+}
+
+/// Arranges a merged list by the order of the patch and that of the live list.
+pub(super) fn arrange(
+    merged: Vec<Value>,
+    patch: &[Value],
+    live: &[Value],
+    by: Option<&str>,
+) -> Result<Vec<Value>, Fault> {
+    let identities = |list: &[Value]| -> Result<Vec<Value>, Fault> {
+        list.iter().map(|item| identity(item, by).cloned()).collect()
+    };
+    let (patch, live) = (identities(patch)?, identities(live)?);
+    let place = |list: &[Value], item: &Value| list.iter().position(|one| one == item);
+
+    // Each item with its place in the patch or, if the patch does not name it, in the live list.
+    let (mut named, mut others) = (Vec::new(), Vec::new());
+    for item in merged {
+        let identity = identity(&item, by)?.clone();
+        match place(&patch, &identity) {
+            Some(at) => named.push((at, place(&live, &identity), item)),
+            None => others.push((place(&live, &identity), item)),
+        }
+    }
+    named.sort_by_key(|(at, ..)| *at);
+    others.sort_by_key(|(at, _)| at.unwrap_or(usize::MAX));
+
+    let mut named: VecDeque<(Option<usize>, Value)> =
+        named.into_iter().map(|(_, at, item)| (at, item)).collect();
+    let mut arranged = Vec::with_capacity(named.len() + others.len());
+    for (at, item) in others {
+        while let Some((named_at, named_item)) = named.pop_front() {
+            if matches!((at, named_at), (Some(at), Some(named_at)) if at < named_at) {
+                named.push_front((named_at, named_item));
+                break;
+            }
+            arranged.push(named_item);
+        }
+        arranged.push(item);
+    }
+    arranged.extend(named.into_iter().map(|(_, item)| item));
+    Ok(arranged)
+}

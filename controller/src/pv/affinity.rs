@@ -1,0 +1,46 @@
+//! Whether a volume may be used on a node: the volume's node affinity against the node's labels. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume};
+
+/// Whether the labels of a node satisfy the node affinity of a volume. A volume without affinity goes anywhere. Terms
+/// are alternatives, and a term without any requirement matches nothing.
+// Tests: FN-AFF-2, FN-AFF-4, FN-AFF-5, FN-AFF-8
+pub fn accepts_node(volume: &PersistentVolume, node_labels: &BTreeMap<String, String>) -> bool {
+    let required = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref()?.required.as_ref());
+    required.is_none_or(|selector| {
+        selector.node_selector_terms.iter().any(|term| term_matches(term, node_labels))
+    })
+}
+
+fn term_matches(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>) -> bool {
+    let expressions = term.match_expressions.as_deref().unwrap_or_default();
+    let fields = term.match_fields.as_deref().unwrap_or_default();
+    if expressions.is_empty() && fields.is_empty() {
+        return false;
+    }
+    // The only field is the node's name, and upstream asks with labels alone: a field is compared with an empty name.
+    expressions.iter().all(|wanted| requirement_matches(wanted, labels.get(&wanted.key).map(String::as_str)))
+        && fields.iter().all(|wanted| wanted.key == "metadata.name" && requirement_matches(wanted, Some("")))
+}
+
+fn requirement_matches(wanted: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = wanted.values.as_deref().unwrap_or_default();
+    let listed = |value: &str| values.iter().any(|one| one == value);
+    let number = |text: &str| text.parse::<i64>().ok();
+    let compare = |holds: fn(i64, i64) -> bool| {
+        let limit = values.first().and_then(|text| number(text));
+        value.and_then(number).zip(limit).is_some_and(|(value, limit)| holds(value, limit))
+    };
+    match wanted.operator.as_str() {
+        "In" => value.is_some_and(listed),
+        "NotIn" => !value.is_some_and(listed),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => compare(|value, limit| value > limit),
+        "Lt" => compare(|value, limit| value < limit),
+        // An operator that nobody knows holds for no node.
+        _ => false,
+    }
+}

@@ -1,0 +1,455 @@
+//! The running controller: two queues with one worker each, the stores, the operations, and what fills the queues.
+//!
+//! One worker per queue: no two claims are looked at at once, so two claims never reach for one volume; a claim and a
+//! volume may be. What takes long (deleting, scrubbing, provisioning) runs in the operation map and holds nobody up.
+//!
+//! Start order: the informers list volumes and claims completely, the stores are filled, everything is queued, and only then
+//! the workers start. With half of the volumes known a claim would be bound to the wrong one, or lost, for good.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use super::cache::{ClaimStore, Offer, VolumeStore};
+use super::class;
+use super::error::{SyncError, chain};
+use super::host_path::HostPath;
+use super::migration::MigratedDriver;
+use super::nfs::Nfs;
+use super::object::{self, claim_key, claim_ref, reference_key, volume_name};
+use super::plugin::Plugins;
+use super::recycle::{PodRecipe, PodRunner, RecipeError};
+use super::wake;
+use crate::informer::{Change, Informer, Registration, key_of};
+use crate::manager::{Context, ControllerError};
+use crate::names;
+use crate::operations::Operations;
+use crate::options::Options;
+use crate::pods::{INDEX_CLAIM, index_by_claim, is_terminated};
+use crate::queue::WorkQueue;
+use crate::recorder::{EventType, Recorder};
+use crate::worker;
+
+/// What this controller believes about volumes and claims.
+#[derive(Debug, Default)]
+pub struct Stores {
+    /// Volumes.
+    pub volumes: VolumeStore,
+    /// Claims.
+    pub claims: ClaimStore,
+}
+
+/// The controller. Its parts are in the files of this folder.
+pub struct Binder {
+    /// Itself, for operations that outlive a sync.
+    this: Weak<Binder>,
+    pub(super) client: Client,
+    pub(super) options: Arc<Options>,
+    pub(super) plugins: Plugins,
+    pub(super) migrated: MigratedDriver,
+    pub(super) pod_runner: PodRunner,
+    pub(super) operations: Operations,
+    /// Keys of claims to look at.
+    pub(super) claims: WorkQueue<String>,
+    /// Names of volumes to look at.
+    pub(super) volumes: WorkQueue<String>,
+    stores: Mutex<Stores>,
+    recorder: Recorder,
+    volume_cache: Informer<PersistentVolume>,
+    claim_cache: Informer<PersistentVolumeClaim>,
+    class_cache: Informer<StorageClass>,
+    pod_cache: Informer<Pod>,
+    node_cache: Informer<Node>,
+}
+
+/// Runs the controller until it is asked to end.
+///
+/// # Errors
+/// A recycler pod template that cannot be used.
+pub async fn run(context: Context) -> Result<(), ControllerError> {
+    let plugins = standard_plugins(&context.options).map_err(|error| ControllerError(error.to_string()))?;
+    let shutdown = context.shutdown.clone();
+    let binder = Binder::new(&context, plugins, names::migrated_driver);
+    binder.run(shutdown).await;
+    Ok(())
+}
+
+/// hostPath and NFS.
+fn standard_plugins(options: &Options) -> Result<Plugins, RecipeError> {
+    let host_path =
+        HostPath::new(PodRecipe::new(&options.recycler_hostpath)?, options.enable_hostpath_provisioner);
+    let nfs = Nfs::new(PodRecipe::new(&options.recycler_nfs)?);
+    Ok(Plugins::new(vec![Arc::new(host_path), Arc::new(nfs)]))
+}
+
+impl Binder {
+    /// A controller that has not looked at anything yet.
+    pub fn new(context: &Context, plugins: Plugins, migrated: MigratedDriver) -> Arc<Self> {
+        let informers = &context.informers;
+        let recorder = context.recorder(names::COMPONENT_PV);
+        let pod_cache = informers.pods();
+        index_by_claim(&pod_cache);
+        let pod_runner = PodRunner::new(context.client.clone(), pod_cache.clone(), recorder.clone());
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            client: context.client.clone(),
+            options: Arc::clone(&context.options),
+            plugins,
+            migrated,
+            pod_runner,
+            operations: Operations::new(context.shutdown.clone()),
+            claims: WorkQueue::new(context.options.rate_limit),
+            volumes: WorkQueue::new(context.options.rate_limit),
+            stores: Mutex::default(),
+            recorder,
+            volume_cache: informers.volumes(),
+            claim_cache: informers.claims(),
+            class_cache: informers.classes(),
+            pod_cache,
+            node_cache: informers.nodes(),
+        })
+    }
+
+    /// Runs until `shutdown`.
+    pub async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = self.caches_synced() => {}
+        }
+        self.fill_stores();
+        // Attaching a handler hands over everything that is cached: this is the first look at all.
+        let handlers = self.attach();
+        let claims = worker::run(&self.claims, 1, names::controller::PV_BINDER, |key| self.process_claim(key));
+        let volumes =
+            worker::run(&self.volumes, 1, names::controller::PV_BINDER, |name| self.process_volume(name));
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            ((), ()) = async { tokio::join!(claims, volumes) } => {}
+            () = self.resync_forever() => {}
+        }
+        drop(handlers);
+        self.claims.shutdown();
+        self.volumes.shutdown();
+        if shutdown.is_cancelled() {
+            self.operations.drained().await;
+        }
+    }
+
+    async fn caches_synced(&self) {
+        tokio::join!(
+            self.volume_cache.synced(),
+            self.claim_cache.synced(),
+            self.class_cache.synced(),
+            self.pod_cache.synced(),
+            self.node_cache.synced(),
+        );
+    }
+
+    /// Fills the stores from the complete caches, before anybody looks at anything.
+    pub(super) fn fill_stores(&self) {
+        let mut stores = self.lock();
+        for volume in self.volume_cache.list() {
+            if let Err(error) = stores.volumes.offer(volume) {
+                tracing::warn!(%error, "a volume is left out");
+            }
+        }
+        for claim in self.claim_cache.list() {
+            if let Err(error) = stores.claims.offer(claim) {
+                tracing::warn!(%error, "a claim is left out");
+            }
+        }
+    }
+
+    fn attach(&self) -> [Registration; 4] {
+        let queue = self.claims.clone();
+        let on_claim = self.claim_cache.add_handler(move |change| {
+            if let Some(key) = change.key() {
+                queue.add(key);
+            }
+        });
+        let queue = self.volumes.clone();
+        let on_volume = self.volume_cache.add_handler(move |change| {
+            if let Some(name) = change.key() {
+                queue.add(name);
+            }
+        });
+        let this = Weak::clone(&self.this);
+        let on_class = self.class_cache.add_handler(move |change| {
+            if let Some(binder) = this.upgrade() {
+                binder.class_changed(change);
+            }
+        });
+        let this = Weak::clone(&self.this);
+        let on_pod = self.pod_cache.add_handler(move |change| {
+            if let Some(binder) = this.upgrade() {
+                binder.pod_changed(change);
+            }
+        });
+        [on_claim, on_volume, on_class, on_pod]
+    }
+
+    fn class_changed(&self, change: &Change<StorageClass>) {
+        let keys =
+            wake::claims_for_class(&self.lock().claims, change.old.as_deref(), change.new.as_deref());
+        keys.into_iter().for_each(|key| self.claims.add(key));
+    }
+
+    fn pod_changed(&self, change: &Change<Pod>) {
+        let Some(pod) = change.new.as_deref().or(change.old.as_deref()) else { return };
+        let over = change.new.as_deref().is_none_or(is_terminated);
+        let (claims, volumes) = {
+            let stores = self.lock();
+            let claims = wake::claims_for_pod(&stores.claims, pod, |class| self.is_delayed(class));
+            let volumes =
+                if over { wake::volumes_for_pod(&stores.volumes, pod) } else { Vec::new() };
+            (claims, volumes)
+        };
+        claims.into_iter().for_each(|key| self.claims.add(key));
+        volumes.into_iter().for_each(|name| self.volumes.add(name));
+    }
+
+    /// The safety net: everything is looked at again from time to time, whatever events said. Also what the own stores
+    /// still have and the caches do not.
+    async fn resync_forever(&self) {
+        let mut ticks = tokio::time::interval(self.options.pv_claim_binder_sync_period);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            self.resync();
+        }
+    }
+
+    /// Queues all claims, then all volumes.
+    pub(super) fn resync(&self) {
+        let (mut claims, mut volumes) = {
+            let stores = self.lock();
+            (stores.claims.keys(), stores.volumes.names())
+        };
+        claims.extend(self.claim_cache.list().iter().map(|claim| key_of(claim.as_ref())));
+        volumes.extend(self.volume_cache.list().iter().map(|volume| key_of(volume.as_ref())));
+        claims.into_iter().for_each(|key| self.claims.add(key));
+        volumes.into_iter().for_each(|name| self.volumes.add(name));
+    }
+
+    // === keys ===
+
+    /// Looks at one claim.
+    pub(super) async fn process_claim(&self, key: String) -> Result<(), SyncError> {
+        let result = match self.claim_cache.get(&key) {
+            Some(claim) => match self.store_claim(&claim)? {
+                true => self.sync_claim(claim).await,
+                // Old news. The event with what the store has already is on its way.
+                false => Ok(()),
+            },
+            None => {
+                self.forget_claim(&key);
+                Ok(())
+            }
+        };
+        tell("claim", &key, &result);
+        result
+    }
+
+    /// Looks at one volume.
+    pub(super) async fn process_volume(&self, name: String) -> Result<(), SyncError> {
+        let result = match self.volume_cache.get(&name) {
+            Some(volume) => match self.store_volume(&volume)? {
+                true => self.sync_volume(volume).await,
+                false => Ok(()),
+            },
+            None => {
+                self.forget_volume(&name);
+                Ok(())
+            }
+        };
+        tell("volume", &name, &result);
+        result
+    }
+
+    /// A claim is gone: its volume has to know.
+    // Tests: PV-5-6, OWN-REC-5, OWN-REC-9
+    fn forget_claim(&self, key: &str) {
+        let old = self.lock().claims.remove(key);
+        if let Some(claim) = old {
+            self.wake_volume_of(&claim);
+        }
+    }
+
+    fn wake_volume_of(&self, claim: &PersistentVolumeClaim) {
+        if !volume_name(claim).is_empty() {
+            self.volumes.add(volume_name(claim).to_owned());
+        }
+    }
+
+    /// A volume is gone: its claim, and those that name it, have to know.
+    // Tests: PV-5-4, PV-5-7, OWN-LOST-1
+    fn forget_volume(&self, name: &str) {
+        let mut keys = Vec::new();
+        {
+            let mut stores = self.lock();
+            let Some(volume) = stores.volumes.remove(name) else { return };
+            keys.extend(claim_ref(&volume).map(reference_key));
+            keys.extend(stores.claims.waiting().naming(name).cloned());
+        }
+        keys.into_iter().for_each(|key| self.claims.add(key));
+    }
+
+    // === stores ===
+
+    fn lock(&self) -> MutexGuard<'_, Stores> {
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a volume into the store and wakes whom that may help. False if a newer one is there.
+    fn store_volume(&self, volume: &Arc<PersistentVolume>) -> Result<bool, SyncError> {
+        let keys = {
+            let mut stores = self.lock();
+            match stores.volumes.offer(Arc::clone(volume))? {
+                Offer::Stale => return Ok(false),
+                Offer::Stored(old) => {
+                    let delayed = |class: &str| self.is_delayed(class);
+                    wake::claims_for_volume(&stores.claims, old.as_deref(), volume, delayed)
+                }
+            }
+        };
+        keys.into_iter().for_each(|key| self.claims.add(key));
+        Ok(true)
+    }
+
+    /// Puts a claim into the store. False if a newer one is there.
+    fn store_claim(&self, claim: &Arc<PersistentVolumeClaim>) -> Result<bool, SyncError> {
+        let stored = self.lock().claims.offer(Arc::clone(claim))?;
+        match stored {
+            Offer::Stale => Ok(false),
+            Offer::Stored(old) => {
+                // Deleted and made anew between two looks: the volume of the old one has to know.
+                if let Some(old) = old.filter(|old| old.metadata.uid != claim.metadata.uid) {
+                    self.wake_volume_of(&old);
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Puts the server's answer to an own write into the store, unless the object has left it meanwhile: an object that is
+    /// gone must not come back this way.
+    pub(super) fn store_written_volume(
+        &self,
+        written: PersistentVolume,
+    ) -> Result<Arc<PersistentVolume>, SyncError> {
+        let written = Arc::new(written);
+        let gone = object::is_terminating(&written.metadata)
+            && written.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
+        let known = self.stored_volume(object::name(&written.metadata));
+        if !gone && known.is_some_and(|known| known.metadata.uid == written.metadata.uid) {
+            self.store_volume(&written)?;
+        }
+        Ok(written)
+    }
+
+    /// The same for a claim.
+    pub(super) fn store_written_claim(
+        &self,
+        written: PersistentVolumeClaim,
+    ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
+        let written = Arc::new(written);
+        let known = self.stored_claim(&claim_key(&written));
+        if known.is_some_and(|known| known.metadata.uid == written.metadata.uid) {
+            self.store_claim(&written)?;
+        }
+        Ok(written)
+    }
+
+    // === what is known ===
+
+    /// The volume in the own store.
+    pub(super) fn stored_volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
+        self.lock().volumes.get(name)
+    }
+
+    /// The claim in the own store.
+    pub(super) fn stored_claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
+        self.lock().claims.get(key)
+    }
+
+    /// The claim in the informer's cache, which may be ahead of the own store.
+    pub(super) fn cached_claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
+        self.claim_cache.get(key)
+    }
+
+    /// The search.
+    pub(super) fn find_volume(
+        &self,
+        claim: &PersistentVolumeClaim,
+        delayed: bool,
+    ) -> Option<Arc<PersistentVolume>> {
+        self.lock().volumes.index().find(claim, delayed).cloned()
+    }
+
+    /// The class of this name; the empty name is no class.
+    pub(super) fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
+        if name.is_empty() { None } else { self.class_cache.get(name) }
+    }
+
+    fn is_delayed(&self, class_name: &str) -> bool {
+        class::delays_binding(self.class(class_name).as_deref()).unwrap_or(false)
+    }
+
+    /// The name of the default class.
+    pub(super) fn default_class(&self) -> Option<String> {
+        let classes = self.class_cache.list();
+        class::default_class(&classes).map(|class| object::name(&class.metadata).to_owned())
+    }
+
+    /// The node of this name.
+    pub(super) fn node(&self, name: &str) -> Option<Arc<Node>> {
+        self.node_cache.get(name)
+    }
+
+    /// The pods that name a claim.
+    pub(super) fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>> {
+        self.pod_cache.by_index(INDEX_CLAIM, key)
+    }
+
+    /// Itself, for operations that outlive a sync.
+    pub(super) fn handle(&self) -> Arc<Self> {
+        self.this.upgrade().expect("a sync runs on a controller that is alive")
+    }
+
+    // === events ===
+
+    pub(super) fn volume_event(
+        &self,
+        volume: &PersistentVolume,
+        type_: EventType,
+        reason: &str,
+        message: &str,
+    ) {
+        self.recorder.event(volume, type_, reason, message);
+    }
+
+    pub(super) fn claim_event(
+        &self,
+        claim: &PersistentVolumeClaim,
+        type_: EventType,
+        reason: &str,
+        message: &str,
+    ) {
+        self.recorder.event(claim, type_, reason, message);
+    }
+}
+
+/// Logs what went wrong: a lost race at the low level, everything else so that it is seen.
+fn tell(what: &str, key: &str, result: &Result<(), SyncError>) {
+    match result {
+        Ok(()) => {}
+        Err(error) if error.is_conflict() => {
+            tracing::debug!(what, key, error = %chain(error), "somebody was faster, looking again");
+        }
+        Err(error) => tracing::warn!(what, key, error = %chain(error), "could not finish, will be tried again"),
+    }
+}

@@ -1,0 +1,270 @@
+//! Whether a volume fits a claim, and if not, why not. One predicate per rule, each with its reason; the binder decides
+//! by them and a person is told by them, so the two cannot disagree. Pure.
+//!
+//! There are two lists of checks. A claim that names its volume is checked by [`named_misfit`]: selector, affinity and
+//! phase do not count, the user knows better. A search checks by [`search_misfit`], in upstream's order. The index
+//! (`index.rs`) must find exactly what a scan with [`search_misfit`] would; a test holds it to that.
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use kube::core::{Selector, SelectorExt};
+use orlop_apimachinery::quantity::Quantity;
+
+use super::class;
+use super::modes::ModeSet;
+use super::object::{self, VolumeMode, VolumePhase};
+
+/// Why a volume is not taken for a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// The volume points to another claim, or to an earlier one of the same name.
+    Reserved {
+        /// `namespace/name` of that claim.
+        claim: String,
+    },
+    /// The volume holds less than the claim asks for.
+    TooSmall {
+        /// What the volume has.
+        has: Quantity,
+        /// What the claim wants.
+        wants: Quantity,
+    },
+    /// One is a file system, the other a block device.
+    Mode {
+        /// The volume's.
+        has: VolumeMode,
+        /// The claim's.
+        wants: VolumeMode,
+    },
+    /// The volume attributes classes differ.
+    AttributesClass {
+        /// The volume's, empty for none.
+        has: String,
+        /// The claim's, empty for none.
+        wants: String,
+    },
+    /// The volume is being deleted.
+    Terminating,
+    /// The class of the claim leaves the choice to the scheduler.
+    Delayed,
+    /// A volume that nobody reserved has to be Available.
+    Phase(VolumePhase),
+    /// The claim's selector does not match the volume's labels, or is no selector.
+    Selector,
+    /// The storage classes differ.
+    Class {
+        /// The volume's, empty for none.
+        has: String,
+        /// The claim's, empty for none.
+        wants: String,
+    },
+    /// A requested access mode is not offered.
+    AccessModes {
+        /// What is offered.
+        has: ModeSet,
+    },
+}
+
+impl Misfit {
+    /// The words of a `VolumeMismatch` event after "Cannot bind to requested volume", letter by letter.
+    pub fn event_text(&self, volume: &str) -> String {
+        match self {
+            Self::Terminating => format!("the volume is marked for deletion \"{volume}\""),
+            Self::TooSmall { .. } => "requested PV is too small".to_owned(),
+            Self::Class { .. } => "storageClassName does not match".to_owned(),
+            Self::AttributesClass { .. } => "volumeAttributesClassName does not match".to_owned(),
+            Self::Mode { .. } => "incompatible volumeMode".to_owned(),
+            Self::AccessModes { .. } => "incompatible accessMode".to_owned(),
+            // Never asked of a claim that names its volume; told all the same.
+            Self::Reserved { .. } | Self::Delayed | Self::Phase(_) | Self::Selector => self.to_string(),
+        }
+    }
+}
+
+fn or_none(name: &str) -> &str {
+    if name.is_empty() { "none" } else { name }
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reserved { claim } => write!(f, "it is reserved for claim {claim}"),
+            Self::TooSmall { has, wants } => write!(f, "it holds {has} and the claim asks for {wants}"),
+            Self::Mode { has, wants } => write!(f, "its mode is {has:?} and the claim asks for {wants:?}"),
+            Self::AttributesClass { has, wants } => write!(
+                f,
+                "its volume attributes class is {} and the claim asks for {}",
+                or_none(has),
+                or_none(wants)
+            ),
+            Self::Terminating => f.write_str("it is being deleted"),
+            Self::Delayed => f.write_str("the class waits for a pod to be scheduled before it binds"),
+            Self::Phase(VolumePhase::Unset) => f.write_str("it has no phase yet, not Available"),
+            Self::Phase(phase) => write!(f, "it is {}, not Available", phase.as_str()),
+            Self::Selector => f.write_str("its labels do not match the claim's selector"),
+            Self::Class { has, wants } => {
+                write!(f, "its storage class is {} and the claim's is {}", or_none(has), or_none(wants))
+            }
+            Self::AccessModes { has } => {
+                write!(f, "it offers {has} and the claim asks for more")
+            }
+        }
+    }
+}
+
+fn amount(text: Option<&Text>) -> Option<Quantity> {
+    match text {
+        Some(text) => Quantity::parse(&text.0).ok(),
+        None => Some(Quantity::ZERO),
+    }
+}
+
+/// The capacity of a volume. A volume without one holds nothing; one that cannot be read is no candidate for anything.
+pub fn capacity(volume: &PersistentVolume) -> Option<Quantity> {
+    amount(volume.spec.as_ref().and_then(|spec| spec.capacity.as_ref()?.get("storage")))
+}
+
+/// The capacity that a claim asks for; a claim that asks for nothing is content with anything.
+pub fn request(claim: &PersistentVolumeClaim) -> Option<Quantity> {
+    amount(claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.as_ref()?.get("storage")))
+}
+
+/// The access modes that a volume offers, as written.
+pub fn offered_modes(volume: &PersistentVolume) -> &[String] {
+    volume.spec.as_ref().and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default()
+}
+
+/// The access modes that a claim asks for, as written.
+pub fn requested_modes(claim: &PersistentVolumeClaim) -> &[String] {
+    claim.spec.as_ref().and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default()
+}
+
+/// The labels that a claim wants to see on a volume. Built once per search.
+#[derive(Debug)]
+pub enum Wanted {
+    /// No selector, or an empty one: every volume will do.
+    Anything,
+    /// These.
+    Labels(Selector),
+    /// The selector cannot be read, so nothing matches.
+    Unreadable,
+}
+
+impl Wanted {
+    /// The selector of `claim`.
+    pub fn of(claim: &PersistentVolumeClaim) -> Self {
+        match claim.spec.as_ref().and_then(|spec| spec.selector.clone()).map(Selector::try_from) {
+            None => Self::Anything,
+            Some(Ok(selector)) if selector.selects_all() => Self::Anything,
+            Some(Ok(selector)) => Self::Labels(selector),
+            Some(Err(_)) => Self::Unreadable,
+        }
+    }
+
+    /// Whether a volume has the labels.
+    pub fn matches(&self, volume: &PersistentVolume) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Labels(selector) => match &volume.metadata.labels {
+                Some(labels) => selector.matches(labels),
+                None => selector.matches(&Default::default()),
+            },
+            Self::Unreadable => false,
+        }
+    }
+}
+
+// === single rules ===
+
+/// The volume holds less than the claim asks for. Exact: no limit at 64 bits.
+// Tests: OWN-FIT-4, IDX-MATCH-13, IDX-MATCH-15
+pub fn too_small(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Misfit> {
+    let (has, wants) = (capacity(volume).unwrap_or(Quantity::ZERO), request(claim).unwrap_or(Quantity::ZERO));
+    (has < wants).then_some(Misfit::TooSmall { has, wants })
+}
+
+/// One is a file system, the other a block device.
+// Tests: PV-14-3, PV-14-4, IDX-VMODE-1, IDX-VMODE-2, IDX-VMODE-3, IDX-VMODE-6, IDX-VMODE-8, IDX-VMODE-9
+pub fn mode_differs(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Misfit> {
+    let (has, wants) = (VolumeMode::of_volume(volume), VolumeMode::of_claim(claim));
+    (has != wants).then_some(Misfit::Mode { has, wants })
+}
+
+/// The volume attributes classes differ; absent and empty are the same.
+// Tests: OWN-VAC-1, OWN-VAC-2, IDX-MATCH-9
+pub fn attributes_class_differs(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Misfit> {
+    let (has, wants) = (class::volume_attributes_class(volume), class::claim_attributes_class(claim));
+    (has != wants).then(|| Misfit::AttributesClass { has: has.to_owned(), wants: wants.to_owned() })
+}
+
+/// The storage classes differ.
+// Tests: PV-13-1, PV-13-2, PV-13-3, OWN-CLS-2, OWN-CLS-3
+pub fn class_differs(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Misfit> {
+    let (has, wants) = (class::volume_class(volume), class::claim_class(claim));
+    (has != wants).then(|| Misfit::Class { has: has.to_owned(), wants: wants.to_owned() })
+}
+
+/// The volume is being deleted.
+// Tests: OWN-DEL-1, IDX-INUSE-2
+pub fn terminating(volume: &PersistentVolume) -> Option<Misfit> {
+    object::is_terminating(&volume.metadata).then_some(Misfit::Terminating)
+}
+
+/// A requested access mode is missing.
+// Tests: OWN-AM-3, OWN-AM-8
+pub fn access_modes_missing(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Misfit> {
+    let offered = offered_modes(volume);
+    let missing = requested_modes(claim).iter().any(|mode| !offered.contains(mode));
+    missing.then(|| Misfit::AccessModes { has: ModeSet::offered(offered) })
+}
+
+// === the two lists ===
+
+/// What speaks against binding a claim to the unreserved volume that it names.
+// Tests: PV-1-16, PV-2-8, PV-2-10, PV-2-11, PV-14-5-2, OWN-ASK-4, OWN-ASK-7, OWN-ASK-11, OWN-VAC-4
+pub fn named_misfit(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Misfit> {
+    terminating(volume)
+        .or_else(|| too_small(volume, claim))
+        .or_else(|| class_differs(volume, claim))
+        .or_else(|| attributes_class_differs(volume, claim))
+        .or_else(|| mode_differs(volume, claim))
+        .or_else(|| access_modes_missing(volume, claim))
+}
+
+/// What speaks against finding this volume in a search for this claim. `delayed`: the claim's class waits for a pod.
+/// A volume that points to the claim is taken whatever its class, labels and phase.
+// Tests: PV-1-17, OWN-RES-2, OWN-RES-3, OWN-RES-4, OWN-RES-8, OWN-DEL-2, IDX-DELAYED, PV-14-8-1
+pub fn search_misfit(
+    volume: &PersistentVolume,
+    claim: &PersistentVolumeClaim,
+    wanted: &Wanted,
+    delayed: bool,
+) -> Option<Misfit> {
+    let ours = object::points_to(volume, claim);
+    if let Some(reference) = object::claim_ref(volume)
+        && !ours
+    {
+        return Some(Misfit::Reserved { claim: object::reference_key(reference) });
+    }
+    let misfit = access_modes_missing(volume, claim)
+        .or_else(|| too_small(volume, claim))
+        .or_else(|| mode_differs(volume, claim))
+        .or_else(|| attributes_class_differs(volume, claim))
+        .or_else(|| terminating(volume));
+    if misfit.is_some() || ours {
+        return misfit;
+    }
+    if delayed {
+        return Some(Misfit::Delayed);
+    }
+    let phase = VolumePhase::of(volume);
+    if phase != VolumePhase::Available {
+        return Some(Misfit::Phase(phase));
+    }
+    if !wanted.matches(volume) {
+        return Some(Misfit::Selector);
+    }
+    class_differs(volume, claim)
+}

@@ -1,0 +1,43 @@
+//! The PersistentVolume controller ("persistentvolume-binder-controller"): binds claims to volumes, releases and reclaims
+//! volumes whose claim is gone, and hands claims without a volume to provisioners. What it does and what each crash leaves
+//! is told in docs/binding.md.
+//!
+//! Reading order. What an object says: [`object`], [`class`], [`modes`]. What fits: [`fit`], [`affinity`], [`index`]. What
+//! state a thing is in: [`claim_situation`], [`volume_situation`]. What is done about it: `claim_sync`, `volume_sync`,
+//! [`bind`], [`status`], [`migration`], [`reclaim`], [`delete`], [`recycle`], [`provision`] with the plugins [`host_path`]
+//! and [`nfs`]. What runs it: [`cache`], [`waiting`], [`wake`], [`controller`].
+//!
+//! Upstream: pkg/controller/volume/persistentvolume.
+
+pub mod affinity;
+pub mod bind;
+pub mod cache;
+pub mod claim_situation;
+mod claim_sync;
+pub mod class;
+pub mod controller;
+pub mod delete;
+pub mod error;
+pub mod fit;
+pub mod host_path;
+pub mod index;
+pub mod migration;
+pub mod modes;
+pub mod nfs;
+pub mod object;
+pub mod plugin;
+pub mod pods;
+pub mod provision;
+pub mod reclaim;
+pub mod recycle;
+pub mod status;
+pub mod volume_situation;
+mod volume_sync;
+pub mod waiting;
+pub mod wake;
+mod writes;
+
+#[cfg(test)]
+mod tests;
+
+pub use controller::run;

@@ -1,0 +1,37 @@
+//! What pods mean for claims and volumes: whom a delayed claim waits for, and who still uses a volume. Pure.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::object;
+use crate::names::reason;
+use crate::pods::{is_terminated, node_name};
+
+/// Reason and text of the event on a claim whose class waits for a pod. `pods` are those that name the claim.
+// Tests: OWN-WFFC-1, OWN-WFFC-2, OWN-WFFC-3, OWN-WFFC-4, OWN-WFFC-10
+pub fn what_it_waits_for(pods: &[Arc<Pod>]) -> (&'static str, String) {
+    let unscheduled: Vec<&str> = pods
+        .iter()
+        .filter(|pod| !is_terminated(pod) && node_name(pod).is_none())
+        .map(|pod| object::name(&pod.metadata))
+        .collect();
+    let message = match unscheduled.as_slice() {
+        [] => {
+            let message = "waiting for first consumer to be created before binding".to_owned();
+            return (reason::WAIT_FOR_FIRST_CONSUMER, message);
+        }
+        [one] => format!("waiting for pod {one} to be scheduled"),
+        several => format!("waiting for pods {} to be scheduled", several.join(",")),
+    };
+    (reason::WAIT_FOR_POD_SCHEDULED, message)
+}
+
+/// `namespace/name` of the pods that are not over, sorted: they may still write to the volume.
+// Tests: PV-6-11, PV-6-12, OWN-REC-19
+pub fn users(pods: &[Arc<Pod>]) -> Vec<String> {
+    let mut keys: Vec<String> =
+        pods.iter().filter(|pod| !is_terminated(pod)).map(|pod| crate::informer::key_of(pod.as_ref())).collect();
+    keys.sort();
+    keys
+}

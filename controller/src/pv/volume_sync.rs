@@ -1,0 +1,154 @@
+//! One sync of a volume: find its claim, name the situation, act on it, one arm per situation.
+//!
+//! ==================================================================================================================
+//! SPACE SHUTTLE STYLE, as in `volume_situation.rs`: every branch is written out and held by the cases named at it. No
+//! wildcard arm; after every write that can fail a comment says what is saved and who finishes.
+//! ==================================================================================================================
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+
+use super::controller::Binder;
+use super::error::SyncError;
+use super::migration::{correct_deletion_finalizers, correct_volume_mark};
+use super::object::{self, VolumePhase, claim_key, claim_ref, reference_key, reference_uid};
+use super::volume_situation::{LookFor, VolumeSituation, classify, is_meant, look_for_claim};
+use crate::names::reason;
+use crate::recorder::EventType;
+
+impl Binder {
+    /// Brings a volume one step, or all the way, to where it belongs.
+    pub(super) async fn sync_volume(&self, volume: Arc<PersistentVolume>) -> Result<(), SyncError> {
+        let volume = self.correct_volume(volume).await?;
+        // Saved: the volume's marks and finalizers. Everything below starts from what is on the server.
+        let claim = self.claim_of(&volume).await?;
+        match classify(&volume, claim.as_ref()) {
+            // OBSERVATION: nobody's volume.
+            // Tests: PV-10-1, PV-1-17, OWN-FIX-4, OWN-MIG-2, OWN-MIG-5, PV-5-9
+            VolumeSituation::Free => {
+                self.set_volume_phase(&volume, VolumePhase::Available, "").await?;
+                Ok(())
+            }
+
+            // OBSERVATION: reserved by name, its claim has not come or was not bound yet.
+            // Tests: PV-4-2, OWN-RES-8, OWN-REC-4
+            VolumeSituation::ReservedByName => {
+                self.set_volume_phase(&volume, VolumePhase::Available, "").await?;
+                Ok(())
+            }
+
+            // OBSERVATION: the claim is gone, the server said so, and the volume does not know yet.
+            // Tests: PV-2-6, PV-4-4, PV-5-6, PV-8-1, PV-8-2, PV-8-9, OWN-REC-5, OWN-REC-9, OWN-LOST-4
+            VolumeSituation::ClaimGone => {
+                let volume = self.set_volume_phase(&volume, VolumePhase::Released, "").await?;
+                // Saved: everybody sees that the data is without an owner. Not done: reclaiming. Who finishes: the next
+                // sync of the volume finds it Released without a claim and comes to the next arm.
+                self.reclaim(&volume).await
+            }
+
+            // OBSERVATION: released before; reclaiming is due, or failed and is due again.
+            // Tests: PV-9-1, OWN-REC-13, OWN-REC-19
+            VolumeSituation::ClaimGoneReclaiming => self.reclaim(&volume).await,
+
+            // OBSERVATION: the reference says this claim, but one is a file system and the other a block device. Somebody
+            // else wrote the reference; nothing is changed until a person decides.
+            // Tests: PV-14-13, PV-14-13-1
+            VolumeSituation::ClaimModeDiffers(claim) => {
+                let message = format!(
+                    "Cannot bind PersistentVolume to requested PersistentVolumeClaim \"{}\" due to incompatible \
+                     volumeMode.",
+                    object::name(&claim.metadata)
+                );
+                self.volume_event(&volume, EventType::Warning, reason::VOLUME_MISMATCH, &message);
+                let message = format!(
+                    "Cannot bind PersistentVolume \"{}\" to requested PersistentVolumeClaim due to incompatible \
+                     volumeMode.",
+                    object::name(&volume.metadata)
+                );
+                self.claim_event(&claim, EventType::Warning, reason::VOLUME_MISMATCH, &message);
+                Ok(())
+            }
+
+            // OBSERVATION: the reference is complete and the claim does not know yet. The claim's sync finishes the bind.
+            // Tests: PV-14-14-1
+            VolumeSituation::ClaimUnbound(claim) => {
+                self.claims.add(claim_key(&claim));
+                Ok(())
+            }
+
+            // OBSERVATION: both sides point at each other.
+            // Tests: PV-4-6, PV-4-11, OWN-FIX-2
+            VolumeSituation::ClaimBoundHere => {
+                self.set_volume_phase(&volume, VolumePhase::Bound, "").await?;
+                Ok(())
+            }
+
+            // OBSERVATION: made for a claim that took another volume, and to be deleted when not needed. Nobody ever wrote to
+            // it, so it goes the way of a released volume.
+            // Tests: OWN-REC-20
+            VolumeSituation::SurplusProvisioned => {
+                let volume = match VolumePhase::of(&volume).is_reclaiming() {
+                    true => volume,
+                    false => self.set_volume_phase(&volume, VolumePhase::Released, "").await?,
+                };
+                // Saved: it is Released. Who finishes: the next sync of the volume comes to this arm again.
+                self.reclaim(&volume).await
+            }
+
+            // OBSERVATION: a controller wrote the reference, and the claim took another volume. The reference goes.
+            // Tests: PV-4-7, PV-10-2, OWN-ASK-10
+            VolumeSituation::ClaimElsewhereByController => self.unbind(&volume).await,
+
+            // OBSERVATION: a user reserved the volume by name, and the claim took another one. The reservation stays, the
+            // UID goes.
+            // Tests: OWN-ASK-9, OWN-REC-21
+            VolumeSituation::ClaimElsewhereByUser => self.unbind(&volume).await,
+        }
+    }
+
+    /// The claim with the UID in the volume's reference, or nothing when it is certain that there is none. Before a volume is
+    /// taken from its claim the server itself is asked: caches lag, and a released volume may lose its data.
+    // Tests: PV-4-11, PV-4-4, PV-8-9
+    async fn claim_of(
+        &self,
+        volume: &PersistentVolume,
+    ) -> Result<Option<Arc<PersistentVolumeClaim>>, SyncError> {
+        let Some(reference) = claim_ref(volume) else { return Ok(None) };
+        if reference_uid(reference).is_empty() {
+            return Ok(None);
+        }
+        let key = reference_key(reference);
+        let stored = self.stored_claim(&key);
+        let at_hand = match look_for_claim(volume, stored.as_deref()) {
+            LookFor::Found => return Ok(stored),
+            LookFor::Gone => return Ok(None),
+            LookFor::OnServer => None,
+            LookFor::Everywhere => self.cached_claim(&key),
+        };
+        if let Some(claim) = at_hand
+            && is_meant(volume, &claim)
+        {
+            return Ok(Some(claim));
+        }
+        let live = self.read_claim(&key).await?;
+        Ok(live.filter(|claim| is_meant(volume, claim)).map(Arc::new))
+    }
+
+    /// Corrects the migration mark and the deletion finalizers of a volume before anything else, in one write.
+    // Tests: PV-5-9, OWN-MIG-2, OWN-MIG-5
+    async fn correct_volume(
+        &self,
+        volume: Arc<PersistentVolume>,
+    ) -> Result<Arc<PersistentVolume>, SyncError> {
+        let mut changed = PersistentVolume::clone(&volume);
+        let mark = correct_volume_mark(&mut changed, self.migrated);
+        let finalizers = correct_deletion_finalizers(&mut changed, self.migrated);
+        match mark || finalizers {
+            true => self.write_volume(changed).await,
+            false => Ok(volume),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The only places where the controller reads from and writes to the server. Every write is a replacement conditional on
+//! the version that the decision was made on (I5): whoever was faster wins, and the loser looks again. The answer goes
+//! into the own store at once, so that the next sync does not act on what was before.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kube::Api;
+use kube::api::PostParams;
+
+use super::controller::Binder;
+use super::error::SyncError;
+use super::object::{claim_key, name};
+use crate::informer::split_key;
+
+impl Binder {
+    pub(super) fn volumes_api(&self) -> Api<PersistentVolume> {
+        Api::all(self.client.clone())
+    }
+
+    pub(super) fn claims_api(&self, namespace: &str) -> Api<PersistentVolumeClaim> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Writes spec and metadata of a volume.
+    pub(super) async fn write_volume(
+        &self,
+        volume: PersistentVolume,
+    ) -> Result<Arc<PersistentVolume>, SyncError> {
+        let name = name(&volume.metadata);
+        match self.volumes_api().replace(name, &PostParams::default(), &volume).await {
+            Ok(written) => self.store_written_volume(written),
+            Err(source) => Err(SyncError::WriteVolume { volume: name.to_owned(), source }),
+        }
+    }
+
+    /// Writes the status of a volume.
+    pub(super) async fn write_volume_status(
+        &self,
+        volume: PersistentVolume,
+    ) -> Result<Arc<PersistentVolume>, SyncError> {
+        let name = name(&volume.metadata);
+        let api = self.volumes_api();
+        match api.replace_subresource("status", name, &PostParams::default(), &volume).await {
+            Ok(written) => self.store_written_volume(written),
+            Err(source) => Err(SyncError::WriteVolumeStatus { volume: name.to_owned(), source }),
+        }
+    }
+
+    /// Writes spec and metadata of a claim.
+    pub(super) async fn write_claim(
+        &self,
+        claim: PersistentVolumeClaim,
+    ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
+        let key = claim_key(&claim);
+        let (namespace, name) = split_key(&key);
+        match self.claims_api(namespace).replace(name, &PostParams::default(), &claim).await {
+            Ok(written) => self.store_written_claim(written),
+            Err(source) => Err(SyncError::WriteClaim { claim: key, source }),
+        }
+    }
+
+    /// Writes the status of a claim.
+    pub(super) async fn write_claim_status(
+        &self,
+        claim: PersistentVolumeClaim,
+    ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
+        let key = claim_key(&claim);
+        let (namespace, name) = split_key(&key);
+        let api = self.claims_api(namespace);
+        match api.replace_subresource("status", name, &PostParams::default(), &claim).await {
+            Ok(written) => self.store_written_claim(written),
+            Err(source) => Err(SyncError::WriteClaimStatus { claim: key, source }),
+        }
+    }
+
+    /// Asks the server for a volume.
+    pub(super) async fn read_volume(&self, name: &str) -> Result<Option<PersistentVolume>, SyncError> {
+        let answer = self.volumes_api().get_opt(name).await;
+        answer.map_err(|source| SyncError::ReadVolume { volume: name.to_owned(), source })
+    }
+
+    /// Asks the server for a claim.
+    pub(super) async fn read_claim(&self, key: &str) -> Result<Option<PersistentVolumeClaim>, SyncError> {
+        let (namespace, name) = split_key(key);
+        let answer = self.claims_api(namespace).get_opt(name).await;
+        answer.map_err(|source| SyncError::ReadClaim { claim: key.to_owned(), source })
+    }
+}
