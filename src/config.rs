@@ -226,14 +226,14 @@ fn remote(args: RemoteArgs) -> Result<Endpoint, ConfigError> {
         None => args.token,
     };
     match (args.kubeconfig, server) {
-        (Some(path), None) => {
+        (Some(path), server) => {
             if token.is_some() || args.certificate_authority.is_some() || args.insecure_skip_tls_verify {
                 return Err(wrong(
                     "with --kubeconfig, credentials and trust are taken from that file: leave out --token, \
                      --token-file, --certificate-authority and --insecure-skip-tls-verify",
                 ));
             }
-            Ok(Endpoint::Kubeconfig { path: Some(path), context: None })
+            Ok(Endpoint::Kubeconfig { path: Some(path), context: None, server })
         }
         (None, Some(url)) => Ok(Endpoint::Url {
             url,
@@ -241,9 +241,6 @@ fn remote(args: RemoteArgs) -> Result<Endpoint, ConfigError> {
             ca_file: args.certificate_authority,
             insecure: args.insecure_skip_tls_verify,
         }),
-        (Some(_), Some(_)) => {
-            Err(wrong("a kubeconfig names its server: give --kubeconfig or --server (--master), not both"))
-        }
         (None, None) => Err(wrong(
             "which API server? Give --server URL (such as http://127.0.0.1:8080) or --kubeconfig FILE",
         )),

@@ -87,8 +87,7 @@ fn what_is_wrong_is_named() {
     let bad = file("event-ttl: soon\n");
     let unknown = file("evnt-ttl: 1s\n");
     let (bad, unknown) = (bad.path().to_str().unwrap(), unknown.path().to_str().unwrap());
-    let cases: [(&[&str], &[(&str, &str)], &[&str]); 13] = [
-        (&["controller", "--kubeconfig", "x", "--server", "http://a"], &[], &["--kubeconfig", "--server"]),
+    let cases: [(&[&str], &[(&str, &str)], &[&str]); 12] = [
         (&["serve", "--event-ttl", "soon"], &[], &["--event-ttl", "like 15s"]),
         (&["serve"], &[("ORLOP_EVENT_TTL", "soon")], &["ORLOP_EVENT_TTL", "like 15s"]),
         (&["serve", "--config", bad], &[], &[bad, "event-ttl", "like 15s"]),
@@ -125,9 +124,14 @@ fn a_controller_finds_its_server() {
         }
         Endpoint::Url { .. } | Endpoint::Kubeconfig { .. } => panic!("another endpoint"),
     }
-    match remote_of(load_with(&["controller", "--kubeconfig", "k"], &[]).unwrap()) {
-        Endpoint::Kubeconfig { path, context: None } => assert_eq!(path, Some(PathBuf::from("k"))),
-        Endpoint::Url { .. } | Endpoint::Kubeconfig { .. } => panic!("another endpoint"),
+    for (flags, want) in [(&[][..], None), (&["--master", "http://b"][..], Some("http://b"))] {
+        let args = [&["controller", "--kubeconfig", "k"], flags].concat();
+        match remote_of(load_with(&args, &[]).unwrap()) {
+            Endpoint::Kubeconfig { path, context: None, server } => {
+                assert_eq!((path, server.as_deref()), (Some(PathBuf::from("k")), want));
+            }
+            Endpoint::Url { .. } | Endpoint::Kubeconfig { .. } => panic!("another endpoint"),
+        }
     }
 }
 
