@@ -19,9 +19,7 @@ use crate::server::Inner;
 use crate::status::ApiError;
 use crate::verbs::request::Request;
 use crate::verbs::write::Part;
-use crate::verbs::{
-    binding, create, delete, delete_collection, finalize, get, list, patch, update, watch,
-};
+use crate::verbs::{binding, create, delete, delete_collection, finalize, get, list, patch, update, watch};
 
 /// The largest body that is read, bytes.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -42,9 +40,7 @@ pub(crate) async fn frame(
         .or_else(|| HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()).ok());
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
-    headers
-        .entry(header::CACHE_CONTROL)
-        .or_insert(HeaderValue::from_static("no-cache, private"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     if let Some(audit) = audit {
         headers.insert(AUDIT_ID, audit);
     }
@@ -274,4 +270,3 @@ fn labels(verb: Verb, resource: &Resource, query: &Query) -> Labels {
         scope: metrics::scope(resource.kind.scope(), namespace, &resource.name),
     }
 }
-

@@ -9,8 +9,8 @@ use crate::registry::{KINDS, Names, Scope};
 use crate::server::Inner;
 
 const DURATION_BUCKETS: &[f64] = &[
-    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0,
-    30.0, 45.0, 60.0,
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
+    20.0, 30.0, 45.0, 60.0,
 ];
 
 const REQUEST: &[&str] =
@@ -81,10 +81,8 @@ impl Metrics {
             Opts::new("apiserver_current_inflight_requests", "Requests that are being served."),
             &["request_kind"],
         )?;
-        let long_running = IntGaugeVec::new(
-            Opts::new("apiserver_longrunning_requests", "Open watches."),
-            LONG_RUNNING,
-        )?;
+        let long_running =
+            IntGaugeVec::new(Opts::new("apiserver_longrunning_requests", "Open watches."), LONG_RUNNING)?;
         let watch_events = IntCounterVec::new(
             Opts::new("apiserver_watch_events_total", "Events sent to watches."),
             &["group", "version", "resource"],

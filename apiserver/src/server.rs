@@ -120,9 +120,8 @@ impl Server {
     /// Everything that is served, as a router; a tower service as well, so that controllers in the
     /// same process reach it without a socket.
     pub fn router(&self) -> Router {
-        let compress = CompressionLayer::new()
-            .quality(tower_http::CompressionLevel::Fastest)
-            .compress_when(LargeLists);
+        let compress =
+            CompressionLayer::new().quality(tower_http::CompressionLevel::Fastest).compress_when(LargeLists);
         routes::router()
             .fallback(any(handler::resource))
             .method_not_allowed_fallback(handler::method_not_allowed)

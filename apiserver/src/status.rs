@@ -18,7 +18,7 @@ pub struct ApiError {
     /// For people.
     pub message: String,
     /// `details`; `None` leaves the member out, an empty one prints `{}`.
-    pub details: Option<Details>,
+    pub details: Option<Box<Details>>,
     /// `metadata.continue` of the Status, for an expired continue token.
     pub continue_token: Option<String>,
 }
@@ -61,7 +61,7 @@ impl ApiError {
     }
 
     fn with(mut self, details: Details) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 

@@ -1,4 +1,16 @@
 //! The OpenAPI documents, assembled from the registry of kinds.
+//!
+//! [`Documents`] builds and keeps them; `v3` and `v2` say what is in them, `gnostic` writes the
+//! second form of the old one. What both share is here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha512};
+
+use crate::shape::{Field, ListType, Scalar, Shape, Strategic, TypeId};
+use crate::{gnostic, types, v2, v3};
 
 /// A resource as the documents need to know it.
 #[derive(Clone, Debug)]
@@ -37,14 +49,233 @@ pub struct SubresourceDoc {
     /// Verbs, as in discovery.
     pub verbs: &'static [&'static str],
 }
-/// stub
+
+/// A document as it is served.
 #[derive(Debug)]
-pub struct Documents;
-#[allow(missing_docs)]
-impl Documents {
-    pub fn new(_r: &[ResourceDoc]) -> Self { Documents }
-    pub fn v2_json(&self) -> &[u8] { b"{}" }
-    pub fn v2_protobuf(&self) -> &[u8] { b"" }
-    pub fn v3_index(&self) -> &[u8] { b"{}" }
-    pub fn v3(&self, _p: &str) -> Option<(&[u8], &str)> { None }
+pub struct Document {
+    /// JSON.
+    pub body: Vec<u8>,
+    /// SHA-512 of the body in upper-case hexadecimal: the `hash` parameter and the `ETag`.
+    pub hash: String,
 }
+
+impl Document {
+    fn new(body: Vec<u8>) -> Self {
+        let hash = Sha512::digest(&body).iter().map(|byte| format!("{byte:02X}")).collect();
+        Document { body, hash }
+    }
+}
+
+/// All documents of a server. Each is built when it is first asked for, and kept.
+#[derive(Debug)]
+pub struct Documents {
+    resources: Vec<ResourceDoc>,
+    v3: OnceLock<BTreeMap<String, Document>>,
+    v3_index: OnceLock<Document>,
+    v2_json: OnceLock<Document>,
+    v2_protobuf: OnceLock<Document>,
+}
+
+impl Documents {
+    /// The documents of a server with these resources.
+    pub fn new(resources: &[ResourceDoc]) -> Self {
+        Documents {
+            resources: resources.to_vec(),
+            v3: OnceLock::new(),
+            v3_index: OnceLock::new(),
+            v2_json: OnceLock::new(),
+            v2_protobuf: OnceLock::new(),
+        }
+    }
+
+    /// The index at `/openapi/v3`: where the documents are, with their hashes.
+    pub fn v3_index(&self) -> &Document {
+        self.v3_index.get_or_init(|| {
+            let entry = |(path, document): (&String, &Document)| {
+                let url = format!("/openapi/v3/{path}?hash={}", document.hash);
+                (path.clone(), json!({ "serverRelativeURL": url }))
+            };
+            let paths: Map<String, Value> = self.v3_all().iter().map(entry).collect();
+            Document::new(json!({ "paths": paths }).to_string().into_bytes())
+        })
+    }
+
+    /// The document of a group and version, by its path: `api/v1`, `apis/storage.k8s.io/v1`.
+    pub fn v3(&self, path: &str) -> Option<&Document> {
+        self.v3_all().get(path)
+    }
+
+    /// `/openapi/v2` as JSON.
+    pub fn v2_json(&self) -> &Document {
+        self.v2_json.get_or_init(|| Document::new(v2::document(&self.resources).to_string().into_bytes()))
+    }
+
+    /// `/openapi/v2` as gnostic's `openapi.v2.Document` in protobuf.
+    pub fn v2_protobuf(&self) -> &Document {
+        self.v2_protobuf.get_or_init(|| Document::new(gnostic::encode(&v2::document(&self.resources))))
+    }
+
+    fn v3_all(&self) -> &BTreeMap<String, Document> {
+        self.v3.get_or_init(|| {
+            let mut by_path: BTreeMap<String, Vec<&ResourceDoc>> = BTreeMap::new();
+            for resource in &self.resources {
+                by_path.entry(resource.document_path()).or_default().push(resource);
+            }
+            let document = |(path, resources): (String, Vec<&ResourceDoc>)| {
+                (path, Document::new(v3::document(&resources)))
+            };
+            by_path.into_iter().map(document).collect()
+        })
+    }
+}
+
+impl ResourceDoc {
+    /// `api/v1`, `apis/storage.k8s.io/v1`
+    pub(crate) fn document_path(&self) -> String {
+        match self.group {
+            "" => format!("api/{}", self.version),
+            group => format!("apis/{group}/{}", self.version),
+        }
+    }
+
+    /// The path of the collection, such as `/api/v1/namespaces/{namespace}/pods`.
+    pub(crate) fn collection_path(&self) -> String {
+        let namespace = if self.namespaced { "namespaces/{namespace}/" } else { "" };
+        format!("/{}/{namespace}{}", self.document_path(), self.plural)
+    }
+
+    /// The kind of its objects, as the extension `x-kubernetes-group-version-kind` has it.
+    pub(crate) fn gvk(&self) -> Value {
+        gvk(self.group, self.version, self.kind)
+    }
+}
+
+/// `{"group": "", "version": "v1", "kind": "Pod"}`
+pub(crate) fn gvk(group: &str, version: &str, kind: &str) -> Value {
+    json!({ "group": group, "version": version, "kind": kind })
+}
+
+/// The kinds that schemas stand for, by schema name: `[{"group": ..., "version": ..., "kind": ...}]`.
+pub(crate) fn kinds_of_schemas<'a>(
+    resources: impl Iterator<Item = &'a ResourceDoc>,
+) -> BTreeMap<String, Vec<Value>> {
+    let mut kinds: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut add = |schema: String, group: &str, version: &str, kind: &str| {
+        let kinds = kinds.entry(schema).or_default();
+        let kind = gvk(group, version, kind);
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    };
+    add(STATUS.to_owned(), "", "v1", "Status");
+    for resource in resources {
+        let ResourceDoc { group, version, kind, schema, .. } = resource;
+        add((*schema).to_owned(), group, version, kind);
+        add(format!("{schema}List"), group, version, &format!("{kind}List"));
+        add(DELETE_OPTIONS.to_owned(), group, version, "DeleteOptions");
+        for sub in &resource.subresources {
+            add(sub.schema.to_owned(), sub.group, sub.version, sub.kind);
+        }
+    }
+    kinds
+}
+
+/// Names of every struct type that is reachable from the resources, list kinds left out.
+pub(crate) fn reachable<'a>(resources: impl Iterator<Item = &'a ResourceDoc>) -> BTreeSet<&'static str> {
+    let types = types();
+    let mut roots = vec![STATUS, DELETE_OPTIONS, LIST_META];
+    for resource in resources {
+        roots.push(resource.schema);
+        roots.extend(resource.subresources.iter().map(|sub| sub.schema));
+    }
+    let mut todo: Vec<TypeId> = roots.into_iter().filter_map(|name| types.named(name)).collect();
+    let mut seen = BTreeSet::new();
+    while let Some(id) = todo.pop() {
+        let ty = types.get(id);
+        if seen.insert(ty.name.as_str()) {
+            todo.extend(ty.fields.values().filter_map(|field| inner_type(&field.shape)));
+        }
+    }
+    seen
+}
+
+fn inner_type(shape: &Shape) -> Option<TypeId> {
+    match shape {
+        Shape::Struct(id) => Some(*id),
+        Shape::Map(inner) | Shape::List(inner) => inner_type(inner),
+        Shape::Scalar(_) | Shape::Json => None,
+    }
+}
+
+/// The extensions of a field: how patches treat it.
+pub(crate) fn merge_extensions(field: &Field) -> Vec<(&'static str, Value)> {
+    let mut extensions = Vec::new();
+    let merge = &field.merge;
+    let strategy = match (&merge.strategic, merge.retain_keys) {
+        (Strategic::Replace, false) => None,
+        (Strategic::Replace, true) => Some("retainKeys"),
+        (Strategic::MergeBy(_) | Strategic::MergeSet, false) => Some("merge"),
+        (Strategic::MergeBy(_) | Strategic::MergeSet, true) => Some("merge,retainKeys"),
+    };
+    if let Some(strategy) = strategy {
+        extensions.push(("x-kubernetes-patch-strategy", strategy.into()));
+    }
+    if let Strategic::MergeBy(key) = &merge.strategic {
+        extensions.push(("x-kubernetes-patch-merge-key", key.as_str().into()));
+    }
+    match &merge.list_type {
+        None => {}
+        Some(ListType::Atomic) => extensions.push(("x-kubernetes-list-type", "atomic".into())),
+        Some(ListType::Set) => extensions.push(("x-kubernetes-list-type", "set".into())),
+        Some(ListType::Map(keys)) => {
+            extensions.push(("x-kubernetes-list-type", "map".into()));
+            extensions.push(("x-kubernetes-list-map-keys", keys.clone().into()));
+        }
+    }
+    if merge.atomic_map {
+        extensions.push(("x-kubernetes-map-type", "atomic".into()));
+    } else if merge.granular {
+        extensions.push(("x-kubernetes-map-type", "granular".into()));
+    }
+    extensions
+}
+
+pub(crate) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+pub(crate) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+pub(crate) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+
+/// The scalars that have a schema of their own.
+pub(crate) fn scalar_schema(scalar: Scalar) -> Option<&'static str> {
+    match scalar {
+        Scalar::Quantity => Some("io.k8s.apimachinery.pkg.api.resource.Quantity"),
+        Scalar::IntOrString => Some("io.k8s.apimachinery.pkg.util.intstr.IntOrString"),
+        Scalar::Time => Some("io.k8s.apimachinery.pkg.apis.meta.v1.Time"),
+        Scalar::MicroTime => Some("io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"),
+        Scalar::String | Scalar::Bytes | Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Float => None,
+    }
+}
+
+/// The scalars with schemas of their own, and what those say about them.
+pub(crate) const NAMED_SCALARS: &[(Scalar, &str)] = &[
+    (Scalar::Quantity, "A fixed-point number with an optional suffix, such as 1500m or 5Gi."),
+    (Scalar::IntOrString, "A 32 bit integer or a string."),
+    (Scalar::Time, "A time as RFC 3339 has it, with whole seconds."),
+    (Scalar::MicroTime, "A time as RFC 3339 has it, with six decimals."),
+];
+
+/// `type` and `format` of a scalar.
+pub(crate) fn type_and_format(scalar: Scalar) -> (&'static str, Option<&'static str>) {
+    match scalar {
+        Scalar::String | Scalar::Quantity => ("string", None),
+        Scalar::Bytes => ("string", Some("byte")),
+        Scalar::Bool => ("boolean", None),
+        Scalar::Int32 => ("integer", Some("int32")),
+        Scalar::Int64 => ("integer", Some("int64")),
+        Scalar::Float => ("number", Some("double")),
+        Scalar::IntOrString => ("string", Some("int-or-string")),
+        Scalar::Time | Scalar::MicroTime => ("string", Some("date-time")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

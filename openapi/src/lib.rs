@@ -5,9 +5,14 @@
 
 pub mod document;
 mod facts;
+mod gnostic;
 pub mod load;
+mod operations;
 pub mod shape;
+mod v2;
+mod v3;
 
+pub use document::{Document, Documents, ResourceDoc, SubresourceDoc};
 pub use load::types;
 pub use shape::{
     Field, ListType, Merge, Numbered, Presence, Scalar, Shape, Strategic, StructType, TypeId, Types,

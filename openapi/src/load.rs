@@ -128,7 +128,8 @@ impl Loader<'_> {
                 add_number(&mut numbers, field, known);
             }
             order.push(field.clone());
-            let is_required = required.contains(&field.as_str());
+            // k8s-openapi calls metadata required wherever its own field is not optional; upstream never does.
+            let is_required = field != "metadata" && required.contains(&field.as_str());
             fields.insert(field.clone(), self.field(field, schema, known, is_required));
         }
         order.sort_unstable();

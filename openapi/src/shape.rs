@@ -109,7 +109,7 @@ pub enum Shape {
     Json,
 }
 
-/// The scalar forms on the wire (reference: scalar wire formats).
+/// The scalar forms on the wire (upstream: the types and their `UnmarshalJSON`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// Text.

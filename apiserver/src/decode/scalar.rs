@@ -1,6 +1,7 @@
 //! Scalars: what is taken and how it is written back (canonical quantities, UTC times, padded
 //! base64).
 
+use orlop_apimachinery::quantity::Quantity;
 use std::borrow::Cow;
 
 use orlop_openapi::Scalar;
@@ -134,12 +135,8 @@ fn base64_fault(text: &[u8]) -> Option<usize> {
 
 /// The canonical text of a quantity, or upstream's complaint.
 fn canonical_quantity(text: &str) -> Result<String, String> {
-    let is_form = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '+' | '-'));
-    if is_form { Ok(text.to_owned()) } else { Err(QUANTITY_FORM.to_owned()) }
+    Quantity::parse(text).map(|quantity| quantity.to_string()).map_err(|error| error.to_string())
 }
-
-const QUANTITY_FORM: &str =
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 #[cfg(test)]
 mod tests;

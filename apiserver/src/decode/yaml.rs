@@ -46,7 +46,10 @@ fn complaint(error: &serde_saphyr::Error) -> String {
         // The tab stands at the head of the line after the scalar that was being read.
         return format!("yaml: line {}: found a tab character that violates indentation", line + 1);
     }
-    format!("yaml: line {line}: {message}")
+    match message.strip_prefix("budget breached: ") {
+        Some(limit) => format!("yaml: line {line}: the document is too deep or too large ({limit})"),
+        None => format!("yaml: line {line}: {message}"),
+    }
 }
 
 /// Blank, a comment, or the mark before a document.

@@ -11,7 +11,12 @@ use crate::registry::Kind;
 
 /// Appends a record as a single object, with kind and apiVersion, at a revision (its own, or that
 /// of the deletion).
-pub(crate) fn write_object(out: &mut Vec<u8>, kind: &dyn Kind, record: &Record<Projection>, revision: Revision) {
+pub(crate) fn write_object(
+    out: &mut Vec<u8>,
+    kind: &dyn Kind,
+    record: &Record<Projection>,
+    revision: Revision,
+) {
     let names = kind.names();
     out.extend_from_slice(b"{\"kind\":\"");
     out.extend_from_slice(names.kind.as_bytes());
@@ -31,7 +36,13 @@ pub(crate) fn write_item(out: &mut Vec<u8>, kind: &dyn Kind, record: &Record<Pro
     write_body(out, kind, record, record.mod_revision, 0);
 }
 
-fn write_body(out: &mut Vec<u8>, kind: &dyn Kind, record: &Record<Projection>, revision: Revision, skip: usize) {
+fn write_body(
+    out: &mut Vec<u8>,
+    kind: &dyn Kind,
+    record: &Record<Projection>,
+    revision: Revision,
+    skip: usize,
+) {
     if kind.is_view() {
         let mut object = stored::decode_as(kind, record);
         object.set(&["metadata", "resourceVersion"], revision.to_string());

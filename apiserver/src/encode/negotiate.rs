@@ -100,7 +100,11 @@ const ALL: &str = "application/json, application/yaml, application/vnd.kubernete
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Chooses the form of an answer, or says what could have been had (406).
-pub(crate) fn negotiate(accept: Option<&str>, endpoint: Endpoint, list_route: bool) -> Result<Wanted, ApiError> {
+pub(crate) fn negotiate(
+    accept: Option<&str>,
+    endpoint: Endpoint,
+    list_route: bool,
+) -> Result<Wanted, ApiError> {
     let accept = accept.unwrap_or_default();
     let clauses = clauses(accept);
     if clauses.is_empty() {

@@ -70,7 +70,8 @@ fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
 
 /// The object of a record in its stored form, with its resourceVersion.
 pub(crate) fn decode(record: &Record<Projection>) -> Object {
-    let mut object = serde_json::from_slice::<Value>(&record.value).map(Object::from_value).unwrap_or_default();
+    let mut object =
+        serde_json::from_slice::<Value>(&record.value).map(Object::from_value).unwrap_or_default();
     object.set(&["metadata", "resourceVersion"], record.mod_revision.to_string());
     object
 }

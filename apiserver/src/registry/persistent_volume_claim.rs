@@ -75,12 +75,10 @@ impl Kind for PersistentVolumeClaim {
     }
 
     fn validate(&self, claim: &Object, errors: &mut FieldErrors) {
-        validate_spec(spec_of(claim), None, &Path::new("spec"), errors);
+        validate_spec(spec_of(claim), &Path::new("spec"), errors);
     }
 
     fn validate_update(&self, claim: &Object, old: &Object, errors: &mut FieldErrors) {
-        // Upstream validates the spec once more here, and tells every error twice.
-        validate_spec(spec_of(claim), Some(spec_of(old)), &Path::new("spec"), errors);
         update::validate(claim, old, errors);
     }
 
@@ -192,7 +190,7 @@ fn spec_of(claim: &Object) -> &Value {
 }
 
 /// The rules of a claim's spec (upstream: ValidatePersistentVolumeClaimSpec).
-fn validate_spec(spec: &Value, old: Option<&Value>, path: &Path, errors: &mut FieldErrors) {
+fn validate_spec(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     if items(spec, "accessModes").is_empty() {
         errors.required(&path.child("accessModes"), "at least 1 access mode is required");
     }
@@ -212,24 +210,18 @@ fn validate_spec(spec: &Value, old: Option<&Value>, path: &Path, errors: &mut Fi
         subdomain(&path.child("storageClassName"), class, errors);
     }
     volume_mode(path, spec, errors);
-    validate_sources(spec, old, path, errors);
+    validate_sources(spec, path, errors);
     let attributes = text(spec, "volumeAttributesClassName");
     if !attributes.is_empty() {
         subdomain(&path.child("volumeAttributesClassName"), attributes, errors);
     }
 }
 
-fn validate_sources(spec: &Value, old: Option<&Value>, path: &Path, errors: &mut FieldErrors) {
+fn validate_sources(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     let (source, source_ref) = (given(spec, "dataSource"), given(spec, "dataSourceRef"));
-    // A group that is there already stays, whatever it looks like.
-    let had_group = old.is_some_and(|old| {
-        ["dataSource", "dataSourceRef"]
-            .iter()
-            .any(|field| given(old, field).is_some_and(|s| given(s, "apiGroup").is_some()))
-    });
     for (field, source) in [("dataSource", source), ("dataSourceRef", source_ref)] {
         if let Some(source) = source {
-            validate_source(source, &path.child(field), !had_group, errors);
+            validate_source(source, &path.child(field), errors);
         }
     }
     let (Some(source), Some(source_ref)) = (source, source_ref) else { return };
@@ -241,7 +233,7 @@ fn validate_sources(spec: &Value, old: Option<&Value>, path: &Path, errors: &mut
     }
 }
 
-fn validate_source(source: &Value, path: &Path, check_group: bool, errors: &mut FieldErrors) {
+fn validate_source(source: &Value, path: &Path, errors: &mut FieldErrors) {
     let (group, kind) = (text(source, "apiGroup"), text(source, "kind"));
     required(path, source, "name", errors);
     required(path, source, "kind", errors);
@@ -249,7 +241,7 @@ fn validate_source(source: &Value, path: &Path, check_group: bool, errors: &mut 
         let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
         errors.invalid(path, kind, detail);
     }
-    if !group.is_empty() && check_group {
+    if !group.is_empty() {
         subdomain(&path.child("apiGroup"), group, errors);
     }
     let namespace = text(source, "namespace");

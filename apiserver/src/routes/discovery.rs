@@ -70,12 +70,18 @@ fn form(headers: &HeaderMap) -> Result<Form, ApiError> {
         let params: Vec<&str> = clause.split(';').map(str::trim).collect();
         let aggregated = params.contains(&"as=APIGroupDiscoveryList");
         if !aggregated {
-            if params.first().is_some_and(|base| matches!(*base, "application/json" | "*/*" | "application/yaml")) {
+            if params
+                .first()
+                .is_some_and(|base| matches!(*base, "application/json" | "*/*" | "application/yaml"))
+            {
                 break;
             }
             continue;
         }
-        if params[0] == "application/json" && params.contains(&"g=apidiscovery.k8s.io") && params.contains(&"v=v2") {
+        if params[0] == "application/json"
+            && params.contains(&"g=apidiscovery.k8s.io")
+            && params.contains(&"v=v2")
+        {
             return Ok(Form::Aggregated);
         }
     }
@@ -144,10 +150,7 @@ async fn one_group(headers: HeaderMap, Path(group): Path<String>) -> Response {
 }
 
 async fn core_resources(headers: HeaderMap) -> Response {
-    legacy(
-        &headers,
-        &json!({"kind": "APIResourceList", "groupVersion": VERSION, "resources": resources("")}),
-    )
+    legacy(&headers, &json!({"kind": "APIResourceList", "groupVersion": VERSION, "resources": resources("")}))
 }
 
 async fn group_resources(headers: HeaderMap, Path((group, version)): Path<(String, String)>) -> Response {

@@ -51,14 +51,8 @@ impl Check {
 }
 
 const LIVE: &[Check] = &[Check::Ping, Check::Log, Check::Store];
-const READY: &[Check] = &[
-    Check::Ping,
-    Check::Log,
-    Check::Store,
-    Check::StoreReadiness,
-    Check::InformerSync,
-    Check::Shutdown,
-];
+const READY: &[Check] =
+    &[Check::Ping, Check::Log, Check::Store, Check::StoreReadiness, Check::InformerSync, Check::Shutdown];
 
 pub(super) fn router() -> Router<Arc<Inner>> {
     let mut router = Router::new();
@@ -98,7 +92,10 @@ fn report(server: &Inner, name: &str, checks: &[Check], query: &Query) -> Respon
         .map(|name| format!("{name:?}"))
         .collect();
     if !unknown.is_empty() {
-        text.push_str(&format!("warn: some health checks cannot be excluded: no matches for {}\n", unknown.join(", ")));
+        text.push_str(&format!(
+            "warn: some health checks cannot be excluded: no matches for {}\n",
+            unknown.join(", ")
+        ));
     }
     if !well {
         return answer::text(500, format!("{text}{name} check failed\n"));

@@ -37,10 +37,20 @@ async fn root(headers: HeaderMap) -> Response {
     if let Some(page) = orlop_web::index(accept) {
         return page.into_response();
     }
-    let mut paths: Vec<String> =
-        ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-            .map(str::to_owned)
-            .to_vec();
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     paths.extend(discovery::groups().map(|group| format!("/apis/{group}")));
     paths.extend(discovery::groups().map(|group| format!("/apis/{group}/v1")));
     paths.sort();

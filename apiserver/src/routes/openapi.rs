@@ -70,9 +70,9 @@ static DOCUMENTS: LazyLock<Documents> = LazyLock::new(|| {
 async fn v2(headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut response = if accept.contains("proto-openapi.spec.v2") {
-        answer::body(200, V2_PROTOBUF, DOCUMENTS.v2_protobuf().to_vec())
+        answer::body(200, V2_PROTOBUF, DOCUMENTS.v2_protobuf().body.to_vec())
     } else {
-        answer::body(200, "application/json", DOCUMENTS.v2_json().to_vec())
+        answer::body(200, "application/json", DOCUMENTS.v2_json().body.to_vec())
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding, Accept"));
     response
@@ -80,25 +80,25 @@ async fn v2(headers: HeaderMap) -> Response {
 
 async fn v3_index() -> Response {
     // Upstream labels this document as text.
-    answer::body(200, "text/plain; charset=utf-8", DOCUMENTS.v3_index().to_vec())
+    answer::body(200, "text/plain; charset=utf-8", DOCUMENTS.v3_index().body.to_vec())
 }
 
 async fn v3(Path(path): Path<String>, RawQuery(query): RawQuery) -> Response {
-    let Some((bytes, hash)) = DOCUMENTS.v3(path.trim_end_matches('/')) else {
+    let Some(document) = DOCUMENTS.v3(path.trim_end_matches('/')) else {
         // Upstream answers this one with nothing but the code.
         return StatusCode::NOT_FOUND.into_response();
     };
     let query = Query::parse(query.as_deref());
     match query.get("hash") {
-        Some(given) if given != hash => {
+        Some(given) if given != document.hash => {
             let mut response = answer::body(301, "text/plain; charset=utf-8", Vec::new());
-            if let Ok(location) = HeaderValue::from_str(&format!("/openapi/v3/{path}?hash={hash}")) {
+            if let Ok(location) = HeaderValue::from_str(&format!("/openapi/v3/{path}?hash={}", document.hash)) {
                 response.headers_mut().insert(header::LOCATION, location);
             }
             response
         }
         given => {
-            let mut response = answer::body(200, "application/json", bytes.to_vec());
+            let mut response = answer::body(200, "application/json", document.body.to_vec());
             if given.is_some() {
                 response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(IMMUTABLE));
             }

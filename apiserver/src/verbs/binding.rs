@@ -46,7 +46,8 @@ pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
             Err(StoreError::Moved(_)) => {}
         }
     }
-    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    let status =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     answer::value_answer(201, wanted, &status)
 }
 
@@ -55,7 +56,9 @@ fn check_target(binding: &Object) -> Result<String, ApiError> {
     let node = binding.str_at(&["target", "name"]);
     let mut errors: Vec<String> = Vec::new();
     if !matches!(kind, "" | "Node") {
-        errors.push(format!("target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""));
+        errors.push(format!(
+            "target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""
+        ));
     }
     if node.is_empty() {
         errors.push("target.name: Required value".to_owned());
@@ -112,10 +115,8 @@ fn set_scheduled(pod: &mut Object, now: Value) {
     condition.insert("status".to_owned(), "True".into());
     condition.insert("lastProbeTime".to_owned(), Value::Null);
     condition.insert("lastTransitionTime".to_owned(), now);
-    let conditions = pod
-        .object_at(&["status"])
-        .entry("conditions")
-        .or_insert_with(|| Value::Array(Vec::new()));
+    let conditions =
+        pod.object_at(&["status"]).entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
     let Some(conditions) = conditions.as_array_mut() else { return };
     let found = conditions.iter_mut().find(|one| one.get("type").is_some_and(|ty| ty == "PodScheduled"));
     match found {

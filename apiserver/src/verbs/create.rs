@@ -42,7 +42,9 @@ pub(crate) async fn create_object(
     write::strip_metadata(&mut object, warnings);
     kind.defaults(&mut object);
     let given_version = object.str_at(&["metadata", "resourceVersion"]).to_owned();
-    for name in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
+    for name in
+        ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"]
+    {
         object.meta().remove(name);
     }
     write::admit(request, Operation::Create, &mut object, None)?;
@@ -62,7 +64,9 @@ pub(crate) async fn create_object(
             warnings.extend(kind.warnings(&object, None));
             write::admit_validated(request, Operation::Create, &mut object, None)?;
             if !given_version.is_empty() {
-                return Err(ApiError::plain_internal("resourceVersion should not be set on objects to be created"));
+                return Err(ApiError::plain_internal(
+                    "resourceVersion should not be set on objects to be created",
+                ));
             }
         }
         let taken = match store(request, object.clone(), dry_run).await {
@@ -77,8 +81,7 @@ pub(crate) async fn create_object(
         if generated {
             return Err(ApiError::no_unique_name(request.names(), name));
         }
-        let terminating =
-            taken.is_some_and(|record| crate::encode::stored::decode(&record).is_terminating());
+        let terminating = taken.is_some_and(|record| crate::encode::stored::decode(&record).is_terminating());
         return Err(if terminating {
             ApiError::being_deleted(request.names(), name)
         } else {

@@ -77,7 +77,9 @@ pub(crate) async fn delete_named(
         match delete_record(request, &record, old, options).await {
             Ok(deleted) => return Ok(deleted),
             Err(StoreError::Api(error)) => return Err(error),
-            Err(StoreError::Moved(_)) if attempts == 0 => return Err(ApiError::conflict(request.names(), name)),
+            Err(StoreError::Moved(_)) if attempts == 0 => {
+                return Err(ApiError::conflict(request.names(), name));
+            }
             Err(StoreError::Moved(_)) => {}
         }
     }
@@ -86,7 +88,11 @@ pub(crate) async fn delete_named(
 fn check_preconditions(request: &Request, options: &DeleteOptions, old: &Object) -> Result<(), ApiError> {
     let names = request.names();
     // Upstream names the kind here where everything else names the resource.
-    let kind = if names.group.is_empty() { names.kind.to_owned() } else { format!("{}.{}", names.kind, names.group) };
+    let kind = if names.group.is_empty() {
+        names.kind.to_owned()
+    } else {
+        format!("{}.{}", names.kind, names.group)
+    };
     let details = Details {
         name: old.name().to_owned(),
         group: names.group.to_owned(),
@@ -98,7 +104,8 @@ fn check_preconditions(request: &Request, options: &DeleteOptions, old: &Object)
     {
         if names.plural == "namespaces" {
             let details = Details { kind: names.plural.to_owned(), ..details };
-            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid());
+            let why =
+                format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid());
             return Err(ApiError::conflict_because(names.plural, details, &why));
         }
         let why = format!(
@@ -141,7 +148,8 @@ fn plan(request: &Request, old: &Object, options: &DeleteOptions) -> Plan {
     let held = object.finalizers().next().is_some() || kind.is_held(&object);
     if old.is_terminating() {
         shorten(&mut object, old, grace);
-        let left = object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
+        let left =
+            object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
         // A repeated delete of a held object changes nothing; one that ends the grace ends the object.
         let goes = !held && left == 0 && (grace.is_some() || !kind.is_held(&object));
         return Plan { goes, marked: goes && object != *old, object };

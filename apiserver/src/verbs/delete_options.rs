@@ -86,7 +86,12 @@ fn precondition(body: &Map<String, Value>, name: &str) -> Option<String> {
 }
 
 fn body_dry_run(body: &Map<String, Value>, errors: &mut FieldErrors) -> bool {
-    let values: Vec<&str> =
-        body.get("dryRun").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let values: Vec<&str> = body
+        .get("dryRun")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     check_dry_run(&values, errors)
 }

@@ -27,11 +27,15 @@ impl Filter {
     pub(crate) fn parse(kind: &'static dyn Kind, query: &Query, extra: bool) -> Result<Self, ApiError> {
         let labels = match query.text("labelSelector") {
             "" => None,
-            text => Some(labels::Selector::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?),
+            text => Some(
+                labels::Selector::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?,
+            ),
         };
         let fields = match query.text("fieldSelector") {
             "" => None,
-            text => Some(fields::Selector::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?),
+            text => Some(
+                fields::Selector::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?,
+            ),
         };
         if let Some(fields) = &fields {
             for term in fields.terms() {
@@ -102,7 +106,9 @@ fn check_field(kind: &dyn Kind, field: &str, extra: bool) -> Result<(), ApiError
     Err(ApiError::bad_request(match kind.unknown_field() {
         UnknownField::NotSupported => format!("field label not supported: {field}"),
         UnknownField::NotKnown => {
-            format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+            format!(
+                "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            )
         }
     }))
 }

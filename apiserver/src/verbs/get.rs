@@ -12,7 +12,9 @@ use crate::verbs::revision::{parse_revision, wait_for};
 pub(crate) async fn get(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     if request.query.has("export") && request.query.flag("export") {
-        return Err(ApiError::bad_request("the export parameter, deprecated since v1.14, is no longer supported"));
+        return Err(ApiError::bad_request(
+            "the export parameter, deprecated since v1.14, is no longer supported",
+        ));
     }
     let at_least = parse_revision(request.query.text("resourceVersion")).map_err(ApiError::plain_internal)?;
     if let Some(revision) = at_least {

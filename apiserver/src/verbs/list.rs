@@ -83,7 +83,9 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
     if !token.is_empty() {
         let token = ContinueToken::decode(token)?;
         if !given.is_empty() && given != "0" {
-            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+            return Err(ApiError::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
         }
         let from = Some(format!("{prefix}{}", token.start));
         let Some(revision) = token.revision else {
@@ -92,7 +94,8 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
         let snapshot = exactly(store, revision, prefix).await.map_err(|error| match error {
             ExactError::Expired => {
                 let mut error = ApiError::expired(EXPIRED_CONTINUE);
-                error.continue_token = Some(ContinueToken { revision: None, start: token.start.clone() }.encode());
+                error.continue_token =
+                    Some(ContinueToken { revision: None, start: token.start.clone() }.encode());
                 error
             }
             ExactError::Api(error) => error,

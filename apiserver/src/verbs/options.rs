@@ -63,6 +63,10 @@ fn field_manager(manager: &str, errors: &mut FieldErrors) {
     }
     let odd = manager.chars().enumerate().find(|(_, c)| c.is_control());
     if let Some((at, c)) = odd {
-        errors.invalid(&path, manager, &format!("invalid character U+{:04X} (at position {at})", u32::from(c)));
+        errors.invalid(
+            &path,
+            manager,
+            &format!("invalid character U+{:04X} (at position {at})", u32::from(c)),
+        );
     }
 }

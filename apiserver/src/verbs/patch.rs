@@ -55,7 +55,15 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         let change = Change { part, old: &old, record: &record, dry_run: options.dry_run };
         match apply(request, object, change, &mut warnings).await {
             Ok(written) => {
-                return answer::written(kind, 200, &written, wanted, &warnings, &request.query, request.now());
+                return answer::written(
+                    kind,
+                    200,
+                    &written,
+                    wanted,
+                    &warnings,
+                    &request.query,
+                    request.now(),
+                );
             }
             Err(StoreError::Api(error)) => return Err(error),
             Err(StoreError::Moved(_)) if attempts == 0 => {
@@ -100,7 +108,8 @@ fn patched(
         return Err(rejected(&shown, &why));
     }
     let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&shown, &why))?;
-    let unknown: Vec<String> = conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    let unknown: Vec<String> =
+        conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {
             return Err(rejected(&shown, &format!("strict decoding error: {}", unknown.join(", "))));

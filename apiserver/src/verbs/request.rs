@@ -58,12 +58,12 @@ impl Request {
     }
 
     /// The record of the named object, or 404.
-    pub(crate) fn record(&self, snapshot: &Snapshot<Projection>) -> Result<Arc<Record<Projection>>, ApiError> {
+    pub(crate) fn record(
+        &self,
+        snapshot: &Snapshot<Projection>,
+    ) -> Result<Arc<Record<Projection>>, ApiError> {
         let name = &self.resource.name;
-        snapshot
-            .get(&self.resource.key(name))
-            .cloned()
-            .ok_or_else(|| ApiError::not_found(self.names(), name))
+        snapshot.get(&self.resource.key(name)).cloned().ok_or_else(|| ApiError::not_found(self.names(), name))
     }
 
     /// The format of the body, or 415.

@@ -58,7 +58,15 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
         let change = Change { part, old: &old, record: &record, dry_run: options.dry_run };
         match apply(request, object.clone(), change, &mut attempt_warnings).await {
             Ok(written) => {
-                return answer::written(kind, 200, &written, wanted, &attempt_warnings, &request.query, request.now());
+                return answer::written(
+                    kind,
+                    200,
+                    &written,
+                    wanted,
+                    &attempt_warnings,
+                    &request.query,
+                    request.now(),
+                );
             }
             Err(StoreError::Api(error)) => return Err(error),
             Err(StoreError::Moved(_)) if attempts == 0 => {

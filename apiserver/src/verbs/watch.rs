@@ -37,14 +37,17 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         }
     };
     check_options(request)?;
-    let mut filter = Filter::parse(request.kind(), &request.query, request.server.config.extra_field_selectors)?;
+    let mut filter =
+        Filter::parse(request.kind(), &request.query, request.server.config.extra_field_selectors)?;
     if !request.resource.name.is_empty() {
         filter = filter.by_name(&request.resource.name);
     }
     let timeout = match request.query.int("timeoutSeconds")? {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
         // Somewhere between the least time and twice it, so that not all come back at once.
-        Some(_) | None => request.server.config.min_request_timeout.mul_f64(rand::rng().random_range(1.0..2.0)),
+        Some(_) | None => {
+            request.server.config.min_request_timeout.mul_f64(rand::rng().random_range(1.0..2.0))
+        }
     };
     let writer = Writer::new(request.kind(), wanted.media, framing);
     let start = start(request, &filter).await?;

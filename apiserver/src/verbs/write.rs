@@ -254,7 +254,12 @@ pub(crate) fn keep_metadata(object: &mut Object, old: &Object) {
 }
 
 /// Validates a changed object.
-pub(crate) fn validate_changed(kind: &dyn Kind, part: Part, object: &Object, old: &Object) -> Result<(), ApiError> {
+pub(crate) fn validate_changed(
+    kind: &dyn Kind,
+    part: Part,
+    object: &Object,
+    old: &Object,
+) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     let namespaced = kind.scope() == Scope::Namespaced;
     validate_meta_update(object, old, kind.policy().names, namespaced, &mut errors);
@@ -306,8 +311,11 @@ pub(crate) fn uid_conflict(kind: &dyn Kind, key: &str, given: &str, actual: &str
         kind: names.plural.to_owned(),
         ..Details::default()
     };
-    let resource =
-        if names.group.is_empty() { names.plural.to_owned() } else { format!("{}.{}", names.plural, names.group) };
+    let resource = if names.group.is_empty() {
+        names.plural.to_owned()
+    } else {
+        format!("{}.{}", names.plural, names.group)
+    };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {given}, UID in object meta: {actual}"

@@ -247,3 +247,35 @@ fn options_say_less() {
          field Binding.target of type v1.ObjectReference"
     );
 }
+
+/// Bodies as `kubectl create` 1.32 sends them.
+#[test]
+fn protobuf_from_kubectl() {
+    let cases: [(&str, &[u8], Value); 3] = [
+        (
+            "namespaces",
+            b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09Namespace\x12\x1b\x0a\x13\x0a\x03foo\x12\0\x1a\0\"\0*\x002\x008\0B\0\
+              \x12\0\x1a\x02\x0a\0\x1a\0\"\0",
+            serde_json::json!({"metadata": {"name": "foo"}, "spec": {}, "status": {}}),
+        ),
+        (
+            "configmaps",
+            b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x27\x0a\x13\x0a\x02c1\x12\0\x1a\x01d\"\0*\x002\x008\0B\0\
+              \x12\x06\x0a\x01a\x12\x01b\x12\x08\x0a\x02zz\x12\x02yy\x1a\0\"\0",
+            serde_json::json!({"metadata": {"name": "c1", "namespace": "d"}, "data": {"a": "b", "zz": "yy"}}),
+        ),
+        (
+            "secrets",
+            b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Secret\x12\x20\x0a\x13\x0a\x02s1\x12\0\x1a\x01d\"\0*\x002\x008\0B\0\
+              \x12\x07\x0a\x02pw\x12\x01x\x1a\0\x1a\0\"\0",
+            serde_json::json!({"metadata": {"name": "s1", "namespace": "d"}, "data": {"pw": "eA=="}}),
+        ),
+    ];
+    for (plural, body, want) in cases {
+        let kind = registry::KINDS.iter().find(|kind| kind.names().plural == plural).expect("a known kind");
+        let decoded =
+            decode_object(kind.names(), Media::Protobuf, body, FieldValidation::Strict).expect("it is sound");
+        assert_eq!(decoded.type_meta, ("v1".to_owned(), kind.names().kind.to_owned()));
+        assert_eq!(decoded.object.into_value(), want, "{plural}");
+    }
+}

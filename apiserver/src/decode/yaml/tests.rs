@@ -57,3 +57,22 @@ fn complaints_have_a_line() {
     }
     assert!(read(b"a: \xff\n").is_err());
 }
+
+#[test]
+fn depth_and_aliases_are_bounded() {
+    for depth in [1, 60] {
+        let text = format!("a: {}{}\n", "[".repeat(depth), "]".repeat(depth));
+        read(text.as_bytes()).unwrap_or_else(|error| panic!("{depth}: {error}"));
+    }
+    for depth in [65, 600, 50_000] {
+        let text = format!("a: {}{}\n", "[".repeat(depth), "]".repeat(depth));
+        let error = read(text.as_bytes()).map(|d| d.value).expect_err("too deep");
+        assert!(error.starts_with("yaml: line 1: "), "{depth}: {error}");
+    }
+    let mut bomb = "a0: &a0 [x]\n".to_owned();
+    for level in 1..30 {
+        let items = format!("*a{0}, ", level - 1).repeat(9);
+        bomb.push_str(&format!("a{level}: &a{level} [{items}]\n"));
+    }
+    assert!(read(bomb.as_bytes()).is_err());
+}

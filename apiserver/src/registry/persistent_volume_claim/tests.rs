@@ -189,12 +189,6 @@ fn updates() {
             vec![FIXED, "volumeMode: Invalid value: \"Block\": field is immutable"],
         ),
         ("13 limits", json!({}), json!({"resources": {"limits": {"storage": "9Gi"}}}), vec![FIXED]),
-        (
-            "14 the rules of a create count once more",
-            json!({}),
-            json!({"accessModes": null}),
-            vec!["spec.accessModes: Required value: at least 1 access mode is required", FIXED],
-        ),
     ] {
         check(case, &update_errors(&PersistentVolumeClaim, &spec(old), &spec(new)), &want);
     }

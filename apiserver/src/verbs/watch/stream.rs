@@ -143,11 +143,7 @@ impl Running {
         }
     }
 
-    async fn follow(
-        &mut self,
-        out: &mut Vec<u8>,
-        mut watcher: Watcher<Projection>,
-    ) -> State {
+    async fn follow(&mut self, out: &mut Vec<u8>, mut watcher: Watcher<Projection>) -> State {
         let bookmark_at = if self.live.bookmarks { self.next_bookmark } else { self.end };
         tokio::select! {
             biased;

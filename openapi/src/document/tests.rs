@@ -1,0 +1,253 @@
+use super::*;
+
+const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+fn documents() -> Documents {
+    let pod = ResourceDoc {
+        group: "",
+        version: "v1",
+        kind: "Pod",
+        plural: "pods",
+        namespaced: true,
+        schema: "io.k8s.api.core.v1.Pod",
+        verbs: ALL,
+        subresources: vec![
+            SubresourceDoc {
+                name: "status",
+                group: "",
+                version: "v1",
+                kind: "Pod",
+                schema: "io.k8s.api.core.v1.Pod",
+                verbs: &["get", "patch", "update"],
+            },
+            SubresourceDoc {
+                name: "eviction",
+                group: "policy",
+                version: "v1",
+                kind: "Eviction",
+                schema: "io.k8s.api.policy.v1.Eviction",
+                verbs: &["create"],
+            },
+        ],
+    };
+    let class = ResourceDoc {
+        group: "storage.k8s.io",
+        kind: "StorageClass",
+        plural: "storageclasses",
+        namespaced: false,
+        schema: "io.k8s.api.storage.v1.StorageClass",
+        subresources: Vec::new(),
+        ..pod.clone()
+    };
+    Documents::new(&[pod, class])
+}
+
+fn parsed(document: &Document) -> Value {
+    serde_json::from_slice(&document.body).expect("documents are JSON")
+}
+
+#[test]
+fn the_index_names_each_document_with_its_hash() {
+    let documents = documents();
+    let index = parsed(documents.v3_index());
+    for path in ["api/v1", "apis/storage.k8s.io/v1"] {
+        let hash = &documents.v3(path).expect("there is one").hash;
+        assert_eq!(hash.len(), 128);
+        assert!(hash.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase()));
+        let url = format!("/openapi/v3/{path}?hash={hash}");
+        assert_eq!(index["paths"][path]["serverRelativeURL"], url);
+    }
+    assert_eq!(index["paths"].as_object().expect("an object").len(), 2);
+    assert!(documents.v3("apis/nothing/v1").is_none());
+}
+
+#[test]
+fn schemas_name_their_kinds_and_say_how_they_merge() {
+    let document = parsed(documents().v3("api/v1").expect("there is one"));
+    assert_eq!(document["openapi"], "3.0.0");
+    let schemas = &document["components"]["schemas"];
+    let pod = &schemas["io.k8s.api.core.v1.Pod"];
+    let kind = json!([{ "group": "", "kind": "Pod", "version": "v1" }]);
+    assert_eq!(pod["x-kubernetes-group-version-kind"], kind);
+    let list = &schemas["io.k8s.api.core.v1.PodList"]["x-kubernetes-group-version-kind"];
+    assert_eq!(list, &json!([{ "group": "", "kind": "PodList", "version": "v1" }]));
+    assert!(pod["description"].as_str().expect("a text").starts_with("Pod is a collection"));
+    let spec = &pod["properties"]["spec"];
+    assert_eq!(spec["allOf"], json!([{ "$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec" }]));
+    assert!(spec["description"].is_string());
+    let pod_spec = &schemas["io.k8s.api.core.v1.PodSpec"]["properties"];
+    let containers = &pod_spec["containers"];
+    assert_eq!(containers["type"], "array");
+    assert_eq!(containers["items"]["$ref"], "#/components/schemas/io.k8s.api.core.v1.Container");
+    assert_eq!(containers["x-kubernetes-patch-strategy"], "merge");
+    assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
+    assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
+    assert_eq!(pod_spec["volumes"]["x-kubernetes-patch-strategy"], "merge,retainKeys");
+    assert_eq!(pod_spec["nodeSelector"]["additionalProperties"]["type"], "string");
+    assert_eq!(pod_spec["nodeSelector"]["x-kubernetes-map-type"], "atomic");
+    let grace = &pod_spec["terminationGracePeriodSeconds"];
+    assert_eq!((&grace["type"], &grace["format"]), (&json!("integer"), &json!("int64")));
+    let limits = &schemas["io.k8s.api.core.v1.ResourceRequirements"]["properties"]["limits"];
+    let quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+    assert_eq!(limits["additionalProperties"]["$ref"], format!("#/components/schemas/{quantity}"));
+    assert_eq!(schemas[quantity]["oneOf"], json!([{ "type": "number" }, { "type": "string" }]));
+    assert!(schemas["io.k8s.api.policy.v1.Eviction"].is_object());
+    assert!(schemas["io.k8s.api.storage.v1.StorageClass"].is_null(), "another document's");
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let documents = documents();
+    for path in ["api/v1", "apis/storage.k8s.io/v1"] {
+        let document = parsed(documents.v3(path).expect("there is one"));
+        check_references(&document, &document, "/components/schemas/");
+    }
+    let document = parsed(documents.v2_json());
+    check_references(&document, &document, "/definitions/");
+}
+
+fn check_references(document: &Value, value: &Value, prefix: &str) {
+    match value {
+        Value::Object(members) => {
+            // `$ref` may also be the name of a property; those are objects.
+            if let Some(Value::String(reference)) = members.get("$ref") {
+                let pointer = reference.strip_prefix('#').expect("references are local");
+                assert!(pointer.starts_with(prefix), "{reference}");
+                assert!(document.pointer(pointer).is_some(), "{reference}");
+            }
+            members.values().for_each(|member| check_references(document, member, prefix));
+        }
+        Value::Array(items) => items.iter().for_each(|item| check_references(document, item, prefix)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn operations_say_what_they_do() {
+    let documents = documents();
+    let core = parsed(documents.v3("api/v1").expect("there is one"));
+    let storage = parsed(documents.v3("apis/storage.k8s.io/v1").expect("there is one"));
+    let cases = [
+        (&core, "/api/v1/pods", "get", "list", "Pod"),
+        (&core, "/api/v1/namespaces/{namespace}/pods", "get", "list", "Pod"),
+        (&core, "/api/v1/namespaces/{namespace}/pods", "post", "post", "Pod"),
+        (&core, "/api/v1/namespaces/{namespace}/pods", "delete", "deletecollection", "Pod"),
+        (&core, "/api/v1/namespaces/{namespace}/pods/{name}", "put", "put", "Pod"),
+        (&core, "/api/v1/namespaces/{namespace}/pods/{name}", "delete", "delete", "Pod"),
+        (&core, "/api/v1/namespaces/{namespace}/pods/{name}/status", "patch", "patch", "Pod"),
+        (&core, "/api/v1/namespaces/{namespace}/pods/{name}/eviction", "post", "post", "Eviction"),
+        (&storage, "/apis/storage.k8s.io/v1/storageclasses", "get", "list", "StorageClass"),
+        (&storage, "/apis/storage.k8s.io/v1/storageclasses/{name}", "get", "get", "StorageClass"),
+    ];
+    for (document, path, method, action, kind) in cases {
+        let operation = &document["paths"][path][method];
+        assert_eq!(operation["x-kubernetes-action"], action, "{method} {path}");
+        assert_eq!(operation["x-kubernetes-group-version-kind"]["kind"], kind, "{method} {path}");
+    }
+    let absent = &core["paths"]["/api/v1/namespaces/{namespace}/pods/{name}/status"]["post"];
+    assert!(absent.is_null());
+    let item = &core["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"];
+    assert_eq!(names(&item["parameters"]), ["name", "namespace", "pretty"]);
+    assert_eq!(names(&item["patch"]["parameters"]), ["dryRun", "fieldManager", "fieldValidation", "force"]);
+}
+
+#[test]
+fn operation_ids_are_unique() {
+    let mut seen = BTreeSet::new();
+    let document = parsed(documents().v3("api/v1").expect("there is one"));
+    for (path, item) in document["paths"].as_object().expect("an object") {
+        for (method, operation) in item.as_object().expect("an object") {
+            if let Some(id) = operation["operationId"].as_str() {
+                assert!(seen.insert(id.to_owned()), "{method} {path}: {id}");
+            }
+        }
+    }
+    assert!(seen.contains("createCoreV1NamespacedPod"), "{seen:?}");
+}
+
+fn names(parameters: &Value) -> Vec<&str> {
+    parameters.as_array().into_iter().flatten().filter_map(|p| p["name"].as_str()).collect()
+}
+
+#[test]
+fn the_old_document_has_definitions_and_patches() {
+    let document = parsed(documents().v2_json());
+    assert_eq!(document["swagger"], "2.0");
+    let pod = &document["definitions"]["io.k8s.api.core.v1.Pod"];
+    assert_eq!(pod["x-kubernetes-group-version-kind"][0]["kind"], "Pod");
+    assert_eq!(pod["properties"]["spec"]["$ref"], "#/definitions/io.k8s.api.core.v1.PodSpec");
+    let patch = &document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"];
+    assert_eq!(names(&patch["parameters"]), ["dryRun", "fieldManager", "fieldValidation"]);
+}
+
+/// Reads the fields of a protobuf message: number and content of the length-delimited ones.
+fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let mut value = 0;
+        for shift in (0..).step_by(7) {
+            let (first, rest) = bytes.split_first().expect("no end within a number");
+            *bytes = rest;
+            value |= u64::from(first & 0x7f) << shift;
+            if *first < 0x80 {
+                break;
+            }
+        }
+        value
+    }
+    let mut out = Vec::new();
+    while !bytes.is_empty() {
+        let tag = varint(&mut bytes);
+        assert_eq!(tag & 7, 2, "only length-delimited fields are written");
+        let length = usize::try_from(varint(&mut bytes)).expect("it fits");
+        let (content, rest) = bytes.split_at(length);
+        bytes = rest;
+        out.push((tag >> 3, content));
+    }
+    out
+}
+
+fn one(message: &[u8], number: u64) -> &[u8] {
+    let mut found = fields(message).into_iter().filter(|(n, _)| *n == number).map(|(_, content)| content);
+    let first = found.next().unwrap_or_else(|| panic!("no field {number}"));
+    assert!(found.next().is_none(), "field {number} more than once");
+    first
+}
+
+/// The value of an entry `{1: name, 2: value}` in a repeated field.
+fn entry<'a>(message: &'a [u8], number: u64, name: &str) -> &'a [u8] {
+    let entries = fields(message).into_iter().filter(|(n, _)| *n == number);
+    let found = entries.map(|(_, entry)| entry).find(|entry| one(entry, 1) == name.as_bytes());
+    one(found.unwrap_or_else(|| panic!("no {name}")), 2)
+}
+
+#[test]
+fn the_old_document_in_protobuf() {
+    let documents = documents();
+    let bytes = &documents.v2_protobuf().body;
+    assert_eq!(one(bytes, 1), b"2.0");
+    assert_eq!(one(one(bytes, 2), 1), b"Kubernetes");
+    let definitions = one(bytes, 9);
+    let json = parsed(documents.v2_json());
+    let count = json["definitions"].as_object().expect("an object").len();
+    assert_eq!(fields(definitions).len(), count);
+    let spec = entry(definitions, 1, "io.k8s.api.core.v1.PodSpec");
+    assert_eq!(one(one(spec, 22), 1), b"object");
+    assert_eq!(one(spec, 19), b"containers");
+    let properties = one(spec, 25);
+    let containers = entry(properties, 1, "containers");
+    assert_eq!(one(one(containers, 22), 1), b"array");
+    let items = one(one(containers, 23), 1);
+    assert_eq!(one(items, 1), b"#/definitions/io.k8s.api.core.v1.Container");
+    assert_eq!(one(entry(containers, 31, "x-kubernetes-patch-merge-key"), 2), b"\"name\"\n");
+    let grace = entry(properties, 1, "terminationGracePeriodSeconds");
+    assert_eq!(one(grace, 2), b"int64");
+    let selector = one(one(entry(properties, 1, "nodeSelector"), 21), 1);
+    assert_eq!(one(one(selector, 22), 1), b"string");
+    let pod = entry(definitions, 1, "io.k8s.api.core.v1.Pod");
+    let kind = one(entry(pod, 31, "x-kubernetes-group-version-kind"), 2);
+    assert_eq!(kind, b"[{\"group\":\"\",\"kind\":\"Pod\",\"version\":\"v1\"}]\n");
+    let patch = one(entry(one(bytes, 8), 2, "/api/v1/namespaces/{namespace}/pods/{name}"), 8);
+    let first = fields(patch).into_iter().find(|(number, _)| *number == 8).expect("parameters").1;
+    let query = one(one(one(first, 1), 2), 3);
+    assert_eq!((one(query, 2), one(query, 4)), (&b"query"[..], &b"dryRun"[..]));
+}

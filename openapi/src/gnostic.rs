@@ -1,0 +1,144 @@
+//! The OpenAPI v2 document in protobuf, as gnostic's `openapi.v2.Document`: kubectl before 1.27
+//! asks for this form and takes no other.
+//!
+//! Only what [`crate::v2`] puts into the document is written. The numbers are those of gnostic's
+//! `OpenAPIv2.proto`.
+
+use serde_json::{Map, Value};
+
+/// The bytes of a document.
+pub(crate) fn encode(document: &Value) -> Vec<u8> {
+    let mut out = Message::default();
+    out.text(1, &document["swagger"]);
+    let mut info = Message::default();
+    info.text(1, &document["info"]["title"]);
+    info.text(2, &document["info"]["version"]);
+    out.message(2, info);
+    let mut paths = Message::default();
+    for (path, item) in members(&document["paths"]) {
+        paths.named(2, path, path_item(item));
+    }
+    out.message(8, paths);
+    let mut definitions = Message::default();
+    for (name, definition) in members(&document["definitions"]) {
+        definitions.named(1, name, schema(definition));
+    }
+    out.message(9, definitions);
+    out.bytes
+}
+
+fn path_item(item: &Value) -> Message {
+    let operation = &item["patch"];
+    let mut patch = Message::default();
+    for parameter in operation["parameters"].as_array().into_iter().flatten() {
+        // ParametersItem.parameter, Parameter.non_body_parameter,
+        // NonBodyParameter.query_parameter_sub_schema
+        let mut query = Message::default();
+        query.text(2, &parameter["in"]);
+        query.text(4, &parameter["name"]);
+        query.text(6, &parameter["type"]);
+        patch.message(8, query.within(3).within(2).within(1));
+    }
+    let mut responses = Message::default();
+    for (code, response) in members(&operation["responses"]) {
+        let mut content = Message::default();
+        content.text(1, &response["description"]);
+        responses.named(1, code, content.within(1));
+    }
+    patch.message(9, responses);
+    extensions(operation, 13, &mut patch);
+    patch.within(8)
+}
+
+fn schema(value: &Value) -> Message {
+    let mut out = Message::default();
+    out.text(1, &value["$ref"]);
+    out.text(2, &value["format"]);
+    out.text(4, &value["description"]);
+    for name in value["required"].as_array().into_iter().flatten() {
+        out.text(19, name);
+    }
+    if value["additionalProperties"].is_object() {
+        out.message(21, schema(&value["additionalProperties"]).within(1));
+    }
+    if value["type"].is_string() {
+        let mut kinds = Message::default();
+        kinds.text(1, &value["type"]);
+        out.message(22, kinds);
+    }
+    if value["items"].is_object() {
+        out.message(23, schema(&value["items"]).within(1));
+    }
+    if value["properties"].is_object() {
+        let mut properties = Message::default();
+        for (name, property) in members(&value["properties"]) {
+            properties.named(1, name, schema(property));
+        }
+        out.message(25, properties);
+    }
+    extensions(value, 31, &mut out);
+    out
+}
+
+/// The members that begin with `x-`, as `NamedAny` with YAML in it; JSON is YAML.
+fn extensions(value: &Value, number: u32, out: &mut Message) {
+    for (name, content) in members(value) {
+        if name.starts_with("x-") {
+            let mut any = Message::default();
+            any.bytes(2, format!("{content}\n").as_bytes());
+            out.named(number, name, any);
+        }
+    }
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flat_map(Map::iter)
+}
+
+/// A message that is being written.
+#[derive(Default)]
+struct Message {
+    bytes: Vec<u8>,
+}
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes.push(value.to_le_bytes()[0] | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value.to_le_bytes()[0]);
+    }
+
+    fn bytes(&mut self, number: u32, content: &[u8]) {
+        self.varint(u64::from(number) << 3 | 2);
+        self.varint(content.len() as u64);
+        self.bytes.extend_from_slice(content);
+    }
+
+    /// A text; nothing when the value is none.
+    fn text(&mut self, number: u32, value: &Value) {
+        if let Some(text) = value.as_str() {
+            self.bytes(number, text.as_bytes());
+        }
+    }
+
+    fn message(&mut self, number: u32, message: Message) {
+        self.bytes(number, &message.bytes);
+    }
+
+    /// `{1: name, 2: value}`, gnostic's ordered form of a map's entry.
+    fn named(&mut self, number: u32, name: &str, value: Message) {
+        let mut entry = Message::default();
+        entry.bytes(1, name.as_bytes());
+        entry.message(2, value);
+        self.message(number, entry);
+    }
+
+    /// A message that has this one as its only field.
+    fn within(self, number: u32) -> Message {
+        let mut outer = Message::default();
+        outer.message(number, self);
+        outer
+    }
+}

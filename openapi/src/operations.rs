@@ -1,0 +1,286 @@
+//! Paths and operations of the OpenAPI v3 documents.
+//!
+//! Clients look for three things in them: `x-kubernetes-group-version-kind` and
+//! `x-kubernetes-action`, which say what an operation does, and the `fieldValidation` and `dryRun`
+//! parameters, which say that the server can do it.
+
+use serde_json::Value;
+use utoipa::openapi::path::{
+    HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem, PathItemBuilder, Paths,
+    PathsBuilder,
+};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{Object, SchemaType, Type};
+use utoipa::openapi::{ContentBuilder, Ref, Required, ResponseBuilder};
+
+use crate::document::{DELETE_OPTIONS, ResourceDoc, STATUS, SubresourceDoc, gvk};
+use crate::v3::{GVK, extensions};
+
+const JSON: &str = "application/json";
+/// The forms of bodies and answers.
+const MEDIA: &[&str] = &[JSON, "application/yaml", "application/vnd.kubernetes.protobuf"];
+const PATCHES: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
+/// Every path of the resources.
+pub(crate) fn paths(resources: &[&ResourceDoc]) -> Paths {
+    let mut paths = PathsBuilder::new();
+    for resource in resources {
+        let collection = resource.collection_path();
+        let namespaced = resource.namespaced;
+        if let Some(item) = collection_item(resource) {
+            paths = paths.path(&collection, with_path_parameters(item, namespaced, false));
+        }
+        if namespaced && resource.verbs.contains(&"list") {
+            let item = operations([Verb::List].into_iter(), &Target::of(resource).across_namespaces());
+            let path = format!("/{}/{}", resource.document_path(), resource.plural);
+            paths = paths.path(path, with_path_parameters(item, false, false));
+        }
+        let item = operations(verbs(resource.verbs, Verb::ON_OBJECTS), &Target::of(resource));
+        paths = paths.path(format!("{collection}/{{name}}"), with_path_parameters(item, namespaced, true));
+        for sub in &resource.subresources {
+            let verbs = verbs(sub.verbs, Verb::ON_SUBRESOURCES);
+            let item = operations(verbs, &Target::of_subresource(resource, sub));
+            let path = format!("{collection}/{{name}}/{}", sub.name);
+            paths = paths.path(path, with_path_parameters(item, namespaced, true));
+        }
+    }
+    paths.build()
+}
+
+fn collection_item(resource: &ResourceDoc) -> Option<PathItemBuilder> {
+    let verbs: Vec<Verb> = verbs(resource.verbs, Verb::ON_COLLECTIONS).collect();
+    (!verbs.is_empty()).then(|| operations(verbs.into_iter(), &Target::of(resource)))
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, PartialEq)]
+enum Verb {
+    List,
+    Create,
+    DeleteCollection,
+    Get,
+    Update,
+    Patch,
+    Delete,
+}
+
+impl Verb {
+    const ON_COLLECTIONS: &[Verb] = &[Verb::List, Verb::Create, Verb::DeleteCollection];
+    const ON_OBJECTS: &[Verb] = &[Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
+    const ON_SUBRESOURCES: &[Verb] = &[Verb::Get, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
+
+    /// Its name in discovery.
+    fn name(self) -> &'static str {
+        match self {
+            Verb::List => "list",
+            Verb::Create => "create",
+            Verb::DeleteCollection => "deletecollection",
+            Verb::Get => "get",
+            Verb::Update => "update",
+            Verb::Patch => "patch",
+            Verb::Delete => "delete",
+        }
+    }
+
+    /// Its name in `x-kubernetes-action`.
+    fn action(self) -> &'static str {
+        match self {
+            Verb::Create => "post",
+            Verb::Update => "put",
+            Verb::List | Verb::DeleteCollection | Verb::Get | Verb::Patch | Verb::Delete => self.name(),
+        }
+    }
+
+    /// What operation ids begin with.
+    fn id(self) -> &'static str {
+        match self {
+            Verb::Get => "read",
+            Verb::Update => "replace",
+            Verb::DeleteCollection => "deleteCollection",
+            Verb::List | Verb::Create | Verb::Patch | Verb::Delete => self.name(),
+        }
+    }
+
+    fn method(self) -> HttpMethod {
+        match self {
+            Verb::List | Verb::Get => HttpMethod::Get,
+            Verb::Create => HttpMethod::Post,
+            Verb::Update => HttpMethod::Put,
+            Verb::Patch => HttpMethod::Patch,
+            Verb::DeleteCollection | Verb::Delete => HttpMethod::Delete,
+        }
+    }
+
+    /// Query parameters: name, type, what it does.
+    fn parameters(self) -> Vec<QueryParameter> {
+        match self {
+            Verb::Get => Vec::new(),
+            Verb::List => LISTING.to_vec(),
+            Verb::Create | Verb::Update => WRITING.to_vec(),
+            Verb::Patch => [WRITING, &[FORCE]].concat(),
+            Verb::Delete => DELETING.to_vec(),
+            Verb::DeleteCollection => [LISTING, DELETING].concat(),
+        }
+    }
+}
+
+type QueryParameter = (&'static str, &'static str, &'static str);
+
+const DRY_RUN: QueryParameter =
+    ("dryRun", "string", "With All, everything is done but the storing. No other value is valid.");
+const FORCE: QueryParameter =
+    ("force", "boolean", "For apply patches: take over fields that other managers own.");
+const WRITING: &[QueryParameter] = &[
+    DRY_RUN,
+    ("fieldManager", "string", "Who makes the change; the name under which the fields are owned."),
+    (
+        "fieldValidation",
+        "string",
+        "What is done about unknown and duplicate fields: Ignore drops them, Warn drops them and says so, \
+         Strict refuses the request.",
+    ),
+];
+const DELETING: &[QueryParameter] = &[
+    DRY_RUN,
+    ("gracePeriodSeconds", "integer", "How long the object may take to end, in seconds."),
+    ("orphanDependents", "boolean", "Deprecated: whether dependents stay. Use propagationPolicy."),
+    ("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
+];
+const LISTING: &[QueryParameter] = &[
+    ("allowWatchBookmarks", "boolean", "For watches: send bookmarks."),
+    ("continue", "string", "Where to go on: the token of the list's previous part."),
+    ("fieldSelector", "string", "Only objects whose fields match."),
+    ("labelSelector", "string", "Only objects whose labels match."),
+    ("limit", "integer", "At most so many objects at once."),
+    ("resourceVersion", "string", "The revision to read at, or to watch from."),
+    ("resourceVersionMatch", "string", "How resourceVersion is meant: Exact or NotOlderThan."),
+    ("sendInitialEvents", "boolean", "For watches: begin with what is there."),
+    ("timeoutSeconds", "integer", "For watches: end after so many seconds."),
+    ("watch", "boolean", "Stream the changes."),
+];
+
+fn verbs(given: &'static [&'static str], wanted: &'static [Verb]) -> impl Iterator<Item = Verb> {
+    wanted.iter().copied().filter(move |verb| given.contains(&verb.name()))
+}
+
+/// What a path leads to.
+struct Target {
+    gvk: Value,
+    schema: &'static str,
+    list_schema: String,
+    /// What operation ids end with: `CoreV1NamespacedPodStatus`.
+    id: String,
+    tag: String,
+    is_subresource: bool,
+}
+
+impl Target {
+    fn of(resource: &ResourceDoc) -> Target {
+        let group = resource.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+        let scope = if resource.namespaced { "Namespaced" } else { "" };
+        let (capital_group, version) = (capital(group), capital(resource.version));
+        Target {
+            gvk: resource.gvk(),
+            schema: resource.schema,
+            list_schema: format!("{}List", resource.schema),
+            id: format!("{capital_group}{version}{scope}{}", resource.kind),
+            tag: format!("{group}_{}", resource.version),
+            is_subresource: false,
+        }
+    }
+
+    fn of_subresource(resource: &ResourceDoc, sub: &SubresourceDoc) -> Target {
+        let of = Target::of(resource);
+        let id = format!("{}{}", of.id, capital(sub.name));
+        let gvk = gvk(sub.group, sub.version, sub.kind);
+        Target { gvk, schema: sub.schema, id, is_subresource: true, ..of }
+    }
+
+    fn across_namespaces(self) -> Target {
+        Target { id: format!("{}ForAllNamespaces", self.id.replace("Namespaced", "")), ..self }
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+fn operations(verbs: impl Iterator<Item = Verb>, target: &Target) -> PathItemBuilder {
+    verbs.fold(PathItemBuilder::new(), |item, verb| item.operation(verb.method(), operation(verb, target)))
+}
+
+fn operation(verb: Verb, target: &Target) -> OperationBuilder {
+    let answer = match verb {
+        Verb::List => target.list_schema.as_str(),
+        Verb::Delete | Verb::DeleteCollection => STATUS,
+        Verb::Create | Verb::Get | Verb::Update | Verb::Patch => target.schema,
+    };
+    let content = |schema: &str| ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
+    let ok = MEDIA.iter().fold(ResponseBuilder::new().description("OK"), |response, media| {
+        response.content(*media, content(answer))
+    });
+    let mut operation = OperationBuilder::new()
+        .tag(&target.tag)
+        .operation_id(Some(format!("{}{}", verb.id(), target.id)))
+        .response("200", ok.build())
+        .response("401", ResponseBuilder::new().description("Unauthorized").build())
+        .extensions(extensions([(GVK, target.gvk.clone()), ("x-kubernetes-action", verb.action().into())]));
+    for parameter in verb.parameters() {
+        operation = operation.parameter(query(parameter));
+    }
+    let (body, media, required) = match verb {
+        Verb::List | Verb::Get => return operation,
+        Verb::Create | Verb::Update => (Some(target.schema), MEDIA, Required::True),
+        Verb::Delete if target.is_subresource => return operation,
+        Verb::Delete | Verb::DeleteCollection => (Some(DELETE_OPTIONS), MEDIA, Required::False),
+        Verb::Patch => (None, PATCHES, Required::True),
+    };
+    let request = media.iter().fold(RequestBodyBuilder::new().required(Some(required)), |request, media| {
+        let content = match body {
+            Some(schema) => content(schema),
+            None => {
+                let any = Object::with_type(SchemaType::new(Type::Object));
+                ContentBuilder::new().schema(Some(any)).build()
+            }
+        };
+        request.content(*media, content)
+    });
+    operation.request_body(Some(request.build()))
+}
+
+fn query((name, kind, description): QueryParameter) -> Parameter {
+    let kind = match kind {
+        "boolean" => Type::Boolean,
+        "integer" => Type::Integer,
+        _ => Type::String,
+    };
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Query)
+        .required(Required::False)
+        .description(Some(description))
+        .schema(Some(Object::with_type(SchemaType::new(kind))))
+        .build()
+}
+
+fn with_path_parameters(item: PathItemBuilder, namespaced: bool, named: bool) -> PathItem {
+    let path = |name: &str, description: &str| {
+        ParameterBuilder::new()
+            .name(name)
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .description(Some(description))
+            .schema(Some(Object::with_type(SchemaType::new(Type::String))))
+            .build()
+    };
+    let name = named.then(|| path("name", "Name of the object."));
+    let namespace = namespaced.then(|| path("namespace", "Namespace of the object."));
+    let pretty = query(("pretty", "string", "With true, the answer is indented."));
+    item.parameters(Some(name.into_iter().chain(namespace).chain([pretty]))).build()
+}

@@ -1,0 +1,137 @@
+//! The OpenAPI v2 document: what kubectl before 1.27 validates and explains with.
+//!
+//! Those clients read the definitions, and in the paths only what PATCH can do; nothing else is in
+//! there.
+
+use serde_json::{Map, Value, json};
+
+use crate::document::{
+    LIST_META, NAMED_SCALARS, ResourceDoc, kinds_of_schemas, merge_extensions, reachable, scalar_schema,
+    type_and_format,
+};
+use crate::shape::{Field, Shape, StructType};
+use crate::types;
+use crate::v3::GVK;
+
+/// The document.
+pub(crate) fn document(resources: &[ResourceDoc]) -> Value {
+    json!({
+        "swagger": "2.0",
+        "info": { "title": "Kubernetes", "version": "v1.36.0" },
+        "paths": paths(resources),
+        "definitions": definitions(resources),
+    })
+}
+
+/// One entry per resource that can be patched.
+fn paths(resources: &[ResourceDoc]) -> Map<String, Value> {
+    let can_patch = resources.iter().filter(|resource| resource.verbs.contains(&"patch"));
+    can_patch
+        .map(|resource| {
+            let query = |name: &str| json!({ "in": "query", "name": name, "type": "string" });
+            let operation = json!({
+                "parameters": [query("dryRun"), query("fieldManager"), query("fieldValidation")],
+                "responses": { "200": { "description": "OK" } },
+                GVK: resource.gvk(),
+            });
+            (format!("{}/{{name}}", resource.collection_path()), json!({ "patch": operation }))
+        })
+        .collect()
+}
+
+fn definitions(resources: &[ResourceDoc]) -> Map<String, Value> {
+    let kinds = kinds_of_schemas(resources.iter());
+    let mut definitions = Map::new();
+    for name in reachable(resources.iter()) {
+        if let Some(id) = types().named(name) {
+            definitions.insert(name.to_owned(), structure(types().get(id)));
+        }
+    }
+    for resource in resources {
+        let list = json!({
+            "description": format!("{}List is a list of objects of kind {0}.", resource.kind),
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "apiVersion": { "type": "string" },
+                "kind": { "type": "string" },
+                "metadata": reference(LIST_META),
+                "items": { "type": "array", "items": reference(resource.schema) },
+            },
+        });
+        definitions.insert(format!("{}List", resource.schema), list);
+    }
+    for (scalar, description) in NAMED_SCALARS {
+        if let Some(name) = scalar_schema(*scalar) {
+            let (kind, format) = type_and_format(*scalar);
+            definitions.insert(name.to_owned(), typed(kind, format, description));
+        }
+    }
+    for (name, kinds) in kinds {
+        if let Some(definition) = definitions.get_mut(&name) {
+            definition[GVK] = kinds.into();
+        }
+    }
+    definitions
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/definitions/{name}") })
+}
+
+fn typed(kind: &str, format: Option<&str>, description: &str) -> Value {
+    let mut schema = json!({ "type": kind });
+    if let Some(format) = format {
+        schema["format"] = format.into();
+    }
+    if !description.is_empty() {
+        schema["description"] = description.into();
+    }
+    schema
+}
+
+fn structure(ty: &'static StructType) -> Value {
+    let mut schema = typed("object", None, &ty.description);
+    let fields = ty.order.iter().filter_map(|name| ty.field(name));
+    let properties: Map<String, Value> =
+        fields.clone().map(|field| (field.name.clone(), property(field))).collect();
+    let required: Vec<&str> =
+        fields.filter(|field| field.required).map(|field| field.name.as_str()).collect();
+    if !properties.is_empty() {
+        schema["properties"] = properties.into();
+    }
+    if !required.is_empty() {
+        schema["required"] = required.into();
+    }
+    if ty.atomic {
+        schema["x-kubernetes-map-type"] = "atomic".into();
+    }
+    schema
+}
+
+fn property(field: &'static Field) -> Value {
+    let mut schema = shape(&field.shape);
+    if !field.description.is_empty() {
+        schema["description"] = field.description.as_str().into();
+    }
+    for (name, value) in merge_extensions(field) {
+        schema[name] = value;
+    }
+    schema
+}
+
+fn shape(shape: &'static Shape) -> Value {
+    match shape {
+        Shape::Struct(id) => reference(&types().get(*id).name),
+        Shape::List(inner) => json!({ "type": "array", "items": self::shape(inner) }),
+        Shape::Map(inner) => json!({ "type": "object", "additionalProperties": self::shape(inner) }),
+        Shape::Scalar(scalar) => match scalar_schema(*scalar) {
+            Some(name) => reference(name),
+            None => {
+                let (kind, format) = type_and_format(*scalar);
+                typed(kind, format, "")
+            }
+        },
+        Shape::Json => json!({ "type": "object" }),
+    }
+}
