@@ -138,8 +138,11 @@ async fn open(args: &StoreArgs) -> Result<(Store, String), RunError> {
         StoreBackend::Embedded => {
             let dir = data_dir::prepare(args.data_dir.as_deref())?;
             let place = format!("in {}", dir.display());
-            let retention =
-                Retention { age: args.store_retention_age, revisions: args.store_retention_revisions };
+            let retention = Retention {
+                age: args.store_retention_age,
+                revisions: args.store_retention_revisions,
+                bytes: args.store_retention_bytes,
+            };
             let options = StoreOptions { retention, ..StoreOptions::default() };
             // Opening reads and checks everything, so it is no work for a thread that serves.
             let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, options)).await;

@@ -21,6 +21,8 @@
 //! `embedded` is the store that survives.
 
 pub mod clock;
+mod commit;
+pub mod embedded;
 pub mod error;
 pub mod key;
 pub mod kv;
@@ -28,9 +30,12 @@ pub mod memory;
 pub mod record;
 pub mod revision;
 pub mod snapshot;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod watch;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use embedded::{Embedded, Options, Retention};
 pub use error::{CommitError, OpenError, ReadError, WatchError};
 pub use key::Key;
 pub use kv::{Committed, Expect, Kv, Op, Write};
@@ -38,4 +43,4 @@ pub use memory::{Memory, MemoryOptions};
 pub use record::{Event, Record, View};
 pub use revision::Revision;
 pub use snapshot::Snapshot;
-pub use watch::Watcher;
+pub use watch::{RingLimits, Watcher};

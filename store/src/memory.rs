@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::{Clock, SystemClock};
+use crate::commit::check_sizes;
 use crate::kv::BoxFuture;
 use crate::snapshot::Index;
 use crate::watch::{Hub, Log, Page, RingLimits};
@@ -75,18 +76,11 @@ impl<V: View> Memory<V> {
     }
 
     fn commit_now(&self, writes: Vec<Write<V>>) -> Result<Committed<V>, CommitError<V>> {
-        let limit = self.options.max_value;
         let mut state = self.shared.lock();
         if state.closed {
             return Err(CommitError::Closed);
         }
-        for write in &writes {
-            if let Op::Put { value, .. } = &write.op
-                && value.len() > limit
-            {
-                return Err(CommitError::TooLarge { key: write.key.clone(), size: value.len(), limit });
-            }
-        }
+        check_sizes(&writes, self.options.max_value)?;
         let time_ms = self.options.clock.now_ms().max(state.time_ms);
         let mut records = state.records.clone();
         let mut revision = state.head;

@@ -103,11 +103,35 @@ impl<V> Hub<V> {
     pub(crate) fn topic(&self, prefix: &str) -> Arc<Topic<V>> {
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
         let name = topic_of(prefix);
-        if name.matches('/').count() == 3 {
+        if is_topic(name) {
             return topics.named(name, self.start);
         }
         let floor = self.published();
         topics.wide.get_or_insert_with(|| Topic::new(floor)).clone()
+    }
+
+    /// The events below a prefix in `(after, upto]`, when the rings still hold all of them.
+    pub(crate) fn recent(&self, prefix: &str, after: Revision, upto: Revision) -> Option<Vec<Arc<Event<V>>>> {
+        if self.published() < upto {
+            return None;
+        }
+        let topic = {
+            let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+            let name = topic_of(prefix);
+            match topics.named.get(name) {
+                Some(topic) if is_topic(name) => Some(topic.clone()),
+                // A topic without a ring has had no event since the store was opened.
+                None if is_topic(name) && after >= self.start => return Some(Vec::new()),
+                Some(_) | None => topics.wide.clone(),
+            }
+        };
+        match topic?.scan(prefix, after, usize::MAX) {
+            Scan::Behind => None,
+            Scan::Events { mut events, .. } => {
+                events.retain(|event| event.revision <= upto);
+                Some(events)
+            }
+        }
     }
 
     /// Waits until this revision is published.
@@ -131,6 +155,11 @@ impl<V> Hub<V> {
             topic.wake.notify_waiters();
         }
     }
+}
+
+/// Whether a name is that of a whole topic, and not of something wider.
+fn is_topic(name: &str) -> bool {
+    name.matches('/').count() == 3
 }
 
 impl<V> Topics<V> {

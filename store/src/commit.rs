@@ -1,0 +1,360 @@
+//! The committer: one thread that turns waiting requests into durable, published groups.
+//!
+//! It takes all requests that wait (within bounds), checks the expectations of each against the
+//! head and the earlier ones of the group, assigns revisions, makes the whole group durable once,
+//! publishes it, and answers. Latency is one sync; throughput is group size times sync rate.
+//!
+//! When the group could not be made durable its outcome is unknown: the store is poisoned. Nobody
+//! is acknowledged any more, nothing of the group is published, and no revision is assigned again
+//! before the store was opened anew and has looked at what is really there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::snapshot::Index;
+use crate::watch::Hub;
+use crate::{Clock, CommitError, Committed, Event, Expect, Key, Op, Record, Revision, Snapshot, View, Write};
+
+/// The most requests of one group.
+const GROUP_REQUESTS: usize = 512;
+/// The most bytes of keys and values of one group (one large request may be more).
+const GROUP_BYTES: usize = 4 << 20;
+/// How many requests wait before `commit` itself has to.
+const QUEUE: usize = 1024;
+/// The most bytes of one key.
+pub(crate) const MAX_KEY: usize = 4096;
+
+/// Where groups are made durable.
+pub(crate) trait Durable<V>: Send + 'static {
+    /// Blocks while too much waits behind; an error says that it will never get less.
+    fn wait_for_room(&mut self) -> Result<(), String>;
+
+    /// Makes a group durable. After an error nothing is known of what is on the disk.
+    fn append(&mut self, events: &[Arc<Event<V>>]) -> Result<(), String>;
+
+    /// Takes a durable group before anyone can see it.
+    fn durable(&mut self, events: &[Arc<Event<V>>]);
+}
+
+/// The newest state, as readers see it.
+pub(crate) struct Head<V> {
+    pub(crate) revision: Revision,
+    pub(crate) index: Index<V>,
+}
+
+/// What the committer publishes.
+pub(crate) struct Published<V> {
+    head: ArcSwap<Head<V>>,
+    pub(crate) hub: Arc<Hub<V>>,
+    poison: OnceLock<String>,
+}
+
+impl<V> Published<V> {
+    pub(crate) fn new(head: Head<V>, hub: Arc<Hub<V>>) -> Self {
+        Published { head: ArcSwap::from_pointee(head), hub, poison: OnceLock::new() }
+    }
+
+    pub(crate) fn head(&self) -> Snapshot<V> {
+        let head = self.head.load();
+        Snapshot::new(head.revision, head.index.clone(), BTreeMap::new())
+    }
+
+    /// The newest state itself.
+    pub(crate) fn current(&self) -> Arc<Head<V>> {
+        self.head.load_full()
+    }
+
+    pub(crate) fn poisoned(&self) -> Option<&str> {
+        self.poison.get().map(String::as_str)
+    }
+
+    /// Stops the writes for good. The first reason stays.
+    pub(crate) fn poison(&self, why: String) {
+        if self.poison.set(why).is_ok() {
+            let why = self.poisoned();
+            tracing::error!(why, "the store takes no more writes until it is opened again");
+        }
+    }
+}
+
+type Answer<V> = Result<Committed<V>, CommitError<V>>;
+
+struct Request<V> {
+    writes: Vec<Write<V>>,
+    bytes: usize,
+    answer: oneshot::Sender<Answer<V>>,
+}
+
+enum Message<V> {
+    Commit(Request<V>),
+    Close,
+}
+
+/// What hands requests to the committer.
+pub(crate) struct Queue<V> {
+    sender: mpsc::Sender<Message<V>>,
+    published: Arc<Published<V>>,
+    max_value: usize,
+}
+
+impl<V: View> Queue<V> {
+    /// Enqueues at once when there is room, and otherwise when the future is first polled to it:
+    /// from then on dropping the future does not take the request back.
+    pub(crate) fn commit(&self, writes: Vec<Write<V>>) -> impl Future<Output = Answer<V>> + use<V> {
+        let early = match (check_sizes(&writes, self.max_value), self.published.poisoned()) {
+            (_, Some(why)) => Some(CommitError::Poisoned(why.to_owned())),
+            (Err(error), None) => Some(error),
+            (Ok(_), None) if self.sender.is_closed() => Some(CommitError::Closed),
+            (Ok(_), None) => None,
+        };
+        let bytes = writes.iter().map(size).sum();
+        let empty = writes.is_empty();
+        let (answer, answered) = oneshot::channel();
+        let sender = self.sender.clone();
+        let published = self.published.clone();
+        let waiting = if early.is_some() || empty {
+            None
+        } else {
+            match sender.try_send(Message::Commit(Request { writes, bytes, answer })) {
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => None,
+                Err(mpsc::error::TrySendError::Full(message)) => Some(message),
+            }
+        };
+        async move {
+            if let Some(error) = early {
+                return Err(error);
+            }
+            if empty {
+                return Ok(Committed { events: Vec::new() });
+            }
+            if let Some(message) = waiting
+                && sender.send(message).await.is_err()
+            {
+                return Err(CommitError::Closed);
+            }
+            answered.await.unwrap_or_else(|_| match published.poisoned() {
+                Some(why) => Err(CommitError::Poisoned(why.to_owned())),
+                // Never looked at: the committer had ended.
+                None => Err(CommitError::Closed),
+            })
+        }
+    }
+
+    /// Asks the committer to end after everything that is queued now.
+    pub(crate) async fn close(&self) {
+        // When it is gone already, that is what was wanted.
+        let _ = self.sender.send(Message::Close).await;
+    }
+}
+
+/// Starts the committer thread. It ends after [`Queue::close`], or when every queue is dropped;
+/// `durable` is dropped with it.
+pub(crate) fn start<V: View>(
+    published: Arc<Published<V>>,
+    durable: impl Durable<V>,
+    clock: Arc<dyn Clock>,
+    last_time_ms: i64,
+    max_value: usize,
+) -> std::io::Result<Queue<V>> {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let index = published.current().index.clone();
+    let next = published.current().revision.next();
+    let queue = Queue { sender, published: published.clone(), max_value };
+    let guard = PoisonOnPanic(published.clone());
+    let committer = Committer { published, durable, clock, last_time_ms, index, next };
+    std::thread::Builder::new().name("store-commit".into()).spawn(move || {
+        let _guard = guard;
+        committer.run(receiver);
+    })?;
+    Ok(queue)
+}
+
+/// A committer that dies leaves the outcome of its group unknown.
+struct PoisonOnPanic<V>(Arc<Published<V>>);
+
+impl<V> Drop for PoisonOnPanic<V> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison("the committer has panicked".into());
+        }
+    }
+}
+
+struct Committer<V, D> {
+    published: Arc<Published<V>>,
+    durable: D,
+    clock: Arc<dyn Clock>,
+    last_time_ms: i64,
+    /// The head plus what the current group has done to it.
+    index: Index<V>,
+    next: Revision,
+}
+
+impl<V: View, D: Durable<V>> Committer<V, D> {
+    fn run(mut self, mut receiver: mpsc::Receiver<Message<V>>) {
+        let mut group = Vec::with_capacity(GROUP_REQUESTS);
+        let mut open = true;
+        while open {
+            open = take_group(&mut receiver, &mut group);
+            if self.published.poisoned().is_none()
+                && let Err(why) = self.durable.wait_for_room()
+            {
+                self.published.poison(why);
+            }
+            self.carry_out(&mut group);
+        }
+        // What was sent behind the close is answered by dropping it.
+        receiver.close();
+        while let Some(message) = receiver.blocking_recv() {
+            drop(message);
+        }
+    }
+
+    /// Checks, writes, publishes and answers one group, and leaves it empty.
+    fn carry_out(&mut self, group: &mut Vec<Request<V>>) {
+        let time_ms = self.clock.now_ms().max(self.last_time_ms);
+        let mut events = Vec::new();
+        let mut answers = Vec::with_capacity(group.len());
+        for request in group.drain(..) {
+            if let Some(why) = self.published.poisoned() {
+                let _ = request.answer.send(Err(CommitError::Poisoned(why.to_owned())));
+                continue;
+            }
+            let result = self.apply(request.writes, time_ms);
+            if let Ok(committed) = &result {
+                events.extend(committed.events.iter().cloned());
+            }
+            answers.push((request.answer, result));
+        }
+        if !events.is_empty() {
+            // A conflict may rest on a record of this very group, so all answers wait for the disk.
+            if let Err(why) = self.durable.append(&events) {
+                self.published.poison(why.clone());
+                for (answer, _) in answers {
+                    let _ = answer.send(Err(CommitError::Poisoned(why.clone())));
+                }
+                return;
+            }
+            self.last_time_ms = time_ms;
+            self.publish(&events, answers);
+            return;
+        }
+        answer_all(answers);
+    }
+
+    fn publish(&mut self, events: &[Arc<Event<V>>], answers: Vec<(oneshot::Sender<Answer<V>>, Answer<V>)>) {
+        let revision = Revision(self.next.0 - 1);
+        // In this order: the log, the index, the rings. Who sees an event in a ring finds it in
+        // the index, and who finds a ring too short finds the rest in the log.
+        self.durable.durable(events);
+        self.published.head.store(Arc::new(Head { revision, index: self.index.clone() }));
+        let touched = self.published.hub.publish(events);
+        answer_all(answers);
+        self.published.hub.wake(&touched);
+    }
+
+    /// Carries out one commit on the index, or leaves it as it is.
+    fn apply(&mut self, writes: Vec<Write<V>>, time_ms: i64) -> Answer<V> {
+        self.check(&writes)?;
+        let mut events = Vec::with_capacity(writes.len());
+        for Write { key, expect: _, op } in writes {
+            let revision = self.next;
+            self.next = revision.next();
+            let (record, prev) = match op {
+                Op::Put { value, view } => {
+                    let prev = self.index.get(&key).cloned();
+                    let create_revision = prev.as_ref().map_or(revision, |prev| prev.create_revision);
+                    let mod_revision = revision;
+                    let record =
+                        Record { key: key.clone(), value, view, create_revision, mod_revision, time_ms };
+                    let record = Arc::new(record);
+                    self.index.insert(key.clone(), record.clone());
+                    (Some(record), prev)
+                }
+                Op::Delete => (None, self.index.remove(&key)),
+            };
+            events.push(Arc::new(Event { revision, key, time_ms, record, prev }));
+        }
+        Ok(Committed { events })
+    }
+
+    /// Whether every expectation holds, each against what the writes before it leave.
+    fn check(&self, writes: &[Write<V>]) -> Result<(), CommitError<V>> {
+        let mut earlier: HashMap<&Key, Option<Revision>> = HashMap::new();
+        for (at, write) in writes.iter().enumerate() {
+            let there = match earlier.get(&write.key) {
+                Some(there) => *there,
+                None => self.index.get(&write.key).map(|record| record.mod_revision),
+            };
+            let holds = match (write.expect, &write.op) {
+                (Expect::Absent, Op::Put { .. }) => there.is_none(),
+                // There is nothing to delete.
+                (Expect::Absent, Op::Delete) => false,
+                (Expect::Revision(wanted), _) => there == Some(wanted),
+            };
+            if !holds {
+                let actual = self.index.get(&write.key).cloned();
+                return Err(CommitError::Conflict { key: write.key.clone(), actual });
+            }
+            if writes.len() > 1 {
+                let left = match write.op {
+                    Op::Put { .. } => Some(Revision(self.next.0 + at as u64)),
+                    Op::Delete => None,
+                };
+                earlier.insert(&write.key, left);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits for requests and takes all that wait, within bounds. False when there will be no more.
+fn take_group<V>(receiver: &mut mpsc::Receiver<Message<V>>, group: &mut Vec<Request<V>>) -> bool {
+    let Some(Message::Commit(first)) = receiver.blocking_recv() else { return false };
+    let mut bytes = first.bytes;
+    group.push(first);
+    while group.len() < GROUP_REQUESTS && bytes < GROUP_BYTES {
+        match receiver.try_recv() {
+            Ok(Message::Commit(request)) => {
+                bytes += request.bytes;
+                group.push(request);
+            }
+            Ok(Message::Close) | Err(mpsc::error::TryRecvError::Disconnected) => return false,
+            Err(mpsc::error::TryRecvError::Empty) => return true,
+        }
+    }
+    true
+}
+
+fn answer_all<V>(answers: Vec<(oneshot::Sender<Answer<V>>, Answer<V>)>) {
+    for (answer, result) in answers {
+        // Who has gone away reads the outcome later.
+        let _ = answer.send(result);
+    }
+}
+
+fn size<V>(write: &Write<V>) -> usize {
+    let value = match &write.op {
+        Op::Put { value, .. } => value.len(),
+        Op::Delete => 0,
+    };
+    write.key.as_str().len() + value
+}
+
+/// Whether keys and values are within the limits.
+pub(crate) fn check_sizes<V>(writes: &[Write<V>], max_value: usize) -> Result<(), CommitError<V>> {
+    for write in writes {
+        let key = write.key.as_str().len();
+        if key > MAX_KEY {
+            return Err(CommitError::TooLarge { key: write.key.clone(), size: key, limit: MAX_KEY });
+        }
+        let value = size(write) - key;
+        if value > max_value {
+            return Err(CommitError::TooLarge { key: write.key.clone(), size: value, limit: max_value });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! From the journal to the served copy: what was acknowledged is handed on behind the writers.
+//!
+//! [`Backlog`] holds the events that are durable in the journal and not yet in the served copy;
+//! together with that copy it is the whole log. [`Feeder`] puts them there in batches: the events,
+//! where each key's newest one lies, and how far it got, in one atomic batch.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::frame::StoreId;
+use super::read;
+use super::retention::Marks;
+use super::rows::{self, CurrentRow};
+use super::sled::{Changes, Served, ServedError};
+use crate::{Event, Key, Revision};
+
+/// The most bytes of one batch. Larger ones make sled copy all pages before it collects any.
+pub(crate) const BATCH_BYTES: usize = 2 << 20;
+/// The most rows that one batch removes.
+const SWEEP_ROWS: usize = 1000;
+
+/// Events that are durable and not yet in the served copy.
+pub(crate) struct Backlog<V> {
+    state: Mutex<State<V>>,
+    work: Condvar,
+    room: Condvar,
+    limit: usize,
+}
+
+struct State<V> {
+    queue: VecDeque<Arc<Event<V>>>,
+    bytes: usize,
+    /// Everything up to here is in the served copy; the queue goes on from there.
+    floor: Revision,
+    poked: bool,
+    closing: bool,
+    failed: Option<String>,
+}
+
+/// What the feeder is to do next.
+pub(crate) struct Work<V> {
+    /// The oldest events of the backlog; they stay there until they are [`done`](Backlog::done).
+    pub(crate) events: Vec<Arc<Event<V>>>,
+    /// There will be no more events than these.
+    pub(crate) last: bool,
+}
+
+impl<V> Backlog<V> {
+    pub(crate) fn new(floor: Revision, limit: usize) -> Self {
+        let queue = VecDeque::new();
+        let state = State { queue, bytes: 0, floor, poked: false, closing: false, failed: None };
+        Backlog { state: Mutex::new(state), work: Condvar::new(), room: Condvar::new(), limit }
+    }
+
+    /// Blocks while the backlog is full.
+    pub(crate) fn wait_for_room(&self) -> Result<(), String> {
+        let mut state = self.lock();
+        while state.failed.is_none() && state.bytes > self.limit {
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        match &state.failed {
+            Some(why) => Err(why.clone()),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn push(&self, events: &[Arc<Event<V>>]) {
+        let mut state = self.lock();
+        state.bytes += events.iter().map(|event| size(event)).sum::<usize>();
+        state.queue.extend(events.iter().cloned());
+        self.work.notify_one();
+    }
+
+    /// Waits for something to do, at most so long.
+    pub(crate) fn wait(&self, timeout: Duration) -> Work<V> {
+        let state = self.lock();
+        let idle = |state: &mut State<V>| state.queue.is_empty() && !state.poked && !state.closing;
+        let waited = self.work.wait_timeout_while(state, timeout, idle);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.poked = false;
+        let mut bytes = 0;
+        let fits = |event: &&Arc<Event<V>>| {
+            let first = bytes == 0;
+            bytes += size(event);
+            first || bytes <= BATCH_BYTES
+        };
+        let events: Vec<_> = state.queue.iter().take_while(fits).cloned().collect();
+        let last = state.closing && events.len() == state.queue.len();
+        Work { events, last }
+    }
+
+    /// The oldest events are in the served copy.
+    pub(crate) fn done(&self, events: &[Arc<Event<V>>]) {
+        let Some(last) = events.last() else { return };
+        let mut state = self.lock();
+        state.bytes -= events.iter().map(|event| size(event)).sum::<usize>();
+        state.queue.drain(..events.len());
+        state.floor = last.revision;
+        self.room.notify_all();
+    }
+
+    /// Makes the feeder look around, also when there is nothing to feed.
+    pub(crate) fn poke(&self) {
+        self.lock().poked = true;
+        self.work.notify_one();
+    }
+
+    /// Nothing will be pushed any more.
+    pub(crate) fn close(&self) {
+        self.lock().closing = true;
+        self.work.notify_one();
+    }
+
+    pub(crate) fn fail(&self, why: String) {
+        self.lock().failed = Some(why);
+        self.room.notify_all();
+    }
+
+    /// Blocks until nothing will be pushed any more.
+    pub(crate) fn wait_for_close(&self) {
+        let state = self.lock();
+        drop(self.work.wait_while(state, |state| !state.closing));
+    }
+
+    pub(crate) fn floor(&self) -> Revision {
+        self.lock().floor
+    }
+
+    /// The matching events in `(after, upto]`, at most `limit`; `None` when some of them are in the
+    /// served copy already.
+    pub(crate) fn since(
+        &self,
+        after: Revision,
+        upto: Revision,
+        limit: usize,
+        matches: impl Fn(&Key) -> bool,
+    ) -> Option<Vec<Arc<Event<V>>>> {
+        let state = self.lock();
+        if after < state.floor {
+            return None;
+        }
+        // Dense: the revision tells the place.
+        let start = ((after.0 - state.floor.0) as usize).min(state.queue.len());
+        let later = state.queue.range(start..).take_while(|event| event.revision <= upto);
+        Some(later.filter(|event| matches(&event.key)).take(limit).cloned().collect())
+    }
+
+    /// The events of a key up to a revision that are still here, and the revision from which on
+    /// they are complete.
+    pub(crate) fn of_key(&self, key: &Key, upto: Revision) -> (Vec<Arc<Event<V>>>, Revision) {
+        let state = self.lock();
+        let matching = state.queue.iter().filter(|event| event.revision <= upto && event.key == *key);
+        (matching.cloned().collect(), state.floor)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<V>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes to the served copy. There is one, so that nothing it reads changes under it.
+pub(crate) struct Feeder {
+    served: Arc<Served>,
+    store: StoreId,
+    pub(crate) applied: Revision,
+    pub(crate) swept: Revision,
+    pub(crate) marks: Marks,
+}
+
+impl Feeder {
+    pub(crate) fn new(
+        served: Arc<Served>,
+        store: StoreId,
+        applied: Revision,
+        swept: Revision,
+        marks: Marks,
+    ) -> Self {
+        Feeder { served, store, applied, swept, marks }
+    }
+
+    pub(crate) fn served(&self) -> &Arc<Served> {
+        &self.served
+    }
+
+    /// Puts events into the served copy, all or none.
+    pub(crate) fn feed<V>(&mut self, events: &[Arc<Event<V>>]) -> Result<(), ServedError> {
+        let Some(last) = events.last() else { return Ok(()) };
+        let mut changes = Changes::default();
+        let mut newest: HashMap<&str, CurrentRow> = HashMap::with_capacity(events.len());
+        for event in events {
+            let key = event.key.as_str();
+            let prior = match (&event.prev, newest.get(key)) {
+                (Some(prev), _) => prev.mod_revision,
+                (None, Some(row)) => row.revision,
+                // The key may have been deleted not long ago: its history goes on through that.
+                (None, None) => match self.served.get(&rows::current_key(key))? {
+                    Some(row) => CurrentRow::decode(self.store, key, &row)?.revision,
+                    None => Revision::ZERO,
+                },
+            };
+            let record = event.record.as_ref();
+            let named = record.or(event.prev.as_ref());
+            let create = named.map_or(Revision::ZERO, |record| record.create_revision);
+            let value = record.map(|record| &*record.value);
+            let chunks =
+                rows::encode_log(self.store, event.revision, event.time_ms, create, prior, key, value);
+            for (key, chunk) in chunks {
+                changes.insert(&key, chunk);
+            }
+            let value_crc = value.map_or(0, crc32c::crc32c);
+            newest.insert(
+                key,
+                CurrentRow { deleted: value.is_none(), create, revision: event.revision, value_crc },
+            );
+        }
+        for (key, row) in newest {
+            changes.insert(&rows::current_key(key), row.encode(self.store, key));
+        }
+        self.set_applied(&mut changes, last.revision, last.time_ms);
+        self.served.apply(changes)?;
+        self.applied = last.revision;
+        for event in events {
+            self.marks.push(event.revision, event.time_ms, size(event));
+        }
+        Ok(())
+    }
+
+    /// Notes in a batch how far the copy is with it, and whose it is.
+    pub(crate) fn set_applied(&self, changes: &mut Changes, applied: Revision, time_ms: i64) {
+        let row = rows::encode_meta(self.store, rows::META_APPLIED, applied.0, time_ms as u64);
+        changes.insert(rows::META_APPLIED, row);
+        changes.insert(rows::META_STORE, self.store.0.to_vec());
+    }
+
+    pub(crate) fn set_compacted(&self, changes: &mut Changes, oldest: Revision, swept: Revision) {
+        let row = rows::encode_meta(self.store, rows::META_COMPACTED, oldest.0, swept.0);
+        changes.insert(rows::META_COMPACTED, row);
+    }
+
+    /// Removes some of what was overwritten or deleted at or before `oldest`. True when there may
+    /// be more. What goes is found from the events that replaced it, so the work is proportional
+    /// to what happened and not to what is stored.
+    pub(crate) fn sweep(&mut self, oldest: Revision) -> Result<bool, ServedError> {
+        let upto = oldest.min(self.applied);
+        if self.swept >= upto {
+            return Ok(false);
+        }
+        let mut changes = Changes::default();
+        let mut removed = 0;
+        let mut swept = upto;
+        for row in read::log(&self.served, self.store, self.swept.next(), upto) {
+            let row = row?;
+            removed += self.remove_log(&mut changes, row.prior)?;
+            if row.value.is_none() {
+                removed += self.remove_log(&mut changes, row.revision)?;
+                let name = rows::current_key(row.key.as_str());
+                if let Some(bytes) = self.served.get(&name)?
+                    && CurrentRow::decode(self.store, row.key.as_str(), &bytes)?.revision == row.revision
+                {
+                    changes.remove(&name);
+                }
+            }
+            if removed >= SWEEP_ROWS {
+                swept = row.revision;
+                break;
+            }
+        }
+        self.set_compacted(&mut changes, oldest, swept);
+        self.served.apply(changes)?;
+        self.swept = swept;
+        self.marks.forget(swept);
+        Ok(swept < upto)
+    }
+
+    /// Removes the chunks of an event, when it is there. Returns how many rows that are.
+    fn remove_log(&self, changes: &mut Changes, revision: Revision) -> Result<usize, ServedError> {
+        let Some(first) = self.served.get(&rows::log_key(revision, 0))? else { return Ok(0) };
+        let chunks = rows::chunk_count(&first).ok_or_else(|| format!("log/{revision} is too short"))?;
+        for chunk in 0..chunks {
+            changes.remove(&rows::log_key(revision, chunk));
+        }
+        Ok(usize::from(chunks))
+    }
+}
+
+/// Bytes that an event adds to the log.
+fn size<V>(event: &Event<V>) -> usize {
+    64 + event.key.as_str().len() + event.record.as_ref().map_or(0, |record| record.value.len())
+}

@@ -1,0 +1,264 @@
+//! The bytes of the journal: segment headers, frames, and the entries in them.
+//!
+//! All numbers are little endian. Checksums are crc32c, salted with the store's id, so that no
+//! bytes of another store, and none that somebody has put into a value, pass for a frame of this
+//! one. The layout is told in docs/store-format.md; what is read here was written by somebody
+//! else's disk, so nothing is believed before its checksum.
+
+use bytes::{Buf, BufMut, Bytes};
+
+use crate::Revision;
+
+/// The format that this version writes, and the newest that it reads.
+pub(crate) const FORMAT: u32 = 1;
+/// Bytes of a segment header.
+pub(crate) const HEADER: usize = 48;
+/// Bytes of a frame header.
+pub(crate) const FRAME: usize = 32;
+
+const SEGMENT_MAGIC: &[u8; 8] = b"ORLOPJNL";
+const FRAME_MAGIC: &[u8; 4] = b"GRUP";
+
+/// Who a file belongs to: checksums are salted with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoreId(pub(crate) [u8; 16]);
+
+impl StoreId {
+    pub(crate) fn new() -> Self {
+        StoreId(*uuid::Uuid::new_v4().as_bytes())
+    }
+
+    /// A checksum of bytes that belong to this store.
+    pub(crate) fn crc(&self, parts: &[&[u8]]) -> u32 {
+        parts.iter().fold(crc32c::crc32c(&self.0), |crc, part| crc32c::crc32c_append(crc, part))
+    }
+}
+
+impl std::fmt::Display for StoreId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        uuid::Uuid::from_bytes(self.0).fmt(f)
+    }
+}
+
+/// What a segment header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) store: StoreId,
+    pub(crate) first: Revision,
+}
+
+/// Why a header was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadHeader {
+    /// Short, or its checksum does not fit.
+    Broken,
+    /// Whole, and of a newer format.
+    TooNew(u32),
+}
+
+impl SegmentHeader {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER);
+        out.put_slice(SEGMENT_MAGIC);
+        out.put_u32_le(FORMAT);
+        out.put_u32_le(0);
+        out.put_slice(&self.store.0);
+        out.put_u64_le(self.first.0);
+        out.put_u32_le(0);
+        out.put_u32_le(self.store.crc(&[&out]));
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BadHeader> {
+        let Some((body, mut crc)) =
+            bytes.get(..HEADER).and_then(|header| header.split_at_checked(HEADER - 4))
+        else {
+            return Err(BadHeader::Broken);
+        };
+        let mut at = body;
+        let magic = at.copy_to_bytes(8);
+        let format = at.get_u32_le();
+        at.advance(4);
+        let mut id = [0; 16];
+        at.copy_to_slice(&mut id);
+        let store = StoreId(id);
+        if magic != SEGMENT_MAGIC[..] || store.crc(&[body]) != crc.get_u32_le() {
+            return Err(BadHeader::Broken);
+        }
+        if format > FORMAT {
+            return Err(BadHeader::TooNew(format));
+        }
+        Ok(SegmentHeader { store, first: Revision(at.get_u64_le()) })
+    }
+}
+
+/// One write, as the journal holds it. Its revision follows from its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) revision: Revision,
+    pub(crate) time_ms: i64,
+    /// The revision that created the key; for a delete that of the deleted record.
+    pub(crate) create: Revision,
+    /// The revision of the record that was replaced or deleted; zero when there was none.
+    pub(crate) prev: Revision,
+    pub(crate) key: String,
+    /// `None` for a delete.
+    pub(crate) value: Option<Bytes>,
+}
+
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+
+/// Writes a frame of entries into a buffer that is used again and again.
+pub(crate) struct FrameWriter {
+    store: StoreId,
+    buffer: Vec<u8>,
+    first: Revision,
+    count: u32,
+}
+
+impl FrameWriter {
+    pub(crate) fn new(store: StoreId) -> Self {
+        FrameWriter { store, buffer: Vec::new(), first: Revision::ZERO, count: 0 }
+    }
+
+    /// Starts a frame whose first entry has this revision.
+    pub(crate) fn start(&mut self, first: Revision) {
+        // One large group does not hold its memory for ever.
+        self.buffer.clear();
+        self.buffer.shrink_to(8 << 20);
+        self.buffer.resize(FRAME, 0);
+        self.first = first;
+        self.count = 0;
+    }
+
+    /// Adds the entry of the next revision.
+    pub(crate) fn entry(
+        &mut self,
+        time_ms: i64,
+        create: Revision,
+        prev: Revision,
+        key: &str,
+        value: Option<&[u8]>,
+    ) {
+        self.count += 1;
+        let out = &mut self.buffer;
+        out.put_u8(if value.is_some() { PUT } else { DELETE });
+        out.put_i64_le(time_ms);
+        out.put_u64_le(create.0);
+        out.put_u64_le(prev.0);
+        out.put_u32_le(key.len() as u32);
+        out.put_u32_le(value.map_or(0, <[u8]>::len) as u32);
+        out.put_slice(key.as_bytes());
+        out.put_slice(value.unwrap_or_default());
+    }
+
+    /// The revision after the last entry.
+    pub(crate) fn next(&self) -> Revision {
+        Revision(self.first.0 + u64::from(self.count))
+    }
+
+    /// The bytes of the frame. `None` when it is larger than its length field can say.
+    pub(crate) fn finish(&mut self) -> Option<&[u8]> {
+        let (header, payload) = self.buffer.split_at_mut(FRAME);
+        let length = u32::try_from(payload.len()).ok()?;
+        let mut out = &mut header[..];
+        out.put_slice(FRAME_MAGIC);
+        out.put_u32_le(length);
+        out.put_u64_le(self.first.0);
+        out.put_u32_le(self.count);
+        out.put_u32_le(0);
+        out.put_u32_le(self.store.crc(&[payload]));
+        let (fields, crc) = header.split_at_mut(FRAME - 4);
+        crc.copy_from_slice(&self.store.crc(&[fields]).to_le_bytes());
+        Some(&self.buffer)
+    }
+}
+
+/// A frame whose checksums fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame<'a> {
+    pub(crate) first: Revision,
+    pub(crate) count: u32,
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// The frame at the start of the bytes, when there is a whole one. It has an entry at least.
+    pub(crate) fn decode(store: StoreId, bytes: &'a [u8]) -> Option<Frame<'a>> {
+        let header = bytes.get(..FRAME)?;
+        if !header.starts_with(FRAME_MAGIC) {
+            return None;
+        }
+        let mut at = &header[4..];
+        let length = at.get_u32_le() as usize;
+        let first = Revision(at.get_u64_le());
+        let count = at.get_u32_le();
+        at.advance(4);
+        let payload_crc = at.get_u32_le();
+        if store.crc(&[&header[..FRAME - 4]]) != at.get_u32_le() {
+            return None;
+        }
+        let payload = bytes.get(FRAME..FRAME.checked_add(length)?)?;
+        if count == 0 {
+            return None;
+        }
+        (store.crc(&[payload]) == payload_crc).then_some(Frame { first, count, payload })
+    }
+
+    /// Bytes of the frame.
+    pub(crate) fn size(&self) -> usize {
+        FRAME + self.payload.len()
+    }
+
+    /// The revision of its last entry.
+    pub(crate) fn last(&self) -> Revision {
+        Revision(self.first.0 + u64::from(self.count) - 1)
+    }
+
+    /// Its entries. `None` when they do not fill the frame exactly, which a checksum that fits
+    /// leaves to a faulty writer.
+    pub(crate) fn entries(&self) -> Option<Vec<Entry>> {
+        let mut at = self.payload;
+        let mut entries = Vec::new();
+        for n in 0..u64::from(self.count) {
+            entries.push(decode_entry(Revision(self.first.0 + n), &mut at)?);
+        }
+        at.is_empty().then_some(entries)
+    }
+}
+
+fn decode_entry(revision: Revision, at: &mut &[u8]) -> Option<Entry> {
+    let kind = at.try_get_u8().ok()?;
+    let time_ms = at.try_get_i64_le().ok()?;
+    let create = Revision(at.try_get_u64_le().ok()?);
+    let prev = Revision(at.try_get_u64_le().ok()?);
+    let key = at.try_get_u32_le().ok()? as usize;
+    let value = at.try_get_u32_le().ok()? as usize;
+    let key = std::str::from_utf8(at.split_off(..key)?).ok()?.to_owned();
+    let value = at.split_off(..value)?;
+    let value = match kind {
+        PUT => Some(Bytes::copy_from_slice(value)),
+        DELETE if value.is_empty() => None,
+        _ => return None,
+    };
+    Some(Entry { revision, time_ms, create, prev, key, value })
+}
+
+/// Whether a whole frame of this store, with a revision of at least `from`, starts anywhere in the
+/// bytes: what tells damage in the middle from a torn end.
+pub(crate) fn frame_after(store: StoreId, bytes: &[u8], from: Revision) -> Option<usize> {
+    let mut start = 0;
+    while let Some(found) = find(&bytes[start..], FRAME_MAGIC) {
+        let at = start + found;
+        if Frame::decode(store, &bytes[at..]).is_some_and(|frame| frame.first >= from) {
+            return Some(at);
+        }
+        start = at + 1;
+    }
+    None
+}
+
+fn find(bytes: &[u8], what: &[u8; 4]) -> Option<usize> {
+    bytes.windows(4).position(|window| window == what)
+}

@@ -1,0 +1,82 @@
+//! One process per data directory.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::OpenError;
+
+/// The lock; dropping it frees the directory.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock of a directory. A predecessor that is on its way out gets some time: one that
+    /// was killed in a sync keeps the lock until the sync is done.
+    pub(crate) fn take(dir: &Path, patience: Duration) -> Result<Lock, OpenError> {
+        let path = dir.join("LOCK");
+        let io = |action| {
+            let path = path.clone();
+            move |source| OpenError::Io { action, path, source }
+        };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(&path).map_err(io("open"))?;
+        let until = Instant::now() + patience;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let mut holder = String::new();
+                    // Who holds it is told as well as it can be.
+                    let _ = file.read_to_string(&mut holder);
+                    let holder = match holder.trim() {
+                        "" => "which has not said who it is".to_owned(),
+                        holder => holder.to_owned(),
+                    };
+                    return Err(OpenError::Locked { path: dir.to_owned(), holder });
+                }
+                Err(TryLockError::Error(source)) => return Err(io("lock")(source)),
+            }
+        }
+        let told = format!("pid {} on {}\n", std::process::id(), host());
+        let written =
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(told.as_bytes()));
+        if let Err(error) = written {
+            // The lock is what counts; a full disk must not keep the store from opening.
+            tracing::warn!(%error, path = %path.display(), "cannot say in the lock file who holds it");
+        }
+        Ok(Lock { _file: file })
+    }
+}
+
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "an unnamed host".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn names_its_holder_and_frees() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = Lock::take(dir.path(), Duration::ZERO).unwrap();
+        let error = Lock::take(dir.path(), Duration::ZERO).unwrap_err();
+        assert!(error.to_string().contains(&format!("pid {} on ", std::process::id())), "{error}");
+        drop(lock);
+        Lock::take(dir.path(), Duration::ZERO).unwrap();
+    }
+}

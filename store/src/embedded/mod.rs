@@ -1,0 +1,274 @@
+//! The store that survives: a journal that acknowledges, and sled behind it that serves the past.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`files`] | what is asked of the file system, so that tests can make it fail |
+//! | `frame`, `journal` | the bytes that acknowledge, and the segments that they are in |
+//! | `rows`, `sled` | the rows of the served copy, and the one file that names sled |
+//! | `feed`, `upkeep` | from the journal to the served copy; compaction, snapshots, old segments |
+//! | `read` | the log as one sequence: backlog and served copy |
+//! | `snapshot` | logical snapshots, from which the served copy can be made again |
+//! | `recover`, `verify`, `hygiene`, `guard`, `identity`, `lock` | opening, without trust |
+//! | `retention`, `space` | how much of the past is kept, and what it takes |
+//!
+//! The bytes are described in docs/store-format.md.
+
+pub mod files;
+
+mod feed;
+mod frame;
+mod guard;
+mod hygiene;
+mod identity;
+mod journal;
+mod lock;
+mod read;
+mod recover;
+mod retention;
+mod rows;
+mod sled;
+mod snapshot;
+mod space;
+mod upkeep;
+mod verify;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::watch;
+
+use self::feed::Backlog;
+use self::files::{Disk, Files};
+use self::journal::Journal;
+use self::lock::Lock;
+use self::read::{Past, PastLog, blocking};
+use self::recover::{Recovered, recover};
+use self::upkeep::{Progress, Upkeep};
+use crate::commit::{self, Durable, Head, Published, Queue};
+use crate::kv::BoxFuture;
+use crate::watch::{Hub, RingLimits};
+use crate::{
+    Clock, CommitError, Committed, Event, Key, Kv, OpenError, ReadError, Revision, Snapshot, SystemClock,
+    View, WatchError, Watcher, Write,
+};
+
+pub use self::retention::Retention;
+
+/// How a store behaves.
+#[derive(Clone)]
+pub struct Options {
+    /// How much of the past is kept.
+    pub retention: Retention,
+    /// How often that is looked at, at the most.
+    pub retain_every: Duration,
+    /// The most bytes of one value.
+    pub max_value: usize,
+    /// How much the watch rings keep.
+    pub rings: RingLimits,
+    /// A journal segment is followed by another when it has this many bytes.
+    pub segment_bytes: u64,
+    /// A snapshot is taken when the journal has grown by this many bytes (or by as many as the
+    /// last snapshot had, if that is more).
+    pub snapshot_bytes: u64,
+    /// When this many bytes wait for the served copy, writers wait too.
+    pub backlog_bytes: usize,
+    /// How long to wait for a predecessor that is on its way out.
+    pub lock_wait: Duration,
+    /// How long sled may take to open (a large one gets more).
+    pub open_deadline: Duration,
+    /// What stamps the records.
+    pub clock: Arc<dyn Clock>,
+    /// The file system below journal and snapshots.
+    pub files: Arc<dyn Files>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            retention: Retention::default(),
+            retain_every: Duration::from_secs(1),
+            max_value: 2 << 20,
+            rings: RingLimits::default(),
+            segment_bytes: 16 << 20,
+            snapshot_bytes: 64 << 20,
+            backlog_bytes: 64 << 20,
+            lock_wait: Duration::from_secs(10),
+            open_deadline: Duration::from_secs(120),
+            clock: Arc::new(SystemClock),
+            files: Arc::new(Disk),
+        }
+    }
+}
+
+/// A store in a directory of its own.
+pub struct Embedded<V: View> {
+    dir: PathBuf,
+    published: Arc<Published<V>>,
+    past: Arc<Past<V>>,
+    queue: Queue<V>,
+    progress: watch::Receiver<Progress>,
+}
+
+impl<V: View> Embedded<V> {
+    /// Opens the store in a directory, or makes one there when the directory is empty or missing.
+    ///
+    /// Blocks while it reads and checks everything. What is recovered, set aside or cut is told in
+    /// the log; an existing store is never emptied.
+    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+        let dir = dir.as_ref();
+        let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
+        options.files.create_dir(dir).map_err(io("create"))?;
+        let lock = Lock::take(dir, options.lock_wait)?;
+        let recovered: Recovered<V> = recover(dir, &options)?;
+        let Recovered { store, journal, feeder, head, index, oldest, time_ms, .. } = recovered;
+        tracing::info!(
+            path = %dir.display(), %store, revision = %head, %oldest, records = index.len(), "the store is open"
+        );
+        let hub = Arc::new(Hub::new(head, options.rings));
+        let published = Arc::new(Published::new(Head { revision: head, index }, hub));
+        let past = Arc::new(Past {
+            published: published.clone(),
+            backlog: Backlog::new(head, options.backlog_bytes),
+            served: ArcSwapOption::new(Some(feeder.served().clone())),
+            store,
+            oldest: AtomicU64::new(oldest.0),
+        });
+        let (sender, progress) = watch::channel(Progress { swept: feeder.swept, ..Progress::default() });
+        let segments = journal.segments();
+        let pipe = Pipe { journal, past: past.clone() };
+        let clock = options.clock.clone();
+        let queue = commit::start(published.clone(), pipe, clock, time_ms, options.max_value)
+            .map_err(io("start a thread for"))?;
+        let upkeep = Upkeep {
+            past: past.clone(),
+            options,
+            feeder,
+            segments,
+            snapshot_dir: dir.join("snapshot"),
+            snapshots: recovered.snapshots,
+            needs_snapshot: recovered.needs_snapshot,
+            snapshot_from: recovered.snapshot_from,
+            progress: sender,
+            lock,
+        };
+        upkeep.start().map_err(io("start a thread for"))?;
+        Ok(Embedded { dir: dir.to_owned(), published, past, queue, progress })
+    }
+}
+
+/// Where the committer's groups go.
+struct Pipe<V: View> {
+    journal: Journal,
+    past: Arc<Past<V>>,
+}
+
+impl<V: View> Durable<V> for Pipe<V> {
+    fn wait_for_room(&mut self) -> Result<(), String> {
+        self.past.backlog.wait_for_room()
+    }
+
+    fn append(&mut self, events: &[Arc<Event<V>>]) -> Result<(), String> {
+        self.journal.append(events)
+    }
+
+    fn durable(&mut self, events: &[Arc<Event<V>>]) {
+        self.past.backlog.push(events);
+    }
+}
+
+impl<V: View> Drop for Pipe<V> {
+    fn drop(&mut self) {
+        // The committer has ended; the upkeep brings the rest to the disk and ends too.
+        self.past.backlog.close();
+    }
+}
+
+impl<V: View> Kv<V> for Embedded<V> {
+    fn commit(&self, writes: Vec<Write<V>>) -> BoxFuture<'_, Result<Committed<V>, CommitError<V>>> {
+        Box::pin(self.queue.commit(writes))
+    }
+
+    fn head(&self) -> Snapshot<V> {
+        self.published.head()
+    }
+
+    fn at<'a>(
+        &'a self,
+        revision: Revision,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<Snapshot<V>, ReadError>> {
+        let (past, prefix) = (self.past.clone(), prefix.to_owned());
+        Box::pin(blocking(move || past.at(revision, &prefix)))
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watcher<V>, WatchError> {
+        let log = Arc::new(PastLog(self.past.clone()));
+        Watcher::start(&self.published.hub, log, prefix, after)
+    }
+
+    fn history<'a>(
+        &'a self,
+        key: &'a Key,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Event<V>>>, ReadError>> {
+        let (past, key) = (self.past.clone(), key.clone());
+        Box::pin(blocking(move || past.history(&key, limit)))
+    }
+
+    fn reached(&self, revision: Revision) -> BoxFuture<'_, ()> {
+        Box::pin(self.published.hub.reached(revision))
+    }
+
+    /// Returns when what is forgotten is also gone from the served copy.
+    fn compact(&self, before: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        Box::pin(async move {
+            let head = self.published.current().revision;
+            if before > head {
+                return Err(ReadError::Future { wanted: before, head });
+            }
+            self.past.oldest.fetch_max(before.0, Ordering::SeqCst);
+            self.past.backlog.poke();
+            let mut progress = self.progress.clone();
+            let done = progress.wait_for(|progress| progress.swept >= before || progress.ended).await;
+            if done.is_ok_and(|progress| progress.swept >= before) {
+                return Ok(());
+            }
+            Err(ReadError::Damaged(self.poisoned().unwrap_or_else(|| "the store is closed".into())))
+        })
+    }
+
+    fn oldest(&self) -> Revision {
+        self.past.oldest()
+    }
+
+    fn poisoned(&self) -> Option<String> {
+        self.published.poisoned().map(str::to_owned)
+    }
+
+    fn size_on_disk(&self) -> u64 {
+        space::allocated(&self.dir)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.published.hub.close();
+            self.queue.close().await;
+            let mut progress = self.progress.clone();
+            // An error means that the sender is gone, and with it the thread.
+            let _ = progress.wait_for(|progress| progress.closed).await;
+        })
+    }
+}
+
+impl<V: View> Drop for Embedded<V> {
+    /// Without [`close`](Kv::close) everything is brought to the disk too, but nobody waits for it.
+    fn drop(&mut self) {
+        self.published.hub.close();
+    }
+}

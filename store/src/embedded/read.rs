@@ -1,0 +1,308 @@
+//! Reading the log: the backlog and the served copy as one sequence of events.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+
+use super::feed::Backlog;
+use super::frame::StoreId;
+use super::rows::{self, CurrentRow, LogRow};
+use super::sled::{Served, ServedError};
+use crate::commit::{Head, Published};
+use crate::kv::BoxFuture;
+use crate::watch::{Log, Page};
+use crate::{Event, Key, ReadError, Record, Revision, Snapshot, View};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The events of the served copy with revisions from one to another, both inclusive, in order.
+pub(crate) fn log(
+    served: &Served,
+    store: StoreId,
+    from: Revision,
+    to: Revision,
+) -> impl Iterator<Item = Result<LogRow, ServedError>> + use<> {
+    let mut rows = served.range(&rows::log_key(from, 0), &rows::log_key(to.next(), 0)).peekable();
+    std::iter::from_fn(move || {
+        let (key, first) = match rows.next()? {
+            Ok(row) => row,
+            Err(error) => return Some(Err(error)),
+        };
+        let Some((revision, 0)) = rows::parse_log_key(&key) else {
+            return Some(Err(format!("a row of the log is named {key:?}", key = &*key).into()));
+        };
+        let next_chunk = |key: &[u8]| matches!(rows::parse_log_key(key), Some((at, _)) if at == revision);
+        if !matches!(rows.peek(), Some(Ok((key, _))) if next_chunk(key)) {
+            return Some(rows::decode_log(store, revision, &first).map_err(Into::into));
+        }
+        let mut body = first.to_vec();
+        while let Some(Ok((_, chunk))) = rows.next_if(|row| matches!(row, Ok((key, _)) if next_chunk(key))) {
+            body.extend_from_slice(&chunk);
+        }
+        Some(rows::decode_log(store, revision, &body).map_err(Into::into))
+    })
+}
+
+/// One event of the served copy.
+fn log_row(served: &Served, store: StoreId, revision: Revision) -> Result<Option<LogRow>, ServedError> {
+    log(served, store, revision, revision).next().transpose()
+}
+
+/// What readers of the past need.
+pub(crate) struct Past<V> {
+    pub(crate) published: Arc<Published<V>>,
+    pub(crate) backlog: Backlog<V>,
+    /// `None` once the store is closed.
+    pub(crate) served: ArcSwapOption<Served>,
+    pub(crate) store: StoreId,
+    pub(crate) oldest: AtomicU64,
+}
+
+impl<V: View> Past<V> {
+    pub(crate) fn oldest(&self) -> Revision {
+        Revision(self.oldest.load(Ordering::SeqCst))
+    }
+
+    fn served(&self) -> Result<Arc<Served>, ReadError> {
+        self.served.load_full().ok_or_else(|| ReadError::Damaged("the store is closed".into()))
+    }
+
+    fn check(&self, wanted: Revision) -> Result<(), ReadError> {
+        let oldest = self.oldest();
+        if wanted < oldest { Err(ReadError::Expired { wanted, oldest }) } else { Ok(()) }
+    }
+
+    /// The events below a prefix in `(after, upto]`, at most `limit`.
+    pub(crate) fn page(
+        &self,
+        prefix: &str,
+        after: Revision,
+        upto: Revision,
+        limit: usize,
+    ) -> Result<Page<V>, ReadError> {
+        self.check(after)?;
+        let page = self.try_page(prefix, after, upto, limit);
+        // What was read is whole only if it was not compacted meanwhile.
+        self.check(after)?;
+        page
+    }
+
+    fn try_page(
+        &self,
+        prefix: &str,
+        after: Revision,
+        upto: Revision,
+        limit: usize,
+    ) -> Result<Page<V>, ReadError> {
+        let matches = |key: &Key| key.as_str().starts_with(prefix);
+        if let Some(events) = self.backlog.since(after, upto, limit, matches) {
+            let cut = events.last().filter(|_| events.len() == limit);
+            let scanned = cut.map_or(upto, |last| last.revision);
+            return Ok(Page { events, scanned });
+        }
+        let served = self.served()?;
+        let head = self.published.current();
+        let upto = upto.min(self.backlog.floor());
+        let mut page = Page { events: Vec::new(), scanned: after };
+        let mut records = HashMap::new();
+        for row in log(&served, self.store, after.next(), upto) {
+            let row = row.map_err(damaged)?;
+            if row.revision != page.scanned.next() {
+                return Err(missing(page.scanned.next()));
+            }
+            page.scanned = row.revision;
+            if !matches(&row.key) {
+                continue;
+            }
+            page.events.push(self.event(&served, &head, &mut records, row)?);
+            if page.events.len() == limit {
+                return Ok(page);
+            }
+        }
+        if page.scanned != upto {
+            return Err(missing(page.scanned.next()));
+        }
+        Ok(page)
+    }
+
+    /// An event with the records that it left and replaced.
+    fn event(
+        &self,
+        served: &Served,
+        head: &Head<V>,
+        records: &mut HashMap<Key, Arc<Record<V>>>,
+        row: LogRow,
+    ) -> Result<Arc<Event<V>>, ReadError> {
+        let prev = match row.replaced() {
+            None => None,
+            Some(prior) => match records.get(&row.key) {
+                Some(record) if record.mod_revision == prior => Some(record.clone()),
+                Some(_) | None => {
+                    let found = log_row(served, self.store, prior).map_err(damaged)?;
+                    let found = found.ok_or_else(|| missing(prior))?;
+                    Some(record(head, found).ok_or_else(|| missing(prior))?)
+                }
+            },
+        };
+        let (revision, key, time_ms) = (row.revision, row.key.clone(), row.time_ms);
+        let record = record(head, row);
+        match &record {
+            Some(record) => records.insert(key.clone(), record.clone()),
+            None => records.remove(&key),
+        };
+        Ok(Arc::new(Event { revision, key, time_ms, record, prev }))
+    }
+
+    /// The state below a prefix at a revision: the head, overlaid with what changed since.
+    pub(crate) fn at(&self, revision: Revision, prefix: &str) -> Result<Snapshot<V>, ReadError> {
+        let head = self.published.current();
+        if revision > head.revision {
+            return Err(ReadError::Future { wanted: revision, head: head.revision });
+        }
+        self.check(revision)?;
+        let mut overlay = BTreeMap::new();
+        let mut add = |events: Vec<Arc<Event<V>>>| {
+            for event in events.iter().filter(|event| event.revision <= head.revision) {
+                // The first change after the revision tells what was there.
+                overlay.entry(event.key.clone()).or_insert_with(|| event.prev.clone());
+            }
+        };
+        if let Some(events) = self.published.hub.recent(prefix, revision, head.revision) {
+            add(events);
+        } else {
+            let mut after = revision;
+            while after < head.revision {
+                let page = self.page(prefix, after, head.revision, 1000)?;
+                add(page.events);
+                after = page.scanned;
+            }
+        }
+        Ok(Snapshot::new(revision, head.index.clone(), overlay))
+    }
+
+    /// The events of a key that are still known, newest first.
+    pub(crate) fn history(&self, key: &Key, limit: usize) -> Result<Vec<Arc<Event<V>>>, ReadError> {
+        loop {
+            let oldest = self.oldest();
+            let events = self.history_since(key, limit, oldest);
+            // A compaction meanwhile may have taken what was about to be read.
+            if self.oldest() == oldest {
+                return events;
+            }
+        }
+    }
+
+    fn history_since(
+        &self,
+        key: &Key,
+        limit: usize,
+        oldest: Revision,
+    ) -> Result<Vec<Arc<Event<V>>>, ReadError> {
+        let head = self.published.current();
+        let (recent, floor) = self.backlog.of_key(key, head.revision);
+        let mut events = Vec::new();
+        for event in recent.into_iter().rev() {
+            let more = event.revision > oldest;
+            push_known(&mut events, event, oldest);
+            if !more || events.len() >= limit {
+                events.truncate(limit);
+                return Ok(events);
+            }
+        }
+        let served = self.served()?;
+        let mut records = HashMap::new();
+        let mut at = match served.get(&rows::current_key(key.as_str())).map_err(damaged)? {
+            Some(row) => {
+                CurrentRow::decode(self.store, key.as_str(), &row).map_err(ReadError::Damaged)?.revision
+            }
+            None => Revision::ZERO,
+        };
+        while at > Revision::ZERO && events.len() < limit {
+            let Some(row) = log_row(&served, self.store, at).map_err(damaged)? else {
+                // A delete that was compacted is not kept.
+                return if at <= oldest { Ok(events) } else { Err(missing(at)) };
+            };
+            let prior = row.prior;
+            // The copy may be ahead of what was taken from the backlog.
+            if at <= floor {
+                let event = if at > oldest {
+                    self.event(&served, &head, &mut records, row)?
+                } else {
+                    let (revision, key, time_ms) = (row.revision, row.key.clone(), row.time_ms);
+                    Arc::new(Event { revision, key, time_ms, record: record(&head, row), prev: None })
+                };
+                push_known(&mut events, event, oldest);
+            }
+            if at <= oldest {
+                break;
+            }
+            at = prior;
+        }
+        Ok(events)
+    }
+}
+
+/// Adds an event as far as it is known: at or before `oldest` a delete is forgotten, and of a put
+/// what it replaced.
+fn push_known<V>(events: &mut Vec<Arc<Event<V>>>, event: Arc<Event<V>>, oldest: Revision) {
+    if event.revision > oldest {
+        events.push(event);
+        return;
+    }
+    if let Some(record) = &event.record {
+        let (revision, key, time_ms) = (event.revision, event.key.clone(), event.time_ms);
+        events.push(Arc::new(Event { revision, key, time_ms, record: Some(record.clone()), prev: None }));
+    }
+}
+
+/// The record that an event left: the one that is in memory when it is still current.
+fn record<V: View>(head: &Head<V>, row: LogRow) -> Option<Arc<Record<V>>> {
+    let value = row.value?;
+    if let Some(current) = head.index.get(&row.key)
+        && current.mod_revision == row.revision
+    {
+        return Some(current.clone());
+    }
+    let view = V::of(&row.key, &value);
+    let (create_revision, mod_revision) = (row.create, row.revision);
+    Some(Arc::new(Record { key: row.key, value, view, create_revision, mod_revision, time_ms: row.time_ms }))
+}
+
+fn missing(revision: Revision) -> ReadError {
+    ReadError::Damaged(format!("revision {revision} is missing"))
+}
+
+fn damaged(error: ServedError) -> ReadError {
+    ReadError::Damaged(error.to_string())
+}
+
+/// The past as watchers read it: off the threads that serve requests.
+pub(crate) struct PastLog<V>(pub(crate) Arc<Past<V>>);
+
+impl<V: View> Log<V> for PastLog<V> {
+    fn page<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Revision,
+        upto: Revision,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page<V>, ReadError>> {
+        let (past, prefix) = (self.0.clone(), prefix.to_owned());
+        Box::pin(blocking(move || past.page(&prefix, after, upto, limit)))
+    }
+
+    fn oldest(&self) -> Revision {
+        self.0.oldest()
+    }
+}
+
+/// Runs a read where it may block; on the spot when there is no tokio runtime.
+pub(crate) async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, ReadError> + Send + 'static,
+) -> Result<T, ReadError> {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return read() };
+    match runtime.spawn_blocking(read).await {
+        Ok(result) => result,
+        Err(error) => Err(ReadError::Damaged(error.to_string())),
+    }
+}

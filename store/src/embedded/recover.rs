@@ -1,0 +1,472 @@
+//! The ladder from a directory to a store.
+//!
+//! 1. The journal is read and checked. It is the truth about what was acknowledged.
+//! 2. The served copy is opened at arm's length, checked, and brought up to the journal.
+//! 3. If it cannot be used it is set aside, and rebuilt from the newest usable snapshot and the
+//!    journal behind it.
+//! 4. If that cannot work either, the store does not open, says why, and nothing was changed.
+//!
+//! An existing store is never taken for an empty one: a directory is new only if it holds nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::feed::{BATCH_BYTES, Feeder};
+use super::files::Files;
+use super::frame::{BadHeader, Entry, HEADER, SegmentHeader, StoreId};
+use super::guard::guarded;
+use super::identity::{self, Identity};
+use super::journal::{self, Journal, Scan};
+use super::retention::Marks;
+use super::rows::{self, CurrentRow};
+use super::sled::{Changes, Served, ServedError};
+use super::snapshot::{self, Saved};
+use super::verify::{self, Loaded};
+use super::{Options, hygiene, read, space};
+use crate::snapshot::Index;
+use crate::{Event, Key, OpenError, Record, Revision, View};
+
+/// A store that is ready to be served.
+pub(crate) struct Recovered<V> {
+    pub(crate) store: StoreId,
+    pub(crate) journal: Journal,
+    pub(crate) feeder: Feeder,
+    pub(crate) head: Revision,
+    pub(crate) index: Index<V>,
+    pub(crate) oldest: Revision,
+    pub(crate) time_ms: i64,
+    /// Snapshots that are there, oldest first.
+    pub(crate) snapshots: Vec<Revision>,
+    /// Whether the journal alone could not rebuild the store, and no snapshot helps it.
+    pub(crate) needs_snapshot: bool,
+    /// Bytes of the journal that the newest snapshot covers.
+    pub(crate) snapshot_from: u64,
+}
+
+/// Where things are below the data directory.
+pub(crate) struct Places<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) journal: std::path::PathBuf,
+    pub(crate) snapshots: std::path::PathBuf,
+    pub(crate) sled: std::path::PathBuf,
+}
+
+impl<'a> Places<'a> {
+    pub(crate) fn below(root: &'a Path) -> Self {
+        Places {
+            root,
+            journal: root.join("journal"),
+            snapshots: root.join("snapshot"),
+            sled: root.join("sled"),
+        }
+    }
+
+    fn damaged(&self, what: impl Into<String>) -> OpenError {
+        OpenError::Damaged { path: self.root.to_owned(), what: what.into() }
+    }
+
+    fn io(&self, action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> OpenError + use<> {
+        let path = path.to_owned();
+        move |source| OpenError::Io { action, path, source }
+    }
+
+    fn served(&self, error: ServedError) -> OpenError {
+        match error {
+            ServedError::System(source) => self.io("use", &self.sled)(source),
+            ServedError::Unusable(why) => self.damaged(format!("the rebuilt copy cannot be used: {why}")),
+        }
+    }
+}
+
+/// Opens what is in the directory, whose lock is held.
+pub(crate) fn recover<V: View>(root: &Path, options: &Options) -> Result<Recovered<V>, OpenError> {
+    let places = Places::below(root);
+    let files = &*options.files;
+    remove_unfinished(&places, files)?;
+    let (store, is_new) = identify(&places, files)?;
+    if is_new {
+        let journal =
+            Journal::create(options.files.clone(), places.journal.clone(), store, options.segment_bytes)?;
+        drop(journal);
+        files.sync_dir(root).map_err(places.io("sync", root))?;
+        identity::write(files, root, store)?;
+    }
+    let scan = journal::scan(files, root, &places.journal, store)?;
+    if scan.segments.is_empty() {
+        return Err(places.damaged("the journal has no segment; restore the directory from a backup"));
+    }
+    let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
+    let open = Opening { places, options, store, scan, snapshots };
+    match open.from_served() {
+        Ok(recovered) => Ok(recovered),
+        Err(Rung::Final(error)) => Err(error),
+        Err(Rung::Next(why)) => open.rebuild(&why),
+    }
+}
+
+/// Removes files that never got their own names.
+fn remove_unfinished(places: &Places<'_>, files: &dyn Files) -> Result<(), OpenError> {
+    for dir in [places.root, &places.snapshots] {
+        for name in files.list(dir).map_err(places.io("list", dir))? {
+            if name.ends_with(".tmp") {
+                let path = dir.join(name);
+                files.remove(&path).map_err(places.io("remove", &path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whose directory it is, and whether it is to be made into a store first.
+fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreId, bool), OpenError> {
+    let found = identity::read(files, places.root)?;
+    if let Identity::Store(store) = found {
+        return Ok((store, false));
+    }
+    let segments = journal::list(files, &places.journal).map_err(places.io("list", &places.journal))?;
+    let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
+    let nothing_else = snapshots.is_empty() && !places.sled.exists();
+    let mut never_used = found == Identity::Missing && nothing_else;
+    let mut named = None;
+    for (first, path) in &segments {
+        let bytes = files.read(path).map_err(places.io("read", path))?.unwrap_or_default();
+        // A first segment without an entry: it was being created when the power went.
+        never_used &= *first == Revision(1) && bytes.len() <= HEADER;
+        match SegmentHeader::decode(&bytes) {
+            Ok(header) => named = named.or(Some(header.store)),
+            Err(BadHeader::Broken | BadHeader::TooNew(_)) => {}
+        }
+    }
+    if never_used {
+        return Ok((StoreId::new(), true));
+    }
+    let Some(store) = named else {
+        return Err(places.damaged(
+            "the file STORE is missing or damaged, and no journal segment says whose store it is; \
+             restore the directory from a backup",
+        ));
+    };
+    tracing::warn!(path = %places.root.display(), "the file STORE is missing or damaged; writing it again");
+    identity::write(files, places.root, store)?;
+    Ok((store, false))
+}
+
+/// Where a rung of the ladder led.
+enum Rung {
+    /// The served copy cannot be used: the next rung.
+    Next(String),
+    /// The store cannot be opened.
+    Final(OpenError),
+}
+
+impl From<OpenError> for Rung {
+    fn from(error: OpenError) -> Self {
+        Rung::Final(error)
+    }
+}
+
+struct Opening<'a> {
+    places: Places<'a>,
+    options: &'a Options,
+    store: StoreId,
+    scan: Scan,
+    snapshots: Vec<Revision>,
+}
+
+impl Opening<'_> {
+    fn files(&self) -> &dyn Files {
+        &*self.options.files
+    }
+
+    /// Large copies get more time: even a slow disk reads this many bytes in a second.
+    fn deadline(&self) -> std::time::Duration {
+        self.options.open_deadline
+            + std::time::Duration::from_secs(space::allocated(self.places.root) / (5 << 20))
+    }
+
+    /// The served copy as it is, brought up to the journal.
+    fn from_served<V: View>(&self) -> Result<Recovered<V>, Rung> {
+        let rung = |error: ServedError| match error {
+            ServedError::System(source) => Rung::Final(self.places.io("open", &self.places.sled)(source)),
+            ServedError::Unusable(why) => Rung::Next(why),
+        };
+        if !self.places.sled.exists() && (self.scan.first() > Revision(1) || !self.snapshots.is_empty()) {
+            return Err(Rung::Next("there is none".into()));
+        }
+        hygiene::before_open(&self.places.sled).map_err(rung)?;
+        let (dir, store, patience) = (self.places.sled.clone(), self.store, self.options.lock_wait);
+        let deadline = self.deadline();
+        let (served, loaded) = guarded("opening sled", deadline, move || {
+            let served = Served::open(&dir, patience)?;
+            let loaded = verify::load::<V>(&served, store)?;
+            Ok((Arc::new(served), loaded))
+        })
+        .map_err(rung)?;
+        let loaded = loaded.unwrap_or(Loaded {
+            applied: Revision::ZERO,
+            oldest: Revision::ZERO,
+            swept: Revision::ZERO,
+            time_ms: i64::MIN,
+            records: Vec::new(),
+            marks: Marks::default(),
+        });
+        if loaded.applied.next() < self.scan.first() {
+            let (applied, first) = (loaded.applied, self.scan.first());
+            return Err(Rung::Next(format!(
+                "it ends at revision {applied}, and the journal starts at {first}"
+            )));
+        }
+        let missing = self.lost_by_the_journal(&served, &loaded)?;
+        let feeder = Feeder::new(served, self.store, loaded.applied, loaded.swept, loaded.marks);
+        let records = loaded.records.into_iter().map(|record| (record.key.clone(), record));
+        let state = Replay { feeder, index: records.collect(), time_ms: loaded.time_ms };
+        self.finish(state, loaded.oldest, missing)
+    }
+
+    /// What the served copy has and the journal has not: the journal's end was damaged, so that it
+    /// looked torn. The copy is fed only with what was durable there, and has it still.
+    fn lost_by_the_journal<V>(&self, served: &Served, loaded: &Loaded<V>) -> Result<Vec<Entry>, Rung> {
+        let last = self.scan.last();
+        if loaded.applied <= last {
+            return Ok(Vec::new());
+        }
+        if loaded.oldest > last {
+            return Err(Rung::Final(self.places.damaged(format!(
+                "the journal ends at revision {last}, but revision {} was acknowledged, and what lies \
+                 between is compacted; restore the directory from a backup",
+                loaded.applied
+            ))));
+        }
+        let applied = loaded.applied;
+        tracing::error!(%last, %applied, "the end of the journal was damaged; taking it from the served copy");
+        let mut entries = Vec::new();
+        for row in read::log(served, self.store, last.next(), applied) {
+            let row = row.map_err(|error| Rung::Next(error.to_string()))?;
+            entries.push(row.to_entry());
+        }
+        Ok(entries)
+    }
+
+    /// A new copy from the newest snapshot that can be used and the journal behind it.
+    fn rebuild<V: View>(&self, why: &str) -> Result<Recovered<V>, OpenError> {
+        // Everything is read before anything is moved.
+        let mut reasons = vec![format!("its served copy cannot be used ({why})")];
+        let base = self.base(&mut reasons)?;
+        let Some(base) = base else {
+            reasons.push(format!("the journal starts at revision {} only", self.scan.first()));
+            reasons.push("restore the directory from a backup".into());
+            return Err(self.places.damaged(reasons.join("; ")));
+        };
+        if self.places.sled.exists() {
+            let aside = self.set_aside()?;
+            tracing::error!(
+                why,
+                aside = %aside.display(),
+                from = %base.revision,
+                "the served copy cannot be used; it is set aside and rebuilt from snapshot and journal. \
+                 No acknowledged write is lost; delete the old copy when it is of no interest"
+            );
+        } else {
+            tracing::warn!(from = %base.revision, "building the served copy from snapshot and journal");
+        }
+        let (dir, store, patience) = (self.places.sled.clone(), self.store, self.options.lock_wait);
+        let deadline = self.deadline();
+        let (revision, time_ms) = (base.revision, base.time_ms);
+        let (feeder, index) = guarded("building the served copy", deadline, move || {
+            let served = Arc::new(Served::open(&dir, patience)?);
+            let feeder = Feeder::new(served, store, revision, revision, Marks::default());
+            let index = restore::<V>(&feeder, store, base)?;
+            Ok((feeder, index))
+        })
+        .map_err(|error| self.places.served(error))?;
+        let state = Replay { feeder, index, time_ms };
+        match self.finish(state, revision, Vec::new()) {
+            Ok(recovered) => Ok(recovered),
+            Err(Rung::Final(error)) => Err(error),
+            Err(Rung::Next(why)) => {
+                Err(self.places.damaged(format!("the rebuilt copy cannot be used: {why}")))
+            }
+        }
+    }
+
+    /// What a rebuild starts from.
+    fn base(&self, reasons: &mut Vec<String>) -> Result<Option<Saved>, OpenError> {
+        for revision in self.snapshots.iter().rev() {
+            if revision.next() < self.scan.first() {
+                reasons.push(format!("the snapshot at {revision} ends before the journal starts"));
+            } else if *revision > self.scan.last() {
+                return Err(self.lost(*revision, self.scan.last()));
+            } else {
+                match snapshot::read(self.files(), &self.places.snapshots, self.store, *revision)? {
+                    Ok(saved) => return Ok(Some(saved)),
+                    Err(why) => {
+                        tracing::error!(why, "a snapshot cannot be used");
+                        reasons.push(why);
+                    }
+                }
+            }
+        }
+        let whole = self.scan.first() == Revision(1);
+        Ok(whole.then(|| Saved { revision: Revision::ZERO, time_ms: i64::MIN, records: Vec::new() }))
+    }
+
+    fn lost(&self, known: Revision, head: Revision) -> OpenError {
+        self.places.damaged(format!(
+            "revision {known} was acknowledged (there is a snapshot of it), but the journal ends at {head}; \
+             restore the directory from a backup"
+        ))
+    }
+
+    fn set_aside(&self) -> Result<std::path::PathBuf, OpenError> {
+        let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+        let mut aside = self.places.root.join(format!("sled.broken-{time}"));
+        let mut nth = 1;
+        while aside.exists() {
+            nth += 1;
+            aside = self.places.root.join(format!("sled.broken-{time}-{nth}"));
+        }
+        self.files()
+            .rename(&self.places.sled, &aside)
+            .map_err(self.places.io("move aside", &self.places.sled))?;
+        self.files().sync_dir(self.places.root).map_err(self.places.io("sync", self.places.root))?;
+        Ok(aside)
+    }
+
+    /// Plays the journal over the state, and makes both durable.
+    fn finish<V: View>(
+        &self,
+        mut state: Replay<V>,
+        oldest: Revision,
+        missing: Vec<Entry>,
+    ) -> Result<Recovered<V>, Rung> {
+        let head = state.feeder.applied.max(self.scan.last());
+        if let Some(newest) = self.snapshots.last().filter(|newest| **newest > head) {
+            return Err(Rung::Final(self.lost(*newest, head)));
+        }
+        // The journal first: what the copy is fed with is durable there.
+        let mut journal = Journal::open(
+            self.options.files.clone(),
+            self.places.journal.clone(),
+            self.store,
+            self.options.segment_bytes,
+            &self.scan,
+        )?;
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        journal::replay(self.files(), &self.scan, self.store, state.feeder.applied, |entry| {
+            bytes += entry.value.as_ref().map_or(0, |value| value.len()) + entry.key.len() + 64;
+            batch.push(state.play(entry)?);
+            if bytes >= BATCH_BYTES {
+                bytes = 0;
+                self.feed(&mut state.feeder, &mut batch)?;
+            }
+            Ok::<(), Rung>(())
+        })?;
+        self.feed(&mut state.feeder, &mut batch)?;
+        journal.append_entries(&missing).map_err(|why| self.places.damaged(why))?;
+        state.feeder.served().sync().map_err(|error| self.places.served(error))?;
+        hygiene::after_open(&self.places.sled).map_err(self.places.io("sync", &self.places.sled))?;
+        self.files().sync_dir(self.places.root).map_err(self.places.io("sync", self.places.root))?;
+        let usable = |revision: &&Revision| revision.next() >= self.scan.first();
+        let needs_snapshot =
+            self.scan.first() > Revision(1) && self.snapshots.iter().filter(usable).count() == 0;
+        Ok(Recovered {
+            store: self.store,
+            journal,
+            feeder: state.feeder,
+            head,
+            index: state.index,
+            oldest,
+            time_ms: state.time_ms,
+            snapshots: self.snapshots.clone(),
+            needs_snapshot,
+            snapshot_from: self.snapshots.last().map_or(0, |newest| self.scan.bytes_through(*newest)),
+        })
+    }
+
+    fn feed<V>(&self, feeder: &mut Feeder, batch: &mut Vec<Arc<Event<V>>>) -> Result<(), Rung> {
+        feeder.feed(batch).map_err(|error| match error {
+            ServedError::System(source) => Rung::Final(self.places.io("write to", &self.places.sled)(source)),
+            ServedError::Unusable(why) => Rung::Next(why),
+        })?;
+        batch.clear();
+        Ok(())
+    }
+}
+
+/// The state while the journal is played.
+struct Replay<V> {
+    feeder: Feeder,
+    index: Index<V>,
+    time_ms: i64,
+}
+
+impl<V: View> Replay<V> {
+    /// Carries out one entry. It must fit the state, or one of the two is wrong.
+    fn play(&mut self, entry: Entry) -> Result<Arc<Event<V>>, Rung> {
+        let Entry { revision, time_ms, create, prev: replaced, key, value } = entry;
+        let key = Key::from(key);
+        let prev = self.index.get(&key).cloned();
+        if prev.as_ref().map_or(Revision::ZERO, |prev| prev.mod_revision) != replaced {
+            return Err(Rung::Next(format!("it does not fit the journal at revision {revision} ({key})")));
+        }
+        let record = value.map(|value| {
+            let view = V::of(&key, &value);
+            let (create_revision, mod_revision) = (create, revision);
+            Arc::new(Record { key: key.clone(), value, view, create_revision, mod_revision, time_ms })
+        });
+        match &record {
+            Some(record) => self.index.insert(key.clone(), record.clone()),
+            None => self.index.remove(&key),
+        };
+        self.time_ms = self.time_ms.max(time_ms);
+        Ok(Arc::new(Event { revision, key, time_ms, record, prev }))
+    }
+}
+
+/// Puts the records of a snapshot into an empty served copy, as if everything before had been
+/// compacted. That it is complete is noted with the last batch.
+fn restore<V: View>(feeder: &Feeder, store: StoreId, saved: Saved) -> Result<Index<V>, ServedError> {
+    let mut index = Index::new();
+    let mut changes = Changes::default();
+    let mut bytes = 0;
+    for saved in saved.records {
+        let key = saved.key.as_str();
+        let zero = Revision::ZERO;
+        let chunks = rows::encode_log(
+            store,
+            saved.revision,
+            saved.time_ms,
+            saved.create,
+            zero,
+            key,
+            Some(&saved.value),
+        );
+        for (key, chunk) in chunks {
+            changes.insert(&key, chunk);
+        }
+        let value_crc = crc32c::crc32c(&saved.value);
+        let row = CurrentRow { deleted: false, create: saved.create, revision: saved.revision, value_crc };
+        changes.insert(&rows::current_key(key), row.encode(store, key));
+        bytes += saved.value.len() + 128;
+        if bytes >= BATCH_BYTES {
+            bytes = 0;
+            feeder.served().apply(std::mem::take(&mut changes))?;
+        }
+        let record = Record {
+            view: V::of(&saved.key, &saved.value),
+            key: saved.key,
+            value: saved.value,
+            create_revision: saved.create,
+            mod_revision: saved.revision,
+            time_ms: saved.time_ms,
+        };
+        index.insert(record.key.clone(), Arc::new(record));
+    }
+    if saved.revision > Revision::ZERO {
+        feeder.set_compacted(&mut changes, saved.revision, saved.revision);
+        feeder.set_applied(&mut changes, saved.revision, saved.time_ms);
+    }
+    feeder.served().apply(changes)?;
+    Ok(index)
+}

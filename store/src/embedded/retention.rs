@@ -1,0 +1,101 @@
+//! How much of the past is kept: a pure decision over marks along the log.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::Revision;
+
+/// How much of the past is kept. Current records are always kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// Events that are younger are kept.
+    pub age: Duration,
+    /// At least this many of the newest events are kept, whatever their age and size.
+    pub revisions: u64,
+    /// Beyond this many bytes of keys and values, older events go before their age.
+    pub bytes: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Retention { age: Duration::from_secs(24 * 3600), revisions: 10_000, bytes: 1 << 30 }
+    }
+}
+
+/// How many revisions one mark stands for.
+const STEP: u64 = 64;
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    first: Revision,
+    last: Revision,
+    /// When `last` was written.
+    time_ms: i64,
+    /// Bytes of all events up to `last`, counted from the first mark ever made.
+    total: u64,
+}
+
+/// When and how large the events of the log are, coarsely.
+#[derive(Debug, Default)]
+pub(crate) struct Marks(VecDeque<Mark>);
+
+impl Marks {
+    /// Notes the next event.
+    pub(crate) fn push(&mut self, revision: Revision, time_ms: i64, bytes: usize) {
+        let total = self.0.back().map_or(0, |mark| mark.total) + bytes as u64;
+        match self.0.back_mut() {
+            Some(mark) if revision.0 < mark.first.0 + STEP => {
+                *mark = Mark { last: revision, time_ms, total, ..*mark };
+            }
+            Some(_) | None => self.0.push_back(Mark { first: revision, last: revision, time_ms, total }),
+        }
+    }
+
+    /// The revision to compact at, when there is something to forget.
+    pub(crate) fn target(&self, now_ms: i64, retention: Retention) -> Option<Revision> {
+        let newest = self.0.back()?;
+        let age_ms = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
+        let old = now_ms.saturating_sub(age_ms);
+        let forgotten = self.0.iter().take_while(|mark| {
+            let spared = mark.last.0 + retention.revisions > newest.last.0;
+            let large = newest.total - mark.total >= retention.bytes;
+            !spared && (mark.time_ms < old || large)
+        });
+        forgotten.last().map(|mark| mark.last)
+    }
+
+    /// Drops the marks of what is compacted.
+    pub(crate) fn forget(&mut self, oldest: Revision) {
+        while self.0.len() > 1 && self.0.front().is_some_and(|mark| mark.last <= oldest) {
+            self.0.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets() {
+        let keep = |age: u64, revisions, bytes| Retention { age: Duration::from_secs(age), revisions, bytes };
+        // 1000 events, one per second, 10 bytes each; marks end at 64, 128, ...
+        let mut marks = Marks::default();
+        for n in 1..=1000 {
+            marks.push(Revision(n), n as i64 * 1000, 10);
+        }
+        for (name, now_s, retention, wanted) in [
+            ("all young", 1000, keep(10_000, 0, u64::MAX), None),
+            ("by age", 1000, keep(500, 0, u64::MAX), Some(448)),
+            ("all old, some spared", 9000, keep(500, 300, u64::MAX), Some(640)),
+            ("all old, all spared", 9000, keep(500, 1000, u64::MAX), None),
+            ("too large", 1000, keep(10_000, 0, 1000), Some(896)),
+            ("too large, some spared", 1000, keep(10_000, 500, 1000), Some(448)),
+        ] {
+            assert_eq!(marks.target(now_s * 1000, retention), wanted.map(Revision), "{name}");
+        }
+        marks.forget(Revision(448));
+        assert_eq!(marks.target(1_000_000, keep(500, 0, u64::MAX)), None);
+        assert_eq!(Marks::default().target(0, keep(0, 0, 0)), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! The rows of the served copy: what its keys and values look like. Pure bytes; no database here.
+//!
+//! One tree holds everything, so that one batch is atomic over all of it:
+//!
+//! * `log/<revision, 8 bytes big endian><chunk, 2 bytes big endian>`: an event with its value, in
+//!   chunks of at most 64 KiB, because larger pages are kept in files that sled never syncs;
+//! * `current/<key>`: where the newest event of a key lies, a delete that is not compacted included;
+//! * `meta/...`: whose store it is, how far it was fed, how far it is compacted.
+//!
+//! Every row starts with a version and carries a crc32c that is salted with the store's id.
+
+use bytes::{Buf, BufMut, Bytes};
+
+use super::frame::{Entry, StoreId};
+use crate::{Key, Revision};
+
+pub(crate) const LOG: &[u8] = b"log/";
+pub(crate) const CURRENT: &[u8] = b"current/";
+pub(crate) const META_APPLIED: &[u8] = b"meta/applied";
+pub(crate) const META_COMPACTED: &[u8] = b"meta/compacted";
+pub(crate) const META_STORE: &[u8] = b"meta/store";
+
+const VERSION: u8 = 1;
+const CHUNK: usize = 64 << 10;
+const LOG_HEADER: usize = 2 + 8 + 8 + 8 + 4 + 4 + 4;
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+
+/// A row that is not what it should be: which, and why.
+pub(crate) type BadRow = String;
+
+/// An event in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LogRow {
+    pub(crate) revision: Revision,
+    pub(crate) time_ms: i64,
+    /// The revision that created the key; for a delete that of the deleted record.
+    pub(crate) create: Revision,
+    /// The event of this key before this one; zero when there is none or it was forgotten.
+    pub(crate) prior: Revision,
+    pub(crate) key: Key,
+    /// `None` for a delete.
+    pub(crate) value: Option<Bytes>,
+}
+
+impl LogRow {
+    /// The revision of the record that the event replaced or deleted; `None` when it created the
+    /// key.
+    pub(crate) fn replaced(&self) -> Option<Revision> {
+        let created = self.value.is_some() && self.create == self.revision;
+        (!created).then_some(self.prior)
+    }
+
+    /// The same, as the journal holds it.
+    pub(crate) fn to_entry(&self) -> Entry {
+        Entry {
+            revision: self.revision,
+            time_ms: self.time_ms,
+            create: self.create,
+            prev: self.replaced().unwrap_or(Revision::ZERO),
+            key: self.key.as_str().to_owned(),
+            value: self.value.clone(),
+        }
+    }
+}
+
+/// The key of one chunk of an event.
+pub(crate) fn log_key(revision: Revision, chunk: u16) -> [u8; 14] {
+    let mut key = [0; 14];
+    key[..4].copy_from_slice(LOG);
+    key[4..12].copy_from_slice(&revision.0.to_be_bytes());
+    key[12..].copy_from_slice(&chunk.to_be_bytes());
+    key
+}
+
+/// Revision and chunk from a key of the log.
+pub(crate) fn parse_log_key(key: &[u8]) -> Option<(Revision, u16)> {
+    let mut rest = key.strip_prefix(LOG)?;
+    if rest.len() != 10 {
+        return None;
+    }
+    Some((Revision(rest.get_u64()), rest.get_u16()))
+}
+
+/// The chunks of an event, in order.
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn encode_log(
+    store: StoreId,
+    revision: Revision,
+    time_ms: i64,
+    create: Revision,
+    prior: Revision,
+    key: &str,
+    value: Option<&[u8]>,
+) -> Vec<([u8; 14], Vec<u8>)> {
+    let bytes = value.unwrap_or_default();
+    let mut body = Vec::with_capacity(LOG_HEADER + key.len() + bytes.len());
+    body.put_u8(VERSION);
+    body.put_u8(if value.is_some() { PUT } else { DELETE });
+    body.put_i64_le(time_ms);
+    body.put_u64_le(create.0);
+    body.put_u64_le(prior.0);
+    body.put_u32_le(key.len() as u32);
+    body.put_u32_le(bytes.len() as u32);
+    body.put_u32_le(store.crc(&[&revision.0.to_be_bytes(), &body, key.as_bytes(), bytes]));
+    body.put_slice(key.as_bytes());
+    body.put_slice(bytes);
+    if body.len() <= CHUNK {
+        return vec![(log_key(revision, 0), body)];
+    }
+    let chunks = body.chunks(CHUNK).enumerate();
+    chunks.map(|(at, chunk)| (log_key(revision, at as u16), chunk.to_vec())).collect()
+}
+
+/// How many chunks the event has whose first chunk this is.
+pub(crate) fn chunk_count(first: &[u8]) -> Option<u16> {
+    let mut at = first.get(26..LOG_HEADER)?;
+    let size = LOG_HEADER + at.get_u32_le() as usize + at.get_u32_le() as usize;
+    u16::try_from(size.div_ceil(CHUNK)).ok()
+}
+
+/// An event from its chunks put together.
+pub(crate) fn decode_log(store: StoreId, revision: Revision, body: &[u8]) -> Result<LogRow, BadRow> {
+    try_decode_log(store, revision, body).ok_or_else(|| format!("log/{revision} does not fit its checksum"))
+}
+
+fn try_decode_log(store: StoreId, revision: Revision, body: &[u8]) -> Option<LogRow> {
+    let (header, rest) = body.split_at_checked(LOG_HEADER)?;
+    let (fields, mut crc) = header.split_at(LOG_HEADER - 4);
+    if store.crc(&[&revision.0.to_be_bytes(), fields, rest]) != crc.get_u32_le() {
+        return None;
+    }
+    let mut at = fields;
+    let version = at.get_u8();
+    let kind = at.get_u8();
+    let time_ms = at.get_i64_le();
+    let create = Revision(at.get_u64_le());
+    let prior = Revision(at.get_u64_le());
+    let (key, value) = rest.split_at_checked(at.get_u32_le() as usize)?;
+    if version != VERSION || value.len() != at.get_u32_le() as usize {
+        return None;
+    }
+    let key = Key::from(std::str::from_utf8(key).ok()?);
+    let value = match kind {
+        PUT => Some(Bytes::copy_from_slice(value)),
+        DELETE => None,
+        _ => return None,
+    };
+    Some(LogRow { revision, time_ms, create, prior, key, value })
+}
+
+/// Where the newest event of a key lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CurrentRow {
+    pub(crate) deleted: bool,
+    pub(crate) create: Revision,
+    pub(crate) revision: Revision,
+    /// The plain crc32c of the value; zero for a delete.
+    pub(crate) value_crc: u32,
+}
+
+pub(crate) fn current_key(key: &str) -> Vec<u8> {
+    [CURRENT, key.as_bytes()].concat()
+}
+
+impl CurrentRow {
+    pub(crate) fn encode(&self, store: StoreId, key: &str) -> Vec<u8> {
+        let mut out = Vec::with_capacity(26);
+        out.put_u8(VERSION);
+        out.put_u8(if self.deleted { DELETE } else { PUT });
+        out.put_u64_le(self.create.0);
+        out.put_u64_le(self.revision.0);
+        out.put_u32_le(self.value_crc);
+        out.put_u32_le(store.crc(&[key.as_bytes(), &out]));
+        out
+    }
+
+    pub(crate) fn decode(store: StoreId, key: &str, bytes: &[u8]) -> Result<Self, BadRow> {
+        let bad = || format!("current/{key} does not fit its checksum");
+        let mut at = checked(store, key.as_bytes(), bytes, 26).ok_or_else(bad)?;
+        let kind = at.get_u8();
+        let create = Revision(at.get_u64_le());
+        let revision = Revision(at.get_u64_le());
+        let row = CurrentRow { deleted: kind == DELETE, create, revision, value_crc: at.get_u32_le() };
+        (kind == PUT || kind == DELETE).then_some(row).ok_or_else(bad)
+    }
+}
+
+/// Two numbers under one of the names below `meta/`.
+pub(crate) fn encode_meta(store: StoreId, name: &[u8], first: u64, second: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(21);
+    out.put_u8(VERSION);
+    out.put_u64_le(first);
+    out.put_u64_le(second);
+    out.put_u32_le(store.crc(&[name, &out]));
+    out
+}
+
+pub(crate) fn decode_meta(store: StoreId, name: &[u8], bytes: &[u8]) -> Result<(u64, u64), BadRow> {
+    let bad = || format!("{} does not fit its checksum", String::from_utf8_lossy(name));
+    let mut at = checked(store, name, bytes, 21).ok_or_else(bad)?;
+    Ok((at.get_u64_le(), at.get_u64_le()))
+}
+
+/// What lies between version and checksum, when both fit.
+fn checked<'a>(store: StoreId, name: &[u8], bytes: &'a [u8], size: usize) -> Option<&'a [u8]> {
+    if bytes.len() != size || bytes.first() != Some(&VERSION) {
+        return None;
+    }
+    let (body, mut crc) = bytes.split_at(size - 4);
+    (store.crc(&[name, body]) == crc.get_u32_le()).then_some(&body[1..])
+}

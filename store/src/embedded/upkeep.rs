@@ -1,0 +1,301 @@
+//! The thread behind the writers: it feeds the served copy, forgets the past, takes snapshots, and
+//! removes the journal segments that nothing needs any more.
+//!
+//! Nothing that goes wrong with snapshots or segments stops it: they are tried again, and the log
+//! says so. A served copy that fails poisons the store, because the backlog would only grow.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::Options;
+use super::feed::Feeder;
+use super::journal::Segments;
+use super::lock::Lock;
+use super::read::Past;
+use super::sled::ServedError;
+use super::snapshot;
+use crate::{Revision, View};
+
+/// The served copy is synced when this much was fed, or when it has waited for so long.
+const SYNC_BYTES: u64 = 16 << 20;
+const SYNC_AFTER: Duration = Duration::from_secs(1);
+/// How often the past is looked at when nothing happens.
+const TICK: Duration = Duration::from_secs(60);
+/// So many snapshots are kept; the journal reaches back to the older one.
+const SNAPSHOTS: usize = 2;
+
+/// How far the thread is, for those who wait for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Up to here the forgotten past is gone.
+    pub(crate) swept: Revision,
+    /// There will be no more progress: the store is closed, or its served copy has failed.
+    pub(crate) ended: bool,
+    /// Everything is on the disk and the directory is free.
+    pub(crate) closed: bool,
+}
+
+/// All that the thread works with.
+pub(crate) struct Upkeep<V: View> {
+    pub(crate) past: Arc<Past<V>>,
+    pub(crate) options: Options,
+    pub(crate) feeder: Feeder,
+    pub(crate) segments: Arc<Segments>,
+    pub(crate) snapshot_dir: PathBuf,
+    /// Oldest first.
+    pub(crate) snapshots: Vec<Revision>,
+    pub(crate) needs_snapshot: bool,
+    /// Bytes of the journal that the newest snapshot covers.
+    pub(crate) snapshot_from: u64,
+    pub(crate) progress: watch::Sender<Progress>,
+    pub(crate) lock: Lock,
+}
+
+/// What the thread remembers from round to round.
+struct Rounds {
+    /// Bytes fed since the last sync.
+    unsynced: u64,
+    synced_at: Instant,
+    /// The served copy holds everything up to here also after a power cut.
+    durable: Revision,
+    looked_at: Instant,
+    /// Bytes in the journal when the last snapshot was started.
+    snapshot_from: u64,
+    snapshot_bytes: u64,
+    running: Option<Receiver<Result<(Revision, u64), String>>>,
+    more_to_sweep: bool,
+}
+
+impl<V: View> Upkeep<V> {
+    pub(crate) fn start(self) -> std::io::Result<()> {
+        std::thread::Builder::new().name("store-upkeep".into()).spawn(move || self.run())?;
+        Ok(())
+    }
+
+    fn run(mut self) {
+        let guard = Ended(self.progress.clone(), self.past.clone());
+        let mut rounds = Rounds {
+            unsynced: 0,
+            synced_at: Instant::now(),
+            durable: self.feeder.applied,
+            looked_at: Instant::now(),
+            snapshot_from: self.snapshot_from,
+            snapshot_bytes: 0,
+            running: None,
+            more_to_sweep: true,
+        };
+        if self.needs_snapshot {
+            self.begin_snapshot(&mut rounds);
+        }
+        loop {
+            match self.round(&mut rounds) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    let why = format!("the served copy has failed: {error}");
+                    self.past.published.poison(why.clone());
+                    self.past.backlog.fail(why);
+                    self.progress.send_modify(|progress| progress.ended = true);
+                    self.past.backlog.wait_for_close();
+                    break;
+                }
+            }
+        }
+        self.finish(rounds);
+        drop(guard);
+    }
+
+    /// One round. False when it was the last one.
+    fn round(&mut self, rounds: &mut Rounds) -> Result<bool, ServedError> {
+        let work = self.past.backlog.wait(self.patience(rounds));
+        if let (Some(first), Some(last)) = (work.events.first(), work.events.last()) {
+            debug_assert_eq!(first.revision, self.feeder.applied.next());
+            if rounds.unsynced == 0 {
+                rounds.synced_at = Instant::now();
+            }
+            self.feeder.feed(&work.events)?;
+            self.past.backlog.done(&work.events);
+            rounds.unsynced += work
+                .events
+                .iter()
+                .filter_map(|event| event.record.as_ref())
+                .map(|r| r.size() as u64)
+                .sum::<u64>()
+                + 1;
+            debug_assert_eq!(last.revision, self.feeder.applied);
+        }
+        if rounds.unsynced > 0
+            && (work.last || rounds.unsynced >= SYNC_BYTES || rounds.synced_at.elapsed() >= SYNC_AFTER)
+        {
+            self.feeder.served().sync()?;
+            rounds.unsynced = 0;
+            rounds.durable = self.feeder.applied;
+            self.remove_segments(rounds);
+        }
+        self.retain(rounds);
+        rounds.more_to_sweep = self.feeder.sweep(self.past.oldest())?;
+        self.progress.send_if_modified(|progress| {
+            std::mem::replace(&mut progress.swept, self.feeder.swept) != self.feeder.swept
+        });
+        self.end_snapshot(rounds);
+        let grown = self.segments.appended() - rounds.snapshot_from;
+        if grown >= self.options.snapshot_bytes.max(rounds.snapshot_bytes) {
+            self.begin_snapshot(rounds);
+        }
+        // A batch that was cut short leaves events for the next round, also when closing.
+        Ok(!work.last)
+    }
+
+    /// How long nothing may happen until something is due all the same.
+    fn patience(&self, rounds: &Rounds) -> Duration {
+        if rounds.more_to_sweep {
+            return Duration::ZERO;
+        }
+        if rounds.unsynced > 0 {
+            return SYNC_AFTER.saturating_sub(rounds.synced_at.elapsed());
+        }
+        TICK
+    }
+
+    /// Moves `oldest` on by age and size.
+    fn retain(&mut self, rounds: &mut Rounds) {
+        // The look is cheap, but not for every batch of a busy store.
+        if rounds.looked_at.elapsed() < self.options.retain_every {
+            return;
+        }
+        rounds.looked_at = Instant::now();
+        let now_ms = self.options.clock.now_ms();
+        if let Some(target) = self.feeder.marks.target(now_ms, self.options.retention) {
+            self.past.oldest.fetch_max(target.0, Ordering::SeqCst);
+        }
+    }
+
+    /// Starts to write a snapshot of the head in a thread of its own, unless one is being written.
+    fn begin_snapshot(&self, rounds: &mut Rounds) {
+        if rounds.running.is_some() {
+            return;
+        }
+        rounds.snapshot_from = self.segments.appended();
+        let (sender, receiver) = channel();
+        let (past, options, dir) = (self.past.clone(), self.options.clone(), self.snapshot_dir.clone());
+        let spawned = std::thread::Builder::new().name("store-snapshot".into()).spawn(move || {
+            let result = take_snapshot(&past, &options, &dir);
+            // The thread that waits may have ended.
+            let _ = sender.send(result);
+            past.backlog.poke();
+        });
+        match spawned {
+            Ok(_) => rounds.running = Some(receiver),
+            Err(error) => tracing::warn!(%error, "cannot start a thread for a snapshot"),
+        }
+    }
+
+    /// Takes note of a snapshot that is done.
+    fn end_snapshot(&mut self, rounds: &mut Rounds) {
+        let Some(running) = &rounds.running else { return };
+        let result = match running.try_recv() {
+            Ok(result) => result,
+            Err(TryRecvError::Empty) => return,
+            Err(TryRecvError::Disconnected) => Err("its thread has died".into()),
+        };
+        rounds.running = None;
+        match result {
+            Ok((revision, bytes)) => {
+                rounds.snapshot_bytes = bytes;
+                self.note_snapshot(revision);
+                self.remove_segments(rounds);
+            }
+            Err(why) => tracing::warn!(why, "a snapshot could not be written; the journal is kept"),
+        }
+    }
+
+    fn note_snapshot(&mut self, revision: Revision) {
+        self.snapshots.retain(|known| *known != revision);
+        self.snapshots.push(revision);
+        while self.snapshots.len() > SNAPSHOTS {
+            let old = self.snapshots.remove(0);
+            let path = snapshot::path_of(&self.snapshot_dir, old);
+            if let Err(error) = self.options.files.remove(&path) {
+                tracing::warn!(%error, path = %path.display(), "cannot remove an old snapshot");
+            }
+        }
+    }
+
+    /// Removes the segments that neither the served copy needs after a power cut, nor a rebuild
+    /// from the older of the two snapshots.
+    fn remove_segments(&self, rounds: &Rounds) {
+        let Some(covered) = self.snapshots.len().checked_sub(SNAPSHOTS).map(|at| self.snapshots[at]) else {
+            return;
+        };
+        if let Err(error) = self.segments.remove_through(&*self.options.files, covered.min(rounds.durable)) {
+            tracing::warn!(%error, "cannot remove a journal segment");
+        }
+    }
+
+    /// The last things, in this order: the copy is synced, a snapshot taken if it is worth it, the
+    /// copy closed, the directory freed.
+    fn finish(mut self, mut rounds: Rounds) {
+        if self.past.published.poisoned().is_none() {
+            match self.feeder.served().sync() {
+                Ok(()) => rounds.durable = self.feeder.applied,
+                Err(error) => tracing::warn!(%error, "the served copy could not be synced at the end"),
+            }
+            if let Some(running) = rounds.running.take()
+                && let Ok(Ok((revision, _))) = running.recv()
+            {
+                self.note_snapshot(revision);
+            }
+            let grown = self.segments.appended() - rounds.snapshot_from;
+            if grown >= self.options.snapshot_bytes / 8 {
+                match take_snapshot(&self.past, &self.options, &self.snapshot_dir) {
+                    Ok((revision, _)) => self.note_snapshot(revision),
+                    Err(why) => tracing::warn!(why, "a snapshot could not be written; the journal is kept"),
+                }
+            }
+            self.remove_segments(&rounds);
+        }
+        let Upkeep { past, feeder, lock, progress, .. } = self;
+        past.served.store(None);
+        let served = feeder.served().clone();
+        drop(feeder);
+        // Reads that are under way end soon; the next opener waits for sled's own lock if not.
+        let until = Instant::now() + Duration::from_secs(2);
+        while Arc::strong_count(&served) > 1 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(served);
+        drop(lock);
+        progress.send_replace(Progress { swept: Revision(u64::MAX), ended: true, closed: true });
+    }
+}
+
+fn take_snapshot<V: View>(
+    past: &Past<V>,
+    options: &Options,
+    dir: &std::path::Path,
+) -> Result<(Revision, u64), String> {
+    let head = past.published.current();
+    let time_ms = options.clock.now_ms();
+    let bytes = snapshot::write(&*options.files, dir, past.store, head.revision, time_ms, &head.index);
+    Ok((head.revision, bytes.map_err(|error| error.to_string())?))
+}
+
+/// A thread that dies poisons the store and ends the waiting of others.
+struct Ended<V: View>(watch::Sender<Progress>, Arc<Past<V>>);
+
+impl<V: View> Drop for Ended<V> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let why = "the upkeep of the store has panicked";
+            self.1.published.poison(why.into());
+            self.1.backlog.fail(why.into());
+            self.1.served.store(None);
+            self.0.send_replace(Progress { swept: Revision(u64::MAX), ended: true, closed: true });
+        }
+    }
+}

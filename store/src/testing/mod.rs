@@ -1,0 +1,171 @@
+//! The contract as a suite, by theme. Every backend runs all of it.
+//!
+//! A case gets a [`Backend`] and opens stores from it as it needs them. A case that fails panics
+//! with its name in the message of the runner.
+
+#![allow(clippy::unwrap_used)]
+
+mod close;
+mod commit;
+mod compaction;
+pub mod faulty;
+mod history;
+mod range;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::kv::BoxFuture;
+use crate::{
+    Clock, CommitError, Event, Expect, Key, Kv, ManualClock, Op, Record, Revision, RingLimits, Snapshot,
+    View, Watcher, Write,
+};
+
+/// A view that shows that it was made of the value it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sum(pub u32);
+
+impl View for Sum {
+    fn of(key: &Key, value: &Bytes) -> Self {
+        Sum(crc32c::crc32c_append(crc32c::crc32c(key.as_str().as_bytes()), value))
+    }
+}
+
+/// How a store of the suite is to be opened.
+#[derive(Clone)]
+pub struct Setup {
+    /// The most bytes of one value.
+    pub max_value: usize,
+    /// How much the watch rings keep.
+    pub rings: RingLimits,
+    /// What stamps the records.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Setup {
+            max_value: 2 << 20,
+            rings: RingLimits::default(),
+            clock: Arc::new(ManualClock::new(1_700_000_000_000)),
+        }
+    }
+}
+
+impl Setup {
+    /// Rings that keep only so many events.
+    pub fn rings(events: usize) -> Self {
+        Setup { rings: RingLimits { events, bytes: 1 << 20 }, ..Setup::default() }
+    }
+}
+
+/// What opens stores.
+pub trait Backend: Sync {
+    /// A new, empty store.
+    fn open(&self, setup: Setup) -> Arc<dyn Kv<Sum>>;
+}
+
+/// One case of a theme.
+pub type Case = for<'a> fn(&'a dyn Backend) -> BoxFuture<'a, ()>;
+
+/// Names and cases.
+pub type Theme = &'static [(&'static str, Case)];
+
+/// All themes.
+pub const THEMES: &[(&str, Theme)] = &[
+    ("commit", commit::CASES),
+    ("range", range::CASES),
+    ("watch", watch::CASES),
+    ("history", history::CASES),
+    ("compaction", compaction::CASES),
+    ("close", close::CASES),
+];
+
+/// Runs every case of every theme.
+pub async fn run_all(backend: &dyn Backend) {
+    for (theme, cases) in THEMES {
+        for (name, case) in *cases {
+            println!("{theme}: {name}");
+            let done = tokio::time::timeout(Duration::from_secs(60), case(backend)).await;
+            assert!(done.is_ok(), "{theme}: {name}: hangs");
+        }
+    }
+}
+
+// === what the cases are written with ===
+
+/// A put that expects what the head says now.
+pub fn put(store: &dyn Kv<Sum>, key: &str, value: &str) -> Write<Sum> {
+    let key = Key::new(key);
+    let there = store.head().get(key.as_str()).map(|record| record.mod_revision);
+    let value = Bytes::copy_from_slice(value.as_bytes());
+    let view = Sum::of(&key, &value);
+    Write { key, expect: there.map_or(Expect::Absent, Expect::Revision), op: Op::Put { value, view } }
+}
+
+/// A delete that expects what the head says now.
+pub fn delete(store: &dyn Kv<Sum>, key: &str) -> Write<Sum> {
+    let there = store.head().get(key).map(|record| record.mod_revision);
+    Write { key: Key::new(key), expect: there.map_or(Expect::Absent, Expect::Revision), op: Op::Delete }
+}
+
+/// Commits, and gives the revision of the last write.
+pub async fn commit(store: &dyn Kv<Sum>, writes: Vec<Write<Sum>>) -> Revision {
+    store.commit(writes).await.unwrap().revision()
+}
+
+/// Puts one value.
+pub async fn put_one(store: &dyn Kv<Sum>, key: &str, value: &str) -> Revision {
+    let write = put(store, key, value);
+    commit(store, vec![write]).await
+}
+
+/// Deletes one key.
+pub async fn delete_one(store: &dyn Kv<Sum>, key: &str) -> Revision {
+    let write = delete(store, key);
+    commit(store, vec![write]).await
+}
+
+/// A record in short: key, value, created at, written at. It also checks the view.
+pub fn told(record: &Record<Sum>) -> String {
+    assert_eq!(record.view, Sum::of(&record.key, &record.value), "the view of {}", record.key);
+    let value = String::from_utf8_lossy(&record.value);
+    format!("{}={} {}..{}", record.key, value, record.create_revision, record.mod_revision)
+}
+
+/// An event in short: its revision and key, what it left, what was there.
+pub fn told_event(event: &Event<Sum>) -> String {
+    let told = |record: &Option<Arc<Record<Sum>>>| record.as_ref().map_or("-".into(), |record| told(record));
+    format!("@{} {}: {} <- {}", event.revision, event.key, told(&event.record), told(&event.prev))
+}
+
+/// All records below a prefix, in short.
+pub fn told_snapshot(snapshot: &Snapshot<Sum>, prefix: &str) -> Vec<String> {
+    snapshot.range(prefix, None).map(|record| told(record)).collect()
+}
+
+/// The next so many events of a watch, in short.
+pub async fn take(watcher: &mut Watcher<Sum>, count: usize) -> Vec<String> {
+    let mut events = Vec::new();
+    while events.len() < count {
+        events.extend(watcher.next().await.unwrap().iter().map(|event| told_event(event)));
+    }
+    events
+}
+
+/// Whether a watcher has nothing to tell. What is published is there when a commit is answered,
+/// and a read of the log may take a moment of real time: it is given some.
+pub async fn is_silent(watcher: &mut Watcher<Sum>) -> bool {
+    tokio::time::timeout(Duration::from_millis(30), watcher.next()).await.is_err()
+}
+
+/// The key of a conflict, and what was there.
+pub fn conflict(error: CommitError<Sum>) -> (String, Option<String>) {
+    match error {
+        CommitError::Conflict { key, actual } => (key.to_string(), actual.map(|record| told(&record))),
+        other => panic!("not a conflict: {other:?}"),
+    }
+}
