@@ -191,7 +191,7 @@ pub(crate) struct ApiArgs {
     /// How long a request may take; watches are not meant
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) request_timeout: Duration,
-    /// The least time that a watch is kept open, seconds, when the client does not say
+    /// The least time that a watch is kept open when the client does not say, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     pub(crate) min_request_timeout: u32,
     /// How long events are kept
@@ -201,7 +201,14 @@ pub(crate) struct ApiArgs {
     /// Select volumes, claims and attachments also by fields that upstream refuses (status.phase,
     /// spec.volumeName, spec.storageClassName, spec.nodeName ...); default: true for serve, false
     /// for apiserver
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = values::boolean
+    )]
     pub(crate) extra_field_selectors: Option<bool>,
 }
 
@@ -212,7 +219,7 @@ pub(crate) struct RemoteArgs {
     /// URL of the API server, such as http://127.0.0.1:8080
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// Upstream's name for --server
+    /// Upstream's name for --server; wins over the address in the kubeconfig, as --server does
     #[arg(long, value_name = "URL")]
     pub(crate) master: Option<String>,
     /// Client configuration with address and credentials

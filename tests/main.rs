@@ -9,3 +9,4 @@
 mod harness;
 mod process;
 mod tidy;
+mod tls;

@@ -95,3 +95,30 @@ async fn foreign_hosts_and_pages_are_kept_out() {
         assert_eq!(answer.expect(403)["reason"], "Forbidden", "{headers:?}");
     }
 }
+
+#[tokio::test]
+async fn watches_end_cleanly_with_it() {
+    let mut plane = Plane::start().await;
+    let mut watch = plane.http().watch("/api/v1/namespaces?watch=1").await;
+    watch.until("the namespaces that are always there", |event| event["type"] == "ADDED").await;
+    plane.server().signal(Signal::TERM);
+    // An end without an error: a broken stream panics in `next`.
+    while watch.next().await.is_some() {}
+    assert_eq!(plane.server().exit_code().await, 0);
+}
+
+#[tokio::test]
+async fn two_processes_are_one_plane() {
+    let mut plane = Plane::of(Layout::TwoProcesses).start().await;
+    plane.kill_and_restart_controllers().await;
+    let namespaces = plane.http().get("/api/v1/namespaces").await.expect(200);
+    assert_eq!(namespaces["kind"], "NamespaceList");
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn kubectl_reaches_it() {
+    let plane = Plane::start().await;
+    let out = plane.kubectl().run(&["get", "namespaces", "-o", "name"]).await.ok();
+    assert!(out.contains("namespace/kube-system"), "{out}");
+}

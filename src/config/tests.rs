@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use super::*;
 
-fn load_with(args: &[&str], variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+/// Variables and what they hold.
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
+fn load_with(args: &[&str], variables: Variables<'_>) -> Result<Config, ConfigError> {
     let args = std::iter::once("orlop").chain(args.iter().copied()).map(OsString::from);
     load(args, |name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
 }
 
-fn refusal(args: &[&str], variables: &[(&str, &str)]) -> ConfigError {
+fn refusal(args: &[&str], variables: Variables<'_>) -> ConfigError {
     match load_with(args, variables) {
         Ok(_) => panic!("{args:?} must be refused"),
         Err(error) => error,
@@ -45,7 +48,7 @@ fn file(text: &str) -> tempfile::NamedTempFile {
 fn flags_win_over_variables_over_the_file_over_defaults() {
     let file = file("event-ttl: 3s\n");
     let path = file.path().to_str().unwrap();
-    let cases: [(&[&str], &[(&str, &str)], u64); 5] = [
+    let cases: [(&[&str], Variables<'_>, u64); 5] = [
         (&[], &[], 3600),
         (&["--config", path], &[], 3),
         (&[], &[("ORLOP_CONFIG", path)], 3),
@@ -63,7 +66,7 @@ fn flags_win_over_variables_over_the_file_over_defaults() {
 fn lists_and_booleans_come_from_everywhere() {
     let file = file("controllers: ['*', '-podgc']\nenable-hostpath-provisioner: true\n");
     let path = file.path().to_str().unwrap();
-    let loops = |args: &[&str], variables: &[(&str, &str)]| {
+    let loops = |args: &[&str], variables: Variables<'_>| {
         let Config::Run(run) = load_with(args, variables).unwrap() else { panic!("no process") };
         let Role::Serve(_, loops) = run.role else { panic!("no loops") };
         (loops.controllers.join(" "), loops.enable_hostpath_provisioner)
@@ -87,8 +90,7 @@ fn what_is_wrong_is_named() {
     let bad = file("event-ttl: soon\n");
     let unknown = file("evnt-ttl: 1s\n");
     let (bad, unknown) = (bad.path().to_str().unwrap(), unknown.path().to_str().unwrap());
-    let cases: [(&[&str], &[(&str, &str)], &[&str]); 13] = [
-        (&["controller", "--kubeconfig", "x", "--server", "http://a"], &[], &["--kubeconfig", "--server"]),
+    let cases: [(&[&str], Variables<'_>, &[&str]); 12] = [
         (&["serve", "--event-ttl", "soon"], &[], &["--event-ttl", "like 15s"]),
         (&["serve"], &[("ORLOP_EVENT_TTL", "soon")], &["ORLOP_EVENT_TTL", "like 15s"]),
         (&["serve", "--config", bad], &[], &[bad, "event-ttl", "like 15s"]),
@@ -125,9 +127,14 @@ fn a_controller_finds_its_server() {
         }
         Endpoint::Url { .. } | Endpoint::Kubeconfig { .. } => panic!("another endpoint"),
     }
-    match remote_of(load_with(&["controller", "--kubeconfig", "k"], &[]).unwrap()) {
-        Endpoint::Kubeconfig { path, context: None } => assert_eq!(path, Some(PathBuf::from("k"))),
-        Endpoint::Url { .. } | Endpoint::Kubeconfig { .. } => panic!("another endpoint"),
+    for (flags, want) in [(&[][..], None), (&["--master", "http://b"][..], Some("http://b"))] {
+        let args = [&["controller", "--kubeconfig", "k"], flags].concat();
+        match remote_of(load_with(&args, &[]).unwrap()) {
+            Endpoint::Kubeconfig { path, context: None, server } => {
+                assert_eq!((path, server.as_deref()), (Some(PathBuf::from("k")), want));
+            }
+            Endpoint::Url { .. } | Endpoint::Kubeconfig { .. } => panic!("another endpoint"),
+        }
     }
 }
 

@@ -52,7 +52,11 @@ impl Answer {
 impl Http {
     /// A client of the server at an URL.
     pub(crate) fn new(url: &str) -> Self {
-        let config = kube::Config::new(url.parse().unwrap());
+        Self::with(kube::Config::new(url.parse().unwrap()))
+    }
+
+    /// A client with trust and credentials of its own.
+    pub(crate) fn with(config: kube::Config) -> Self {
         Http { client: kube::Client::try_from(config).unwrap() }
     }
 

@@ -19,11 +19,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 
+use crate::encode::answer;
+use crate::encode::negotiate::error_media;
 use crate::status::ApiError;
 use certificate::ClientCertificate;
 use token_file::TokenFile;
@@ -136,7 +138,7 @@ async fn authenticate(State(auth): State<Arc<Auth>>, mut request: Request, next:
             request.extensions_mut().insert(user);
             next.run(request).await
         }
-        Err(error) => refusal(&error),
+        Err(error) => refusal(&error, request.headers()),
     }
 }
 
@@ -156,17 +158,14 @@ fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     if token.is_empty() { None } else { Some(token) }
 }
 
-/// An error before anything is known of what the client accepts: JSON.
-fn refusal(error: &ApiError) -> Response {
-    let code = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut body = error.to_status().to_string();
-    body.push('\n');
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
-        (CACHE_CONTROL, HeaderValue::from_static("no-cache, private")),
-        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-    ];
-    (code, headers, body).into_response()
+/// A refusal, in the form that errors have everywhere.
+fn refusal(error: &ApiError, headers: &HeaderMap) -> Response {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let mut response = answer::error(error, error_media(accept), false);
+    let put = response.headers_mut();
+    put.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    put.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 #[cfg(test)]
