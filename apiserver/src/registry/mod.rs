@@ -10,6 +10,7 @@ mod csi_node;
 mod csi_storage_capacity;
 mod event;
 mod events_k8s_io;
+mod go_shown;
 mod kind;
 mod lease;
 mod namespace;
@@ -24,12 +25,15 @@ mod pod_update;
 mod pod_volume;
 mod secret;
 mod service_account;
-mod storage_class;
+pub(crate) mod storage_class;
 #[cfg(test)]
 mod testing;
 mod volume_attachment;
 mod volume_attributes_class;
+mod volume_rules;
 mod volume_source;
+#[cfg(test)]
+mod volume_testing;
 
 pub use kind::{
     ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Scope, StatusSubresource,

@@ -3,15 +3,17 @@
 //! [`super::pod_table`].
 
 use jiff::Timestamp;
+use orlop_apimachinery::names;
 use serde_json::{Map, Value, json};
 
 use super::kind::{
     Column, DeleteAnswer, Generation, Kind, Names, Policy, Scope, StatusSubresource, Subresource,
     UnknownField,
 };
-use super::pod_spec::{Owner, defaults};
-use super::{pod_status, pod_table};
+use super::pod_spec::{self, Owner, defaults, warnings};
+use super::{pod_status, pod_table, pod_update};
 use crate::object::Object;
+use crate::validate::{FieldErrors, Path};
 
 /// The kind.
 pub(super) struct Pod;
@@ -63,7 +65,7 @@ impl Kind for Pod {
     }
 
     fn defaults(&self, object: &mut Object) {
-        defaults::pod_spec(object.object_at(&["spec"]), Owner::Pod);
+        defaults::pod_spec(object.object_at(&["spec"]), Owner::Pod(""));
         pod_status::mirror_addresses(object);
     }
 
@@ -79,6 +81,56 @@ impl Kind for Pod {
 
     fn prepare_status(&self, object: &mut Object, old: &Object, _now: Timestamp) {
         pod_status::keep(object, old);
+    }
+
+    fn validate(&self, object: &Object, errors: &mut FieldErrors) {
+        let path = Path::new("spec");
+        pod_update::validate_annotations(object, errors);
+        let spec = object.at(&["spec"]).cloned().unwrap_or_else(|| json!({}));
+        pod_spec::validate(&spec, Owner::Pod(object.name()), &path, errors);
+        if let Some(spec) = pod_spec::typed(&spec) {
+            pod_spec::only_in_pods(&spec, &path, errors);
+        }
+    }
+
+    fn validate_create(&self, object: &Object, errors: &mut FieldErrors) {
+        let path = Path::new("spec");
+        let ephemeral = object.at(&["spec", "ephemeralContainers"]).and_then(Value::as_array);
+        if ephemeral.is_some_and(|list| !list.is_empty()) {
+            errors.forbidden(&path.child("ephemeralContainers"), "cannot be set on create");
+        }
+        if pod_status::is_gated(object) && !object.str_at(&["spec", "nodeName"]).is_empty() {
+            let text = "cannot be set until all schedulingGates have been cleared";
+            errors.forbidden(&path.child("nodeName"), text);
+        }
+    }
+
+    fn validate_update(&self, object: &Object, old: &Object, errors: &mut FieldErrors) {
+        pod_update::validate(object, old, errors);
+    }
+
+    fn validate_status(&self, object: &Object, old: &Object, errors: &mut FieldErrors) {
+        pod_update::validate_status(object, old, errors);
+    }
+
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        // Updates come from machines, which read no warnings.
+        if old.is_some() {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        let problems = names::dns_label(object.name());
+        if !problems.is_empty() {
+            found.push(format!(
+                "metadata.name: this is used in the Pod's hostname, which can result in surprising \
+                 behavior; a DNS label is recommended: [{}]",
+                problems.join(" ")
+            ));
+        }
+        if let Some(spec) = object.at(&["spec"]) {
+            found.extend(warnings::pod_spec(spec, &Path::new("spec")));
+        }
+        found
     }
 
     fn selectable(&self) -> &'static [&'static str] {

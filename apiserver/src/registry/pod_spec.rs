@@ -8,12 +8,12 @@ mod containers;
 pub(super) mod defaults;
 pub(super) mod env;
 mod mounts;
-mod network;
+pub(super) mod network;
 mod platform;
 mod ports;
 mod probes;
 pub(super) mod qos;
-mod resources;
+pub(super) mod resources;
 pub(super) mod scheduling;
 mod security;
 pub(super) mod warnings;
@@ -47,7 +47,6 @@ struct Surroundings<'a> {
     restart_policy: &'a str,
     host_users: bool,
     grace: Option<i64>,
-    owner: Owner<'a>,
 }
 
 /// The spec with its types. `None` only when the JSON does not fit, which decoding rules out.
@@ -70,11 +69,7 @@ pub(super) fn validate(json: &Value, owner: Owner<'_>, path: &Path, errors: &mut
     let Some(spec) = typed(json) else {
         return;
     };
-    let pod_name = match owner {
-        Owner::Pod(name) => name,
-        Owner::Template => "",
-    };
-    let volumes = pod_volume::validate(json, items(&spec.volumes), pod_name, owner, &path.child("volumes"), errors);
+    let volumes = pod_volume::validate(json, items(&spec.volumes), owner, &path.child("volumes"), errors);
     let claims = resource_claims(items(&spec.resource_claims), &path.child("resourceClaims"), errors);
     let around = Surroundings {
         volumes,
@@ -82,7 +77,6 @@ pub(super) fn validate(json: &Value, owner: Owner<'_>, path: &Path, errors: &mut
         restart_policy: text(&spec.restart_policy),
         host_users: spec.host_users != Some(false),
         grace: spec.termination_grace_period_seconds,
-        owner,
     };
     containers::validate(&spec, &around, path, errors);
     if let Some(whole) = &spec.resources {
@@ -118,11 +112,26 @@ pub(super) fn validate(json: &Value, owner: Owner<'_>, path: &Path, errors: &mut
     rest(&spec, path, errors);
 }
 
+/// The rules of bare pods alone; templates have always been taken without them.
+pub(super) fn only_in_pods(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
+    if text(&spec.service_account_name).is_empty() {
+        for (i, volume) in items(&spec.volumes).iter().enumerate() {
+            let sources = volume.projected.as_ref().and_then(|projected| projected.sources.as_deref());
+            let path = path.child("volumes").index(i).child("projected").child("sources");
+            for (j, source) in sources.unwrap_or_default().iter().enumerate() {
+                if source.service_account_token.is_some() {
+                    let path = path.index(j).child("serviceAccountToken");
+                    errors.forbidden(&path, "must not be specified when serviceAccountName is not set");
+                }
+            }
+        }
+    }
+    containers::images_without_blanks(spec, path, errors);
+}
+
 /// Names of other objects, and of the pod on the network; the deadline stands among them upstream.
 fn names(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
-    for (field, name) in
-        [("serviceAccountName", &spec.service_account_name), ("nodeName", &spec.node_name)]
-    {
+    for (field, name) in [("serviceAccountName", &spec.service_account_name), ("nodeName", &spec.node_name)] {
         if !text(name).is_empty() {
             checks::subdomain(errors, &path.child(field), text(name));
         }
@@ -178,7 +187,8 @@ fn resource_claims<'a>(
         let shown = serde_json::to_value(claim).unwrap_or_default();
         match (&claim.resource_claim_name, &claim.resource_claim_template_name) {
             (Some(_), Some(_)) => {
-                let text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
+                let text =
+                    "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
                 errors.invalid(&path, shown, text);
             }
             (None, None) => {

@@ -29,25 +29,23 @@ pub(super) fn is_gated(pod: &Object) -> bool {
     pod.at(&["spec", "schedulingGates"]).and_then(Value::as_array).is_some_and(|gates| !gates.is_empty())
 }
 
-/// One address and the first of several are the same; the one wins, since older kubelets know no
-/// other.
+/// `podIP` and the first of `podIPs` are the same; the one wins, since older kubelets know no other.
+/// The host's addresses are not made equal but required to be.
 pub(super) fn mirror_addresses(pod: &mut Object) {
-    for (one, several) in [("podIP", "podIPs"), ("hostIP", "hostIPs")] {
-        let address = pod.str_at(&["status", one]).to_owned();
-        let first = pod
-            .at(&["status", several])
-            .and_then(|list| list.get(0))
-            .and_then(|entry| entry["ip"].as_str())
-            .unwrap_or_default()
-            .to_owned();
-        if address == first {
-            continue;
-        }
-        if address.is_empty() {
-            pod.set(&["status", one], first);
-        } else {
-            pod.set(&["status", several], json!([{ "ip": address }]));
-        }
+    let address = pod.str_at(&["status", "podIP"]).to_owned();
+    let first = pod
+        .at(&["status", "podIPs"])
+        .and_then(|list| list.get(0))
+        .and_then(|entry| entry["ip"].as_str())
+        .unwrap_or_default()
+        .to_owned();
+    if address == first {
+        return;
+    }
+    if address.is_empty() {
+        pod.set(&["status", "podIP"], first);
+    } else {
+        pod.set(&["status", "podIPs"], json!([{ "ip": address }]));
     }
 }
 
@@ -148,11 +146,7 @@ mod tests {
                 json!({"podIP": "2.2.2.2", "podIPs": [{"ip": "1.1.1.1"}, {"ip": "::1"}]}),
                 json!({"podIP": "2.2.2.2", "podIPs": [{"ip": "2.2.2.2"}]}),
             ),
-            (
-                "host",
-                json!({"hostIP": "1.1.1.1"}),
-                json!({"hostIP": "1.1.1.1", "hostIPs": [{"ip": "1.1.1.1"}]}),
-            ),
+            ("host", json!({"hostIP": "1.1.1.1"}), json!({"hostIP": "1.1.1.1"})),
             ("none", json!({}), json!({})),
         ] {
             let mut pod = object(json!({ "status": given }));

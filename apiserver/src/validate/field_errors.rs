@@ -79,6 +79,14 @@ impl FieldErrors {
         self.0.extend(other.0);
     }
 
+    /// Takes over the errors of a part that was judged by itself: their fields lie below `path`.
+    pub fn extend_below(&mut self, path: &Path, other: FieldErrors) {
+        for mut cause in other.0 {
+            cause.field = path.child(&cause.field).to_string();
+            self.0.push(cause);
+        }
+    }
+
     fn push(&mut self, reason: &'static str, path: &Path, message: String) {
         self.0.push(Cause { reason, message, field: path.to_string() });
     }

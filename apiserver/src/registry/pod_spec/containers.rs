@@ -9,7 +9,12 @@ use crate::registry::checks;
 use crate::validate::{FieldErrors, Path};
 
 /// All containers of a pod spec.
-pub(super) fn validate(spec: &api::PodSpec, around: &Surroundings<'_>, path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate(
+    spec: &api::PodSpec,
+    around: &Surroundings<'_>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     regular(&spec.containers, around, &path.child("containers"), errors);
     init(spec, around, &path.child("initContainers"), errors);
     ephemeral(spec, around, &path.child("ephemeralContainers"), errors);
@@ -18,7 +23,8 @@ pub(super) fn validate(spec: &api::PodSpec, around: &Surroundings<'_>, path: &Pa
 /// What upstream asks of a bare pod's containers alone, after everything else: image names
 /// without blanks around them. Templates may carry a blank as a placeholder.
 pub(in crate::registry) fn images_without_blanks(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
-    let lists = [("containers", spec.containers.as_slice()), ("initContainers", items(&spec.init_containers))];
+    let lists =
+        [("containers", spec.containers.as_slice()), ("initContainers", items(&spec.init_containers))];
     for (list, containers) in lists {
         for (i, container) in containers.iter().enumerate() {
             image_without_blanks(container, &path.child(list).index(i), errors);
@@ -179,7 +185,12 @@ fn restart_policy(container: &api::Container, path: &Path, errors: &mut FieldErr
     }
     for (i, rule) in rules.iter().enumerate() {
         let path = path.child("restartPolicyRules").index(i);
-        checks::one_of(errors, &path.child("action"), Some(&rule.action), &["Restart", "RestartAllContainers"]);
+        checks::one_of(
+            errors,
+            &path.child("action"),
+            Some(&rule.action),
+            &["Restart", "RestartAllContainers"],
+        );
         let codes = path.child("exitCodes");
         match &rule.exit_codes {
             None => errors.required(&codes, "must be specified"),

@@ -6,7 +6,7 @@ use super::Owner;
 use crate::registry::pod_volume;
 
 /// Fills in what a pod spec leaves out.
-pub(in crate::registry) fn pod_spec(spec: &mut Map<String, Value>, owner: Owner) {
+pub(in crate::registry) fn pod_spec(spec: &mut Map<String, Value>, owner: Owner<'_>) {
     mirror_service_account(spec);
     text(spec, "restartPolicy", "Always");
     text(spec, "dnsPolicy", "ClusterFirst");
@@ -25,7 +25,7 @@ pub(in crate::registry) fn pod_spec(spec: &mut Map<String, Value>, owner: Owner)
         resource_list(resources.get_mut("requests"));
     }
     match owner {
-        Owner::Pod => pod_only(spec),
+        Owner::Pod(_) => pod_only(spec),
         Owner::Template => {}
     }
 }

@@ -192,7 +192,8 @@ pub(in crate::registry) fn resource_field_ref(
     errors: &mut FieldErrors,
 ) {
     let resource = reference.resource.as_str();
-    let is_huge = ["requests.hugepages-", "limits.hugepages-"].iter().any(|prefix| resource.starts_with(prefix));
+    let is_huge =
+        ["requests.hugepages-", "limits.hugepages-"].iter().any(|prefix| resource.starts_with(prefix));
     if in_file && text(&reference.container_name).is_empty() {
         errors.required(&path.child("containerName"), "");
     } else if checks::required(errors, &path.child("resource"), resource) && !is_huge {

@@ -103,7 +103,8 @@ pub(super) fn devices(
         }
         match volumes.get(name) {
             Some(volume) if volume.persistent_volume_claim.is_none() && volume.ephemeral.is_none() => {
-                let text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                let text =
+                    "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
                 errors.invalid(&at_name, name, text);
             }
             Some(_) => {}

@@ -16,7 +16,11 @@ use crate::validate::{FieldErrors, Path};
 const POSITIVE: &str = "must be greater than zero";
 
 /// The tolerations of a pod.
-pub(in crate::registry) fn tolerations(tolerations: &[api::Toleration], path: &Path, errors: &mut FieldErrors) {
+pub(in crate::registry) fn tolerations(
+    tolerations: &[api::Toleration],
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     for (i, toleration) in tolerations.iter().enumerate() {
         let path = path.index(i);
         let (at_operator, at_effect) = (path.child("operator"), path.child("effect"));
@@ -26,7 +30,8 @@ pub(in crate::registry) fn tolerations(tolerations: &[api::Toleration], path: &P
             checks::qualified_name(errors, &path.child("key"), key);
         }
         if key.is_empty() && operator != "Exists" {
-            let text = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            let text =
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             errors.invalid(&at_operator, operator, text);
         }
         if toleration.toleration_seconds.is_some() && effect != "NoExecute" {
@@ -145,7 +150,8 @@ fn label_keys(term: &api::PodAffinityTerm, path: &Path, errors: &mut FieldErrors
 /// A key of `matchLabelKeys` has become a requirement of the selector already; a second one means
 /// that the client asked for it in both places.
 fn given_twice(selector: &LabelSelector, keys: &[String], path: &Path, errors: &mut FieldErrors) {
-    let mut seen: BTreeSet<&str> = selector.match_labels.iter().flatten().map(|(key, _)| key.as_str()).collect();
+    let mut seen: BTreeSet<&str> =
+        selector.match_labels.iter().flatten().map(|(key, _)| key.as_str()).collect();
     for expression in items(&selector.match_expressions) {
         let again = !seen.insert(&expression.key);
         if let Some(i) = keys.iter().position(|key| *key == expression.key)

@@ -82,7 +82,7 @@ fn specs() {
         ),
     ] {
         let mut spec = given.as_object().expect("an object").clone();
-        pod_spec(&mut spec, Owner::Pod);
+        pod_spec(&mut spec, Owner::Pod(""));
         assert_eq!(Value::Object(spec), want, "{case}");
     }
 }

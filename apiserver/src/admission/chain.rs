@@ -1,0 +1,128 @@
+//! Which plugins run, in upstream's order (upstream: pkg/kubeapiserver/options/plugins.go).
+
+use super::claim_resize::PersistentVolumeClaimResize;
+use super::default_class::DefaultStorageClass;
+use super::default_toleration_seconds::DefaultTolerationSeconds;
+use super::in_use_protection::StorageObjectInUseProtection;
+use super::namespace_lifecycle::NamespaceLifecycle;
+use super::priority::Priority;
+use super::request::{Lookup, Request};
+use super::taint_nodes_by_condition::TaintNodesByCondition;
+use crate::status::ApiError;
+
+/// One admission plugin. It does nothing on requests that are not its business.
+pub(super) trait Plugin: Sync {
+    /// Upstream's name, as `--disable-admission-plugins` takes it.
+    fn name(&self) -> &'static str;
+    /// May change the object, or refuse the write.
+    fn mutate(&self, _request: &mut Request<'_>, _lookup: &dyn Lookup) -> Result<(), ApiError> {
+        Ok(())
+    }
+    /// May refuse the write.
+    fn validate(&self, _request: &Request<'_>, _lookup: &dyn Lookup) -> Result<(), ApiError> {
+        Ok(())
+    }
+}
+
+/// Every plugin. The order is upstream's; plugins rely on it.
+const PLUGINS: &[&dyn Plugin] = &[
+    &NamespaceLifecycle,
+    &TaintNodesByCondition,
+    &Priority,
+    &DefaultTolerationSeconds,
+    &DefaultStorageClass,
+    &StorageObjectInUseProtection,
+    &PersistentVolumeClaimResize,
+];
+
+/// A name that is no plugin's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no admission plugin {name:?}; use the names of plugins that are there: {}", known.join(", "))]
+pub struct UnknownPlugin {
+    /// The name that was given.
+    pub name: String,
+    /// The names that there are.
+    pub known: Vec<&'static str>,
+}
+
+/// The plugins that are switched on.
+pub struct Chain(Vec<&'static dyn Plugin>);
+
+impl Chain {
+    /// Every plugin but the disabled ones.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownPlugin`] for the first name that is no plugin's: a misspelt name would leave
+    /// switched on what somebody wanted off.
+    pub fn new(disabled: &[String]) -> Result<Self, UnknownPlugin> {
+        for name in disabled {
+            if !PLUGINS.iter().any(|plugin| plugin.name() == name) {
+                let known = PLUGINS.iter().map(|plugin| plugin.name()).collect();
+                return Err(UnknownPlugin { name: name.clone(), known });
+            }
+        }
+        let on = |plugin: &&&'static dyn Plugin| !disabled.iter().any(|name| name == plugin.name());
+        Ok(Chain(PLUGINS.iter().filter(on).copied().collect()))
+    }
+
+    /// The names of the plugins that are switched on, in order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|plugin| plugin.name())
+    }
+
+    /// Before validation, also for deletes: plugins may change the object.
+    ///
+    /// # Errors
+    ///
+    /// The answer of the first plugin that refuses.
+    pub fn mutate(&self, request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
+        self.0.iter().try_for_each(|plugin| plugin.mutate(request, lookup))
+    }
+
+    /// After validation, also for deletes: plugins may only refuse.
+    ///
+    /// # Errors
+    ///
+    /// The answer of the first plugin that refuses.
+    pub fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
+        self.0.iter().try_for_each(|plugin| plugin.validate(request, lookup))
+    }
+}
+
+impl std::fmt::Debug for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_but_the_disabled() {
+        let chain =
+            Chain::new(&["Priority".to_owned(), "NamespaceLifecycle".to_owned()]).expect("known names");
+        let names: Vec<_> = chain.names().collect();
+        assert_eq!(
+            names,
+            [
+                "TaintNodesByCondition",
+                "DefaultTolerationSeconds",
+                "DefaultStorageClass",
+                "StorageObjectInUseProtection",
+                "PersistentVolumeClaimResize"
+            ]
+        );
+        assert_eq!(Chain::new(&[]).expect("no names").names().count(), PLUGINS.len());
+    }
+
+    #[test]
+    fn unknown_names_are_refused_with_the_known_ones() {
+        let error = Chain::new(&["Priorty".to_owned()]).expect_err("misspelt");
+        assert_eq!(error.name, "Priorty");
+        assert!(error.to_string().contains("\"Priorty\""), "{error}");
+        assert!(error.to_string().contains("Priority, DefaultTolerationSeconds"), "{error}");
+    }
+}

@@ -1,0 +1,110 @@
+//! For the plugins' tests: writes and facts from JSON.
+
+use serde_json::Value;
+
+use super::chain::Plugin;
+use super::request::{Lookup, Operation, Request};
+use crate::object::Object;
+use crate::registry::{KINDS, Kind};
+use crate::status::ApiError;
+
+fn kind(plural: &str) -> &'static dyn Kind {
+    *KINDS.iter().find(|kind| kind.names().plural == plural).expect("a kind that is served")
+}
+
+/// Objects that a plugin finds.
+pub(super) struct Facts(Vec<(&'static str, Object)>);
+
+impl Facts {
+    /// From pairs of plural and object.
+    pub(super) fn new(objects: &[(&'static str, Value)]) -> Self {
+        Facts(objects.iter().map(|(plural, object)| (*plural, Object::from_value(object.clone()))).collect())
+    }
+
+    /// None.
+    pub(super) fn none() -> Self {
+        Facts(Vec::new())
+    }
+}
+
+impl Lookup for Facts {
+    fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {
+        self.list(kind, Some(namespace)).into_iter().find(|object| object.name() == name)
+    }
+
+    fn list(&self, kind: &dyn Kind, namespace: Option<&str>) -> Vec<Object> {
+        let plural = kind.names().plural;
+        let inside = |object: &Object| namespace.is_none_or(|namespace| object.namespace() == namespace);
+        self.0.iter().filter(|(p, o)| *p == plural && inside(o)).map(|(_, o)| o.clone()).collect()
+    }
+}
+
+/// A write to put through a plugin.
+pub(super) struct Write {
+    kind: &'static dyn Kind,
+    operation: Operation,
+    namespace: &'static str,
+    subresource: &'static str,
+    object: Option<Object>,
+    old: Option<Object>,
+}
+
+impl Write {
+    fn new(plural: &str, operation: Operation, object: Option<Value>, old: Option<Value>) -> Self {
+        Write {
+            kind: kind(plural),
+            operation,
+            namespace: "",
+            subresource: "",
+            object: object.map(Object::from_value),
+            old: old.map(Object::from_value),
+        }
+    }
+
+    pub(super) fn create(plural: &str, object: Value) -> Self {
+        Self::new(plural, Operation::Create, Some(object), None)
+    }
+
+    pub(super) fn update(plural: &str, old: Value, object: Value) -> Self {
+        Self::new(plural, Operation::Update, Some(object), Some(old))
+    }
+
+    pub(super) fn delete(plural: &str, old: Value) -> Self {
+        Self::new(plural, Operation::Delete, None, Some(old))
+    }
+
+    pub(super) fn in_namespace(mut self, namespace: &'static str) -> Self {
+        self.namespace = namespace;
+        self
+    }
+
+    pub(super) fn to(mut self, subresource: &'static str) -> Self {
+        self.subresource = subresource;
+        self
+    }
+
+    fn with<T>(&mut self, run: impl FnOnce(&mut Request<'_>) -> T) -> T {
+        let shown = self.object.as_ref().or(self.old.as_ref());
+        let name = shown.map(Object::name).unwrap_or_default().to_owned();
+        run(&mut Request {
+            kind: self.kind,
+            namespace: self.namespace,
+            name: &name,
+            operation: self.operation,
+            subresource: self.subresource,
+            object: self.object.as_mut(),
+            old: self.old.as_ref(),
+        })
+    }
+
+    /// Runs the plugin; the object after it, or the refusal.
+    pub(super) fn mutate(&mut self, plugin: &dyn Plugin, facts: &Facts) -> Result<Value, ApiError> {
+        self.with(|request| plugin.mutate(request, facts))?;
+        Ok(self.object.clone().unwrap_or_default().into_value())
+    }
+
+    /// Runs the plugin's second half.
+    pub(super) fn validate(&mut self, plugin: &dyn Plugin, facts: &Facts) -> Result<(), ApiError> {
+        self.with(|request| plugin.validate(request, facts))
+    }
+}

@@ -1,0 +1,197 @@
+//! Values as upstream shows them in error texts: its internal structs as JSON, with Go's field
+//! names, in the order of the struct, also where they are empty.
+
+use serde_json::Value;
+
+/// How a value is shown, and what stands for one that is missing.
+pub(super) enum Shape {
+    /// Text; missing is `""`.
+    Text,
+    /// A boolean; missing is `false`.
+    Flag,
+    /// A pointer, a map or a list of plain values, shown as it is; missing or empty is `null`.
+    Plain,
+    /// A list of something; missing or empty is `null`.
+    List(&'static Shape),
+    /// A struct: Go's name of each field, ours, and its shape. It is there also when it is empty.
+    Struct(Fields),
+    /// A pointer to a struct; missing is `null`.
+    Pointer(Fields),
+}
+
+/// Go's name, ours, and the shape of each field.
+pub(super) type Fields = &'static [(&'static str, &'static str, Shape)];
+
+impl Shape {
+    /// The text for a value.
+    pub(super) fn show(&self, value: Option<&Value>) -> String {
+        let value = value.filter(|value| !value.is_null());
+        match self {
+            Shape::Text => value.map_or_else(|| "\"\"".to_owned(), Value::to_string),
+            Shape::Flag => value.map_or_else(|| "false".to_owned(), Value::to_string),
+            Shape::Plain => value.filter(|v| !is_empty(v)).map_or_else(null, Value::to_string),
+            Shape::List(item) => match value.and_then(Value::as_array) {
+                Some(items) if !items.is_empty() => {
+                    let shown: Vec<String> = items.iter().map(|value| item.show(Some(value))).collect();
+                    format!("[{}]", shown.join(","))
+                }
+                Some(_) | None => null(),
+            },
+            Shape::Struct(fields) => show_fields(fields, value),
+            Shape::Pointer(fields) => value.map_or_else(null, |value| show_fields(fields, Some(value))),
+        }
+    }
+}
+
+fn show_fields(fields: Fields, value: Option<&Value>) -> String {
+    let shown: Vec<String> = fields
+        .iter()
+        .map(|(go, ours, shape)| format!("\"{go}\":{}", shape.show(value.and_then(|value| value.get(*ours)))))
+        .collect();
+    format!("{{{}}}", shown.join(","))
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+fn null() -> String {
+    "null".to_owned()
+}
+
+const SELECTOR_REQUIREMENT: Shape = Shape::Struct(&[
+    ("Key", "key", Shape::Text),
+    ("Operator", "operator", Shape::Text),
+    ("Values", "values", Shape::Plain),
+]);
+
+const SELECTOR_TERM: Shape = Shape::Struct(&[
+    ("MatchExpressions", "matchExpressions", Shape::List(&SELECTOR_REQUIREMENT)),
+    ("MatchFields", "matchFields", Shape::List(&SELECTOR_REQUIREMENT)),
+]);
+
+const NODE_AFFINITY_FIELDS: Fields = &[(
+    "Required",
+    "required",
+    Shape::Pointer(&[("NodeSelectorTerms", "nodeSelectorTerms", Shape::List(&SELECTOR_TERM))]),
+)];
+
+/// The node affinity of a volume.
+pub(super) const VOLUME_NODE_AFFINITY: Shape = Shape::Pointer(NODE_AFFINITY_FIELDS);
+
+/// A driver on a CSINode.
+pub(super) const CSI_NODE_DRIVER: Shape = Shape::Struct(&[
+    ("Name", "name", Shape::Text),
+    ("NodeID", "nodeID", Shape::Text),
+    ("TopologyKeys", "topologyKeys", Shape::Plain),
+    ("Allocatable", "allocatable", Shape::Pointer(&[("Count", "count", Shape::Plain)])),
+]);
+
+/// The spec of a VolumeAttachment.
+pub(super) const ATTACHMENT_SPEC: Shape = Shape::Struct(&[
+    ("Attacher", "attacher", Shape::Text),
+    (
+        "Source",
+        "source",
+        Shape::Struct(&[
+            ("PersistentVolumeName", "persistentVolumeName", Shape::Plain),
+            ("InlineVolumeSpec", "inlineVolumeSpec", Shape::Pointer(VOLUME_SPEC)),
+        ]),
+    ),
+    ("NodeName", "nodeName", Shape::Text),
+]);
+
+const SECRET: Shape =
+    Shape::Pointer(&[("Name", "name", Shape::Text), ("Namespace", "namespace", Shape::Text)]);
+
+/// The spec of a volume that stands in an attachment. Of the sources only `csi` is taken there, so
+/// only that one is described; the others show as they are.
+const VOLUME_SPEC: Fields = &[
+    ("Capacity", "capacity", Shape::Plain),
+    ("GCEPersistentDisk", "gcePersistentDisk", Shape::Plain),
+    ("AWSElasticBlockStore", "awsElasticBlockStore", Shape::Plain),
+    ("HostPath", "hostPath", Shape::Plain),
+    ("Glusterfs", "glusterfs", Shape::Plain),
+    ("NFS", "nfs", Shape::Plain),
+    ("RBD", "rbd", Shape::Plain),
+    ("Quobyte", "quobyte", Shape::Plain),
+    ("ISCSI", "iscsi", Shape::Plain),
+    ("FlexVolume", "flexVolume", Shape::Plain),
+    ("Cinder", "cinder", Shape::Plain),
+    ("CephFS", "cephfs", Shape::Plain),
+    ("FC", "fc", Shape::Plain),
+    ("Flocker", "flocker", Shape::Plain),
+    ("AzureFile", "azureFile", Shape::Plain),
+    ("VsphereVolume", "vsphereVolume", Shape::Plain),
+    ("AzureDisk", "azureDisk", Shape::Plain),
+    ("PhotonPersistentDisk", "photonPersistentDisk", Shape::Plain),
+    ("PortworxVolume", "portworxVolume", Shape::Plain),
+    ("ScaleIO", "scaleIO", Shape::Plain),
+    ("Local", "local", Shape::Plain),
+    ("StorageOS", "storageos", Shape::Plain),
+    (
+        "CSI",
+        "csi",
+        Shape::Pointer(&[
+            ("Driver", "driver", Shape::Text),
+            ("VolumeHandle", "volumeHandle", Shape::Text),
+            ("ReadOnly", "readOnly", Shape::Flag),
+            ("FSType", "fsType", Shape::Text),
+            ("VolumeAttributes", "volumeAttributes", Shape::Plain),
+            ("ControllerPublishSecretRef", "controllerPublishSecretRef", SECRET),
+            ("NodeStageSecretRef", "nodeStageSecretRef", SECRET),
+            ("NodePublishSecretRef", "nodePublishSecretRef", SECRET),
+            ("ControllerExpandSecretRef", "controllerExpandSecretRef", SECRET),
+            ("NodeExpandSecretRef", "nodeExpandSecretRef", SECRET),
+        ]),
+    ),
+    ("AccessModes", "accessModes", Shape::Plain),
+    ("ClaimRef", "claimRef", Shape::Plain),
+    ("PersistentVolumeReclaimPolicy", "persistentVolumeReclaimPolicy", Shape::Text),
+    ("StorageClassName", "storageClassName", Shape::Text),
+    ("MountOptions", "mountOptions", Shape::Plain),
+    ("VolumeMode", "volumeMode", Shape::Plain),
+    ("NodeAffinity", "nodeAffinity", VOLUME_NODE_AFFINITY),
+    ("VolumeAttributesClassName", "volumeAttributesClassName", Shape::Plain),
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn structs_show_every_field_in_order() {
+        let spec = json!({"nodeName": "n2", "attacher": "a", "source": {"persistentVolumeName": "pv-1"}});
+        assert_eq!(
+            ATTACHMENT_SPEC.show(Some(&spec)),
+            r#"{"Attacher":"a","Source":{"PersistentVolumeName":"pv-1","InlineVolumeSpec":null},"NodeName":"n2"}"#
+        );
+        let driver = json!({"name": "d", "nodeID": "n", "topologyKeys": null, "allocatable": {"count": 3}});
+        assert_eq!(
+            CSI_NODE_DRIVER.show(Some(&driver)),
+            r#"{"Name":"d","NodeID":"n","TopologyKeys":null,"Allocatable":{"Count":3}}"#
+        );
+        let affinity = json!({"required": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "z", "operator": "In", "values": ["1"]}]}]}});
+        assert_eq!(
+            VOLUME_NODE_AFFINITY.show(Some(&affinity)),
+            r#"{"Required":{"NodeSelectorTerms":[{"MatchExpressions":[{"Key":"z","Operator":"In","Values":["1"]}],"MatchFields":null}]}}"#
+        );
+        assert_eq!(VOLUME_NODE_AFFINITY.show(None), "null");
+    }
+
+    #[test]
+    fn an_inline_volume() {
+        let spec = json!({"source": {"inlineVolumeSpec": {"csi": {"driver": "d", "volumeHandle": "h"}}}});
+        let shown = ATTACHMENT_SPEC.show(Some(&spec));
+        assert!(shown.starts_with(r#"{"Attacher":"","Source":{"PersistentVolumeName":null,"#), "{shown}");
+        assert!(shown.contains(r#""CSI":{"Driver":"d","VolumeHandle":"h","ReadOnly":false,"#), "{shown}");
+        assert!(shown.contains(r#""StorageClassName":"","MountOptions":null,"VolumeMode":null"#), "{shown}");
+    }
+}

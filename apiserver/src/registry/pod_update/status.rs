@@ -1,0 +1,145 @@
+//! Rules for changes of a pod's status.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1 as api;
+use serde_json::{Value, json};
+
+use super::validate_annotation_changes;
+use crate::object::Object;
+use crate::registry::checks;
+use crate::registry::pod_spec::network;
+use crate::validate::{FieldErrors, Path};
+
+/// The rules for a change through `/status`.
+pub(in crate::registry) fn validate_status(pod: &Object, old_pod: &Object, errors: &mut FieldErrors) {
+    validate_annotation_changes(pod, old_pod, errors);
+    super::validate_annotations(pod, errors);
+    let (Some(new), Some(old)) = (pod.typed::<api::Pod>(), old_pod.typed::<api::Pod>()) else {
+        return;
+    };
+    let (spec, old_spec) = (new.spec.unwrap_or_default(), old.spec.unwrap_or_default());
+    let (status, old_status) = (new.status.unwrap_or_default(), old.status.unwrap_or_default());
+    conditions(&status, errors);
+    let path = Path::new("status");
+    let nominated = status.nominated_node_name.as_deref().unwrap_or_default();
+    if status.nominated_node_name != old_status.nominated_node_name && !nominated.is_empty() {
+        let path = path.child("nominatedNodeName");
+        checks::subdomain(errors, &path, nominated);
+        if spec.node_name.as_ref().is_some_and(|name| !name.is_empty()) {
+            errors.forbidden(&path, "may not be set on pods that are already bound to a node");
+        }
+    }
+    if let Some(generation) = status.observed_generation {
+        checks::non_negative(errors, &path.child("observedGeneration"), generation);
+    }
+    let class = |pod: &Object| pod.at(&["status", "qosClass"]).cloned();
+    checks::immutable(errors, &path.child("qosClass"), class(pod).as_ref(), class(old_pod).as_ref());
+
+    let policy = old_spec.restart_policy.as_deref().unwrap_or("Always");
+    let restarts = |name: &str| {
+        let mut init = old_spec.init_containers.iter().flatten();
+        init.any(|container| container.name == name && container.restart_policy.as_deref() == Some("Always"))
+    };
+    for (field, new, old, policy, may_restart) in [
+        ("containerStatuses", &status.container_statuses, &old_status.container_statuses, policy, false),
+        (
+            "initContainerStatuses",
+            &status.init_container_statuses,
+            &old_status.init_container_statuses,
+            policy,
+            true,
+        ),
+        // Ephemeral containers are never restarted.
+        (
+            "ephemeralContainerStatuses",
+            &status.ephemeral_container_statuses,
+            &old_status.ephemeral_container_statuses,
+            "Never",
+            false,
+        ),
+    ] {
+        let may_restart = |name: &str| may_restart && restarts(name);
+        let (new, old) = (new.as_deref().unwrap_or_default(), old.as_deref().unwrap_or_default());
+        transitions(new, old, policy, may_restart, &path.child(field), errors);
+    }
+    addresses(pod, "podIPs", errors);
+    host_addresses(pod, errors);
+}
+
+/// Types of conditions are qualified names. Upstream takes them for metadata.
+fn conditions(status: &api::PodStatus, errors: &mut FieldErrors) {
+    let path = Path::new("metadata.conditions");
+    for (i, condition) in status.conditions.iter().flatten().enumerate() {
+        checks::qualified_name(errors, &path.index(i).child("Type"), &condition.type_);
+    }
+}
+
+/// A container that has ended for good does not come back.
+fn transitions(
+    new: &[api::ContainerStatus],
+    old: &[api::ContainerStatus],
+    policy: &str,
+    may_restart: impl Fn(&str) -> bool,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let ended =
+        |status: &api::ContainerStatus| status.state.as_ref().and_then(|state| state.terminated.clone());
+    for (i, before) in old.iter().enumerate() {
+        let Some(end) = ended(before) else { continue };
+        let restarted = policy == "Always" || (policy == "OnFailure" && end.exit_code != 0);
+        if restarted || may_restart(&before.name) {
+            continue;
+        }
+        for after in new.iter().filter(|after| after.name == before.name) {
+            if ended(after).is_none() {
+                let text = "may not be transitioned to non-terminated state";
+                errors.forbidden(&path.index(i).child("state"), text);
+            }
+        }
+    }
+}
+
+fn list<'a>(pod: &'a Object, field: &str) -> Vec<&'a str> {
+    let entries = pod.at(&["status", field]).and_then(Value::as_array);
+    entries.into_iter().flatten().map(|entry| entry["ip"].as_str().unwrap_or_default()).collect()
+}
+
+/// At most one address of each family, and none twice.
+fn addresses(pod: &Object, field: &str, errors: &mut FieldErrors) {
+    let path = Path::new("status").child(field);
+    let addresses = list(pod, field);
+    for (i, address) in addresses.iter().enumerate() {
+        network::ip(address, &path.index(i), errors);
+    }
+    if addresses.len() < 2 {
+        return;
+    }
+    let families: BTreeSet<bool> = addresses
+        .iter()
+        .filter_map(|address| address.parse::<IpAddr>().ok())
+        .map(|ip| ip.is_ipv6())
+        .collect();
+    if families.len() != 2 || addresses.len() > 2 {
+        let shown = Value::Array(addresses.iter().map(|ip| json!({ "IP": ip })).collect());
+        errors.invalid(&path, shown, "may specify no more than one IP for each IP family");
+    }
+    for (i, address) in addresses.iter().enumerate() {
+        if addresses[..i].contains(address) {
+            errors.duplicate(&path.index(i), json!({ "IP": address }));
+        }
+    }
+}
+
+/// The host's one address is the first of its several.
+fn host_addresses(pod: &Object, errors: &mut FieldErrors) {
+    if let Some(first) = list(pod, "hostIPs").first()
+        && *first != pod.str_at(&["status", "hostIP"])
+    {
+        let path = Path::new("status.hostIPs").index(0).child("ip");
+        errors.invalid(&path, *first, "must be equal to `hostIP`");
+    }
+    addresses(pod, "hostIPs", errors);
+}
