@@ -206,8 +206,6 @@ pub trait Kind: Send + Sync {
     fn validate(&self, _object: &Object, _errors: &mut FieldErrors) {}
     /// The rules for a new object, besides those of `validate`.
     fn validate_create(&self, _object: &Object, _errors: &mut FieldErrors) {}
-    /// The rules for a new object alone, besides those of `validate`.
-    fn validate_create(&self, _object: &Object, _errors: &mut FieldErrors) {}
     /// The rules for a change, besides those of `validate`.
     fn validate_update(&self, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
     /// The rules for a change through `/status`.
