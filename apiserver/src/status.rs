@@ -163,6 +163,18 @@ impl ApiError {
         Self::new(409, "Conflict", message).with(details)
     }
 
+    /// 409: an apply would change what other managers own.
+    pub fn apply_conflict(message: impl Into<String>, causes: Vec<Cause>) -> Self {
+        Self::new(409, "Conflict", message).with(Details { causes, ..Details::default() })
+    }
+
+    /// 409: an object that is to be applied with a uid is not there.
+    pub fn no_such_uid(names: &Names, name: &str, uid: &str) -> Self {
+        let why =
+            format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+        Self::conflict_because(&qualified(names.plural, names.group), Details::of(names, name), &why)
+    }
+
     /// 410: the revision asked for is compacted.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)

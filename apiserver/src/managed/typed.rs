@@ -2,7 +2,7 @@
 //!
 //! Atomic structs, maps and lists are leaves here, like scalars.
 
-use orlop_openapi::{Field, ListType, Merge, Presence, Scalar, Shape, StructType, TypeId, types};
+use orlop_openapi::{Field, ListType, Merge, Presence, Scalar, Shape, StructType, types};
 use serde_json::Value;
 
 use super::fields_v1::atom;
@@ -71,11 +71,6 @@ impl Ty {
             Owned::Whole | Owned::Struct(_) | Owned::Map(_) => None,
         }
     }
-}
-
-/// The struct type of an id.
-pub(crate) fn struct_type(id: TypeId) -> &'static StructType {
-    types().get(id)
 }
 
 impl Items {
