@@ -59,7 +59,14 @@ impl Details {
 
 impl ApiError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        ApiError { code, reason, message: message.into(), details: None, continue_token: None, warnings: Vec::new() }
+        ApiError {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+            warnings: Vec::new(),
+        }
     }
 
     fn with(mut self, details: Details) -> Self {
@@ -170,8 +177,9 @@ impl ApiError {
 
     /// 409: an object that is to be applied with a uid is not there.
     pub fn no_such_uid(names: &Names, name: &str, uid: &str) -> Self {
-        let why =
-            format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
         Self::conflict_because(&qualified(names.plural, names.group), Details::of(names, name), &why)
     }
 

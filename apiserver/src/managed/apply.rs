@@ -11,7 +11,9 @@ use super::config::{misfits, paths};
 use super::entries::{Entries, Entry, Operation};
 use super::merge::{merge, remove, with_fields_above};
 use super::set::Set;
-use super::update::{Conflict, Writer, disown, empty_object, form, list, set_list, strip, struct_type, update};
+use super::update::{
+    Conflict, Writer, disown, empty_object, form, list, set_list, strip, struct_type, update,
+};
 use super::{conflicts, last_applied};
 use crate::decode::conform;
 use crate::object::Object;
@@ -62,7 +64,9 @@ pub(crate) fn apply(
             [one] => one.clone(),
             many => format!("errors:\n  {}", many.join("\n  ")),
         };
-        return Err(ApiError::plain_internal(format!("failed to create typed patch object ({shown}): {text}")));
+        return Err(ApiError::plain_internal(format!(
+            "failed to create typed patch object ({shown}): {text}"
+        )));
     }
     let job = Job { writer, ty, live, config: &config, shown: &shown };
     let mut result = job.run(force);

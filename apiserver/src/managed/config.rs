@@ -94,11 +94,10 @@ fn misfit(scalar: Scalar, value: &Value) -> Option<String> {
     match scalar {
         Scalar::String | Scalar::Bytes => (!value.is_string())
             .then(|| format!("expected string, got &value.valueUnstructured{{Value:{}}}", syntax(value))),
-        Scalar::Bool => {
-            (!value.is_boolean()).then(|| format!("expected boolean, got &{{{}}}", shown(value)))
+        Scalar::Bool => (!value.is_boolean()).then(|| format!("expected boolean, got &{{{}}}", shown(value))),
+        Scalar::Int32 | Scalar::Int64 | Scalar::Float => {
+            (!value.is_number()).then(|| format!("expected numeric (int or float), got {}", type_name(value)))
         }
-        Scalar::Int32 | Scalar::Int64 | Scalar::Float => (!value.is_number())
-            .then(|| format!("expected numeric (int or float), got {}", type_name(value))),
         Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime => {
             let is_scalar = value.is_string() || value.is_number() || value.is_boolean();
             (!is_scalar).then(|| format!("expected any scalar, got &{{{}}}", shown(value)))

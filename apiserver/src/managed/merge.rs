@@ -127,7 +127,11 @@ fn items(kind: Items, live: &[Value], applied: &[Value]) -> Vec<Value> {
 // === Removing ===
 
 /// The object without these paths.
-pub(crate) fn remove(ty: &'static StructType, object: &Map<String, Value>, paths: &Set) -> Map<String, Value> {
+pub(crate) fn remove(
+    ty: &'static StructType,
+    object: &Map<String, Value>,
+    paths: &Set,
+) -> Map<String, Value> {
     without(object, paths, |name| ty.field(name).map(Ty::of_field))
 }
 

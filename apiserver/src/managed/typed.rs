@@ -86,9 +86,9 @@ impl Items {
                     Err("associative list without keys has an element that's an explicit null".to_owned())
                 }
                 Value::Array(_) => Err("not supported: associative list with lists as elements".to_owned()),
-                item => atom(item)
-                    .map(Element::Value)
-                    .ok_or_else(|| "associative list without keys has an element that's a map type".to_owned()),
+                item => atom(item).map(Element::Value).ok_or_else(|| {
+                    "associative list without keys has an element that's a map type".to_owned()
+                }),
             };
         };
         let map = match item {

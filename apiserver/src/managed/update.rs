@@ -45,11 +45,7 @@ impl Writer<'_> {
         static SPEC: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["spec"]]));
         static ALL_BUT_STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["spec"], &["metadata"]]));
         static POD: LazyLock<Set> = LazyLock::new(|| {
-            Set::of_fields(&[
-                &["spec"],
-                &["metadata", "deletionTimestamp"],
-                &["metadata", "ownerReferences"],
-            ])
+            Set::of_fields(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
         });
         static DEPLOYMENT: LazyLock<Set> =
             LazyLock::new(|| Set::of_fields(&[&["spec"], &["metadata", "labels"]]));

@@ -49,7 +49,9 @@ pub(crate) fn syntax(value: &Value) -> String {
         Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
         Value::Array(items) => joined(items.iter().map(syntax).collect()),
         Value::Object(members) => {
-            let part = |(name, value): (&String, &Value)| format!("{}:{}", Value::from(name.as_str()), syntax(value));
+            let part = |(name, value): (&String, &Value)| {
+                format!("{}:{}", Value::from(name.as_str()), syntax(value))
+            };
             joined(members.iter().map(part).collect())
         }
     }
