@@ -6,13 +6,18 @@
 
 pub mod client;
 pub mod clock;
+pub mod ephemeral;
+pub mod expand;
+pub mod gc;
 pub mod informer;
 pub mod informers;
 pub mod manager;
+pub mod meta;
 pub mod names;
 pub mod operations;
 pub mod options;
 pub mod pods;
+pub mod protection;
 pub mod pv;
 pub mod queue;
 pub mod recorder;

@@ -11,11 +11,13 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Backoff, Clock};
+use crate::gc;
 use crate::informers::Informers;
 use crate::names::controller;
 pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
+use crate::{ephemeral, expand, protection, pv};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -60,11 +62,17 @@ pub struct Known {
 }
 
 /// Every controller there is.
-pub const CONTROLLERS: &[Known] = &[Known {
-    name: controller::PV_BINDER,
-    alias: Some("persistentvolume-binder"),
-    run: |context| Box::pin(crate::pv::run(context)),
-}];
+pub const CONTROLLERS: &[Known] = &[
+    Known { name: controller::PV_BINDER, alias: Some("persistentvolume-binder"), run: pv::run },
+    Known { name: controller::PV_PROTECTION, alias: Some("pv-protection"), run: protection::volume::run },
+    Known { name: controller::PVC_PROTECTION, alias: Some("pvc-protection"), run: protection::claim::run },
+    Known { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },
+    Known { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
+    Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
+    Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
+    Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
+    Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
+];
 
 /// Why the controllers did not start.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

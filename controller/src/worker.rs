@@ -8,6 +8,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
 use futures::future::join_all;
+use tokio_util::sync::CancellationToken;
 
 use crate::queue::WorkQueue;
 
@@ -23,6 +24,26 @@ where
     join_all((0..workers.max(1)).map(|_| one(queue, controller, &sync))).await;
 }
 
+/// Like [`run`], until `shutdown` is cancelled. Syncs that run then are allowed to end.
+pub async fn run_until<K, E, F, Fut>(
+    shutdown: &CancellationToken,
+    queue: &WorkQueue<K>,
+    workers: usize,
+    controller: &'static str,
+    sync: F,
+) where
+    K: Hash + Eq + Clone + Display,
+    E: Display,
+    F: Fn(K) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+{
+    let closing = async {
+        shutdown.cancelled().await;
+        queue.shutdown();
+    };
+    tokio::join!(run(queue, workers, controller, sync), closing);
+}
+
 async fn one<K, E, F, Fut>(queue: &WorkQueue<K>, controller: &'static str, sync: &F)
 where
     K: Hash + Eq + Clone + Display,
@@ -31,20 +52,34 @@ where
     Fut: Future<Output = Result<(), E>>,
 {
     while let Some(key) = queue.get().await {
-        match AssertUnwindSafe(async { sync(key.clone()).await }).catch_unwind().await {
-            Ok(Ok(())) => queue.forget(&key),
-            Ok(Err(error)) => {
-                tracing::debug!(controller, %key, %error, "sync failed, will be tried again");
-                queue.add_rate_limited(key.clone());
-            }
-            Err(panic) => {
-                let text = panic_text(panic.as_ref());
-                tracing::error!(controller, %key, panic = text, "sync panicked, will be tried again");
-                queue.add_rate_limited(key.clone());
-            }
-        }
-        queue.done(&key);
+        attempt(queue, controller, key.clone(), async { sync(key).await }).await;
     }
+}
+
+/// One sync of a key that was taken from the queue: runs it, asks for a retry if it failed or panicked, and gives the
+/// key back.
+pub async fn attempt<K, E>(
+    queue: &WorkQueue<K>,
+    controller: &'static str,
+    key: K,
+    sync: impl Future<Output = Result<(), E>>,
+) where
+    K: Hash + Eq + Clone + Display,
+    E: Display,
+{
+    match AssertUnwindSafe(sync).catch_unwind().await {
+        Ok(Ok(())) => queue.forget(&key),
+        Ok(Err(error)) => {
+            tracing::debug!(controller, %key, %error, "sync failed, will be tried again");
+            queue.add_rate_limited(key.clone());
+        }
+        Err(panic) => {
+            let text = panic_text(panic.as_ref());
+            tracing::error!(controller, %key, panic = text, "sync panicked, will be tried again");
+            queue.add_rate_limited(key.clone());
+        }
+    }
+    queue.done(&key);
 }
 
 /// What a panic said, as far as it was text.

@@ -80,3 +80,41 @@ async fn i12_a_controller_that_dies_is_started_again_and_takes_no_other_down() {
     shutdown.cancel();
     running.await.unwrap().unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn all_controllers_together_and_the_end() {
+    let api = FakeApi::new();
+    let scratch =
+        serde_json::json!([{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]);
+    api.seed(serde_json::json!({"kind": "Node", "metadata": {"name": "n"}}));
+    api.seed(serde_json::json!({"kind": "Pod", "metadata": {"namespace": "ns", "name": "p", "uid": "uid-p"},
+        "spec": {"containers": [], "nodeName": "n", "volumes": scratch}, "status": {"phase": "Running"}}));
+    // Nobody's claim under the name of the pod's claim.
+    api.seed(serde_json::json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "ns", "name": "p-scratch",
+        "finalizers": ["kubernetes.io/pvc-protection"]}}));
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(run(api.client(), Options::default(), shutdown.clone()));
+    api.settle().await;
+    // Tests: PROT-PVC-12
+    api.delete("persistentvolumeclaims", "ns/p-scratch");
+    api.settle().await;
+    let claim = api.get("persistentvolumeclaims", "ns/p-scratch").unwrap();
+    assert_eq!(claim["metadata"]["ownerReferences"][0]["uid"], "uid-p");
+    assert_eq!(claim["metadata"]["finalizers"], serde_json::json!(["kubernetes.io/pvc-protection"]));
+    // The pod goes, its claim follows through the garbage collector and the protection controller.
+    api.delete_with("pods", "ns/p", serde_json::json!({"gracePeriodSeconds": 0}));
+    api.settle().await;
+    assert_eq!(api.list("persistentvolumeclaims").len(), 0);
+    let end = tokio::time::Instant::now();
+    shutdown.cancel();
+    running.await.unwrap().unwrap();
+    assert!(end.elapsed() < Duration::from_secs(1), "everybody ends by themselves");
+}
+
+#[tokio::test]
+async fn a_wrong_name_starts_nothing() {
+    let api = FakeApi::new();
+    let options = Options { controllers: vec!["*".into(), "nonsense".into()], ..Options::default() };
+    assert!(run(api.client(), options, CancellationToken::new()).await.is_err());
+    assert_eq!(api.requests(), Vec::<String>::new());
+}

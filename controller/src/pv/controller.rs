@@ -8,6 +8,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Client;
@@ -69,12 +70,14 @@ pub struct Binder {
 ///
 /// # Errors
 /// A recycler pod template that cannot be used.
-pub async fn run(context: Context) -> Result<(), ControllerError> {
-    let plugins = standard_plugins(&context.options).map_err(|error| ControllerError(error.to_string()))?;
-    let shutdown = context.shutdown.clone();
-    let binder = Binder::new(&context, plugins, names::migrated_driver);
-    binder.run(shutdown).await;
-    Ok(())
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let plugins =
+            standard_plugins(&context.options).map_err(|error| ControllerError(error.to_string()))?;
+        let shutdown = context.shutdown.clone();
+        Binder::new(&context, plugins, names::migrated_driver).run(shutdown).await;
+        Ok(())
+    })
 }
 
 /// hostPath and NFS.

@@ -5,8 +5,10 @@
 // Each test uses its part of the fake.
 #[allow(dead_code)]
 mod fake_api;
+mod faults;
 mod http_side;
 mod store;
 
 #[allow(unused_imports)]
 pub(crate) use fake_api::{FakeApi, Fault, FaultKind, Write};
+pub(crate) use faults::survives_faults;

@@ -149,7 +149,7 @@ impl Store {
                 format!("{} \"{name}\" is forbidden: namespace {namespace} is being terminated", kind.plural);
             return Err(Refusal(403, "Forbidden", why));
         }
-        if !verbatim && text(&object, "/metadata/resourceVersion") != "" {
+        if !verbatim && !text(&object, "/metadata/resourceVersion").is_empty() {
             return Err(Refusal(
                 400,
                 "BadRequest",

@@ -1,0 +1,197 @@
+//! Generic ephemeral volumes: a pod that asks for one gets a claim `<pod>-<volume>` of its own, made from the template in
+//! the pod. The claim goes with the pod through its owner reference.
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimTemplate, Pod, Volume};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use crate::client::message_of;
+use crate::informer::{Change, Informer, key_of, split_key};
+use crate::manager::{Context, ControllerError};
+use crate::meta::is_terminating;
+use crate::names::{COMPONENT_EPHEMERAL, controller, reason};
+use crate::pods;
+use crate::queue::WorkQueue;
+use crate::recorder::{EventType, Recorder};
+use crate::worker;
+
+/// Why an ephemeral volume has no claim yet. The texts are what users read in the event.
+#[derive(Debug, thiserror::Error)]
+pub enum EphemeralError {
+    /// A claim of that name exists and belongs to somebody else.
+    #[error(
+        "ephemeral volume {volume}: PVC {namespace}/{claim} was not created for pod {namespace}/{pod} (pod is not owner)"
+    )]
+    NotOwner {
+        /// Name of the volume in the pod.
+        volume: String,
+        /// Namespace of both.
+        namespace: String,
+        /// The claim.
+        claim: String,
+        /// The pod.
+        pod: String,
+    },
+    /// The claim could not be created.
+    #[error("ephemeral volume {volume}: create PVC {claim}: {}", message_of(.cause))]
+    Create {
+        /// Name of the volume in the pod.
+        volume: String,
+        /// The claim.
+        claim: String,
+        /// Why.
+        cause: kube::Error,
+    },
+}
+
+/// What a volume of a pod needs.
+#[derive(Debug, PartialEq)]
+pub enum Action {
+    /// Not an ephemeral volume, or its claim is there.
+    Nothing,
+    /// The claim has to be made. Tests: PROT-EPH-2, PROT-EPH-4, PROT-PVC-12
+    Create(Box<PersistentVolumeClaim>),
+    /// The name is taken by a claim of somebody else.
+    NotOwner,
+}
+
+/// Decides about one volume, given what is cached under the name of its claim.
+pub fn decide(pod: &Pod, volume: &Volume, claim: Option<&PersistentVolumeClaim>) -> Action {
+    let template = volume.ephemeral.as_ref().and_then(|e| e.volume_claim_template.as_ref());
+    match (template, claim) {
+        (None, _) => Action::Nothing,
+        (Some(_), Some(claim)) if pods::owns_claim(pod, claim) => Action::Nothing,
+        (Some(_), Some(_)) => Action::NotOwner,
+        (Some(template), None) => Action::Create(Box::new(claim_for(pod, volume, template))),
+    }
+}
+
+fn claim_for(pod: &Pod, volume: &Volume, template: &PersistentVolumeClaimTemplate) -> PersistentVolumeClaim {
+    let owner = OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        name: pod.metadata.name.clone().unwrap_or_default(),
+        uid: pod.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    let from = template.metadata.clone().unwrap_or_default();
+    let metadata = ObjectMeta {
+        name: Some(pods::ephemeral_claim_name(pod, &volume.name)),
+        namespace: pod.metadata.namespace.clone(),
+        labels: from.labels,
+        annotations: from.annotations,
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    };
+    PersistentVolumeClaim { metadata, spec: Some(template.spec.clone()), status: None }
+}
+
+fn has_ephemeral(pod: &Pod) -> bool {
+    pod.spec.iter().flat_map(|s| s.volumes.iter().flatten()).any(|v| v.ephemeral.is_some())
+}
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let queue = WorkQueue::new(context.options.rate_limit);
+        let this = Ephemeral {
+            client: context.client.clone(),
+            pods: context.informers.pods(),
+            claims: context.informers.claims(),
+            recorder: context.recorder(COMPONENT_EPHEMERAL),
+        };
+        pods::index_by_claim(&this.pods);
+        let _pods = this.pods.add_handler({
+            let queue = queue.clone();
+            move |change: &Change<Pod>| {
+                // Volumes of a pod never change, so only a new pod matters. Tests: PROT-EPH-5
+                let fresh = change.old.is_none() || change.replaced();
+                if let Some(pod) = change.new.as_deref()
+                    && fresh
+                    && !is_terminating(pod)
+                    && has_ephemeral(pod)
+                {
+                    queue.add(key_of(pod));
+                }
+            }
+        });
+        let _claims = this.claims.add_handler({
+            let (queue, pods) = (queue.clone(), this.pods.clone());
+            move |change: &Change<PersistentVolumeClaim>| {
+                // Tests: PROT-EPH-4
+                let gone = change.old.as_deref().filter(|_| change.new.is_none() || change.replaced());
+                for pod in gone.iter().flat_map(|claim| pods.by_index(pods::INDEX_CLAIM, &key_of(*claim))) {
+                    if has_ephemeral(&pod) {
+                        queue.add(key_of(pod.as_ref()));
+                    }
+                }
+            }
+        });
+        tokio::join!(this.pods.synced(), this.claims.synced());
+        let workers = context.options.concurrent_ephemeral_syncs;
+        worker::run_until(&context.shutdown, &queue, workers, controller::EPHEMERAL, |key| this.sync(key))
+            .await;
+        Ok(())
+    })
+}
+
+struct Ephemeral {
+    client: Client,
+    pods: Informer<Pod>,
+    claims: Informer<PersistentVolumeClaim>,
+    recorder: Recorder,
+}
+
+impl Ephemeral {
+    async fn sync(&self, key: String) -> Result<(), EphemeralError> {
+        let Some(pod) = self.pods.get(&key) else { return Ok(()) };
+        if is_terminating(pod.as_ref()) {
+            return Ok(());
+        }
+        let volumes = pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
+        for volume in volumes {
+            if let Err(error) = self.ensure(&pod, volume).await {
+                self.recorder.event(
+                    pod.as_ref(),
+                    EventType::Warning,
+                    reason::FAILED_BINDING,
+                    error.to_string(),
+                );
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Each claim is a write of its own: those that were made stay, and the retry goes on with the next one.
+    async fn ensure(&self, pod: &Pod, volume: &Volume) -> Result<(), EphemeralError> {
+        let key = key_of(pod);
+        let namespace = split_key(&key).0;
+        let name = pods::ephemeral_claim_name(pod, &volume.name);
+        let cached = self.claims.get(&format!("{namespace}/{name}"));
+        match decide(pod, volume, cached.as_deref()) {
+            Action::Nothing => Ok(()),
+            Action::NotOwner => Err(EphemeralError::NotOwner {
+                volume: volume.name.clone(),
+                namespace: namespace.to_owned(),
+                claim: name,
+                pod: split_key(&key).1.to_owned(),
+            }),
+            Action::Create(claim) => {
+                let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
+                match api.create(&PostParams::default(), &claim).await {
+                    Ok(_) => Ok(()),
+                    Err(cause) => {
+                        Err(EphemeralError::Create { volume: volume.name.clone(), claim: name, cause })
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

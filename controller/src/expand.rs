@@ -1,0 +1,213 @@
+//! Expansion: no volume is resized in this process. A claim that asks for more than it has is handed over to the
+//! external resizer of its driver, and an event says so.
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use orlop_apimachinery::quantity::Quantity;
+use serde_json::json;
+
+use crate::client::is_not_found;
+use crate::informer::{Change, Informer, split_key};
+use crate::manager::{Context, ControllerError};
+use crate::meta::annotation;
+use crate::names::{
+    ANN_PRE_RESIZE_CAPACITY, ANN_STORAGE_RESIZER, COMPONENT_EXPAND, controller, migrated_driver, reason,
+};
+use crate::queue::WorkQueue;
+use crate::recorder::{EventType, Recorder};
+use crate::worker;
+
+/// Workers of the controller. Upstream: 10, without a flag.
+const WORKERS: usize = 10;
+
+/// Why a claim was not handed over.
+#[derive(Debug, thiserror::Error)]
+pub enum ExpandError {
+    /// The volume could not be read.
+    #[error("cannot read volume {volume} of claim {claim}: {cause}")]
+    Volume {
+        /// The volume.
+        volume: String,
+        /// The claim.
+        claim: String,
+        /// Why.
+        cause: kube::Error,
+    },
+    /// The volume is not bound to the claim.
+    #[error("persistent Volume is not bound to PVC being updated : {0}")]
+    NotBound(String),
+    /// The resizer annotation could not be written.
+    #[error("cannot name the resizer of claim {claim}: {cause}")]
+    Resizer {
+        /// The claim.
+        claim: String,
+        /// Why.
+        cause: kube::Error,
+    },
+}
+
+/// What to do about a bound claim.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It has what it asks for. Tests: PROT-EXP-3
+    Nothing,
+    /// The volume belongs to another claim.
+    NotBound,
+    /// A migrated in-tree plugin: the driver's resizer has to be named on the claim.
+    Migrated {
+        /// The in-tree plugin.
+        plugin: &'static str,
+        /// The CSI driver.
+        driver: &'static str,
+    },
+    /// Somebody else expands. Tests: PROT-EXP-1
+    External,
+}
+
+/// Decides about a claim and its volume.
+pub fn decide(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Action {
+    let reference = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref());
+    let bound = reference.is_some_and(|r| {
+        r.namespace == claim.metadata.namespace && r.uid.is_some() && r.uid == claim.metadata.uid
+    });
+    if !bound {
+        return Action::NotBound;
+    }
+    let grown = amount(requested(claim)) > amount(capacity(claim));
+    if !grown && annotation(volume, ANN_PRE_RESIZE_CAPACITY).is_none() {
+        return Action::Nothing;
+    }
+    match migrated_plugin(volume) {
+        Some((plugin, driver)) => Action::Migrated { plugin, driver },
+        None => Action::External,
+    }
+}
+
+fn requested(claim: &PersistentVolumeClaim) -> Option<&Text> {
+    claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?.get("storage")
+}
+
+fn capacity(claim: &PersistentVolumeClaim) -> Option<&Text> {
+    claim.status.as_ref()?.capacity.as_ref()?.get("storage")
+}
+
+/// A missing size counts as zero. The server admits no others that cannot be read.
+fn amount(text: Option<&Text>) -> Quantity {
+    text.and_then(|t| Quantity::parse(&t.0).ok()).unwrap_or(Quantity::ZERO)
+}
+
+/// The in-tree plugin of a volume whose source was migrated, and its driver.
+fn migrated_plugin(volume: &PersistentVolume) -> Option<(&'static str, &'static str)> {
+    let spec = volume.spec.as_ref()?;
+    let sources = [
+        ("kubernetes.io/aws-ebs", spec.aws_elastic_block_store.is_some()),
+        ("kubernetes.io/gce-pd", spec.gce_persistent_disk.is_some()),
+        ("kubernetes.io/azure-disk", spec.azure_disk.is_some()),
+        ("kubernetes.io/azure-file", spec.azure_file.is_some()),
+        ("kubernetes.io/cinder", spec.cinder.is_some()),
+        ("kubernetes.io/vsphere-volume", spec.vsphere_volume.is_some()),
+        ("kubernetes.io/portworx-volume", spec.portworx_volume.is_some()),
+    ];
+    let (plugin, _) = sources.into_iter().find(|(_, used)| *used)?;
+    Some((plugin, migrated_driver(plugin)?))
+}
+
+/// A change that is worth a look: a new claim, one that asks for more or has another capacity, and one that is gone.
+fn matters(change: &Change<PersistentVolumeClaim>) -> bool {
+    let Some(last) = change.new.as_deref().or(change.old.as_deref()) else { return false };
+    if last.status.as_ref().and_then(|s| s.phase.as_deref()) != Some("Bound") {
+        return false;
+    }
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => {
+            change.replaced()
+                || amount(requested(new)) > amount(requested(old))
+                || amount(capacity(new)) > amount(capacity(old))
+        }
+        (None, _) | (_, None) => true,
+    }
+}
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let queue = WorkQueue::new(context.options.rate_limit);
+        let this = Expand {
+            client: context.client.clone(),
+            claims: context.informers.claims(),
+            recorder: context.recorder(COMPONENT_EXPAND),
+        };
+        let _claims = this.claims.add_handler({
+            let queue = queue.clone();
+            move |change: &Change<PersistentVolumeClaim>| {
+                if matters(change) {
+                    change.key().into_iter().for_each(|key| queue.add(key));
+                }
+            }
+        });
+        this.claims.synced().await;
+        worker::run_until(&context.shutdown, &queue, WORKERS, controller::EXPANDER, |key| this.sync(key))
+            .await;
+        Ok(())
+    })
+}
+
+struct Expand {
+    client: Client,
+    claims: Informer<PersistentVolumeClaim>,
+    recorder: Recorder,
+}
+
+impl Expand {
+    async fn sync(&self, key: String) -> Result<(), ExpandError> {
+        let Some(claim) = self.claims.get(&key) else { return Ok(()) };
+        let Some(name) = claim.spec.as_ref().and_then(|s| s.volume_name.clone()).filter(|n| !n.is_empty())
+        else {
+            return Ok(());
+        };
+        let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+        let volume = volumes.get(&name).await;
+        let volume =
+            volume.map_err(|cause| ExpandError::Volume { volume: name, claim: key.clone(), cause })?;
+        let message = match decide(&claim, &volume) {
+            Action::Nothing => return Ok(()),
+            Action::NotBound => return Err(ExpandError::NotBound(key)),
+            Action::External => "waiting for an external controller to expand this PVC".to_owned(),
+            Action::Migrated { plugin, driver } => {
+                self.name_resizer(&key, &claim, driver).await?;
+                format!("CSI migration enabled for {plugin}; waiting for external resizer to expand the pvc")
+            }
+        };
+        self.recorder.event(claim.as_ref(), EventType::Normal, reason::EXTERNAL_EXPANDING, message);
+        Ok(())
+    }
+
+    /// One write, conditional on the cached version; the retry finds it in place.
+    async fn name_resizer(
+        &self,
+        key: &str,
+        claim: &PersistentVolumeClaim,
+        driver: &str,
+    ) -> Result<(), ExpandError> {
+        if annotation(claim, ANN_STORAGE_RESIZER) == Some(driver) {
+            return Ok(());
+        }
+        let (namespace, name) = split_key(key);
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
+        let patch = json!({"metadata": {
+            "resourceVersion": claim.metadata.resource_version,
+            "annotations": {ANN_STORAGE_RESIZER: driver},
+        }});
+        match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(cause) => Err(ExpandError::Resizer { claim: key.to_owned(), cause }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! Namespace deletion: a terminating namespace loses its pods, then everything else, then its finalizer.
+//!
+//! What is left over is looked at again after a time, as upstream, and at once when a pod or claim of the namespace
+//! disappears, because those are what the rest waits for.
+
+pub mod conditions;
+pub mod content;
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
+use kube::api::PostParams;
+use kube::{Api, Client, Resource};
+
+use crate::client::{is_conflict, is_not_found};
+use crate::clock::Clock;
+use crate::informer::{Change, Informer, key_of};
+use crate::manager::{Context, ControllerError};
+use crate::meta::is_terminating;
+use crate::names::{NAMESPACE_FINALIZER, controller};
+use crate::queue::WorkQueue;
+use crate::worker;
+
+/// Attempts at a status write that meets other writers.
+const CONFLICT_RETRIES: usize = 5;
+
+/// Why a namespace is still there.
+#[derive(Debug, thiserror::Error)]
+pub enum NamespaceError {
+    /// It could not be read or written.
+    #[error("cannot {what} namespace {name}: {cause}")]
+    Api {
+        /// What was tried.
+        what: &'static str,
+        /// The namespace.
+        name: String,
+        /// Why.
+        cause: kube::Error,
+    },
+    /// Some content could not be deleted.
+    #[error("cannot empty namespace {name}: {causes}")]
+    Content {
+        /// The namespace.
+        name: String,
+        /// Why, for each resource.
+        causes: String,
+    },
+}
+
+/// Our finalizer is still on the namespace.
+fn held_by_us(namespace: &Namespace) -> bool {
+    let finalizers = namespace.spec.as_ref().and_then(|s| s.finalizers.as_deref()).unwrap_or_default();
+    finalizers.iter().any(|f| f == NAMESPACE_FINALIZER)
+}
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let queue = WorkQueue::new(context.options.rate_limit);
+        let namespaces = context.informers.namespaces();
+        let delay = context.options.namespace_deletion_delay;
+        let _namespaces = namespaces.add_handler({
+            let queue = queue.clone();
+            move |change: &Change<Namespace>| {
+                if let Some(namespace) = change.new.as_deref().filter(|ns| is_terminating(*ns)) {
+                    queue.add_after(key_of(namespace), delay);
+                }
+            }
+        });
+        let (pods, claims) = (context.informers.pods(), context.informers.claims());
+        let _pods = pods.add_handler(content_gone::<Pod>(&queue, &namespaces));
+        let _claims = claims.add_handler(content_gone::<PersistentVolumeClaim>(&queue, &namespaces));
+        tokio::join!(namespaces.synced(), pods.synced(), claims.synced());
+        let this = Emptying { client: context.client.clone(), clock: context.clock, queue: queue.clone() };
+        let workers = context.options.concurrent_namespace_syncs;
+        worker::run_until(&context.shutdown, &queue, workers, controller::NAMESPACE, |name| this.sync(name))
+            .await;
+        Ok(())
+    })
+}
+
+/// A handler that asks for another look when the last obstacle may have gone.
+fn content_gone<K: Resource>(
+    queue: &WorkQueue<String>,
+    namespaces: &Informer<Namespace>,
+) -> impl Fn(&Change<K>) + Send + Sync + 'static {
+    let (queue, namespaces) = (queue.clone(), namespaces.clone());
+    move |change| {
+        let gone = change.old.as_deref().filter(|_| change.new.is_none());
+        if let Some(name) = gone.and_then(|object| object.meta().namespace.as_deref())
+            && namespaces.get(name).is_some_and(|ns| is_terminating(ns.as_ref()))
+        {
+            queue.add(name.to_owned());
+        }
+    }
+}
+
+struct Emptying {
+    client: Client,
+    clock: Clock,
+    queue: WorkQueue<String>,
+}
+
+impl Emptying {
+    /// Every write is repeatable: phase, deletions, conditions, finalizer. Whatever fails, the next sync begins again
+    /// and skips what is done.
+    async fn sync(&self, name: String) -> Result<(), NamespaceError> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let found = api.get_opt(&name).await;
+        let found = found.map_err(|cause| NamespaceError::Api { what: "read", name: name.clone(), cause })?;
+        let Some(namespace) = found.filter(|ns| is_terminating(ns) && held_by_us(ns)) else { return Ok(()) };
+        self.write_status(&api, &namespace, |status| status.phase = Some("Terminating".to_owned())).await?;
+        let outcome = content::delete_all(&self.client, &name).await;
+        let now = self.clock.now();
+        self.write_status(&api, &namespace, |status| conditions::apply(status, &outcome, now)).await?;
+        if !outcome.failures().is_empty() {
+            let causes = outcome.failures().join("; ");
+            return Err(NamespaceError::Content { name, causes });
+        }
+        if let Some(seconds) = outcome.estimate() {
+            // Half of the estimate and a second, as upstream.
+            self.queue.add_after(name, Duration::from_secs(seconds / 2 + 1));
+            return Ok(());
+        }
+        self.finalize(&api, &name).await
+    }
+
+    async fn write_status(
+        &self,
+        api: &Api<Namespace>,
+        namespace: &Namespace,
+        change: impl Fn(&mut k8s_openapi::api::core::v1::NamespaceStatus),
+    ) -> Result<(), NamespaceError> {
+        let name = namespace.metadata.name.clone().unwrap_or_default();
+        let failed = |cause| NamespaceError::Api { what: "write the status of", name: name.clone(), cause };
+        let mut current = namespace.clone();
+        for attempt in 1.. {
+            let mut next = current.clone();
+            change(next.status.get_or_insert_default());
+            if next.status == current.status {
+                return Ok(());
+            }
+            match api.replace_status(&name, &PostParams::default(), &next).await {
+                Ok(_) => return Ok(()),
+                Err(error) if is_not_found(&error) => return Ok(()),
+                Err(error) if !is_conflict(&error) || attempt == CONFLICT_RETRIES => {
+                    return Err(failed(error));
+                }
+                Err(_) => match api.get_opt(&name).await.map_err(failed)? {
+                    Some(fresh) => current = fresh,
+                    None => return Ok(()),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    async fn finalize(&self, api: &Api<Namespace>, name: &str) -> Result<(), NamespaceError> {
+        let failed = |cause| NamespaceError::Api { what: "finalize", name: name.to_owned(), cause };
+        let Some(mut namespace) = api.get_opt(name).await.map_err(failed)? else { return Ok(()) };
+        if let Some(finalizers) = namespace.spec.get_or_insert_default().finalizers.as_mut() {
+            finalizers.retain(|f| f != NAMESPACE_FINALIZER);
+        }
+        match api.replace_subresource("finalize", name, &PostParams::default(), &namespace).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(cause) => Err(failed(cause)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

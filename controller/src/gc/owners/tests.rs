@@ -1,0 +1,322 @@
+//! The garbage collector on the fake API server, and the graph by itself.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
+
+use super::attempt::{Owners, Verdict, judge};
+use super::*;
+use crate::manager::Run;
+use crate::options::Options;
+use crate::testing::{FakeApi, survives_faults};
+
+const THIS: [Run; 1] = [run];
+
+fn owner(name: &str, block: bool) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": format!("uid-{name}"), "blockOwnerDeletion": block})
+}
+
+fn map_in(namespace: &str, name: &str, owners: &[Value]) -> Value {
+    json!({"kind": "ConfigMap", "metadata": {"namespace": namespace, "name": name, "uid": format!("uid-{name}"),
+        "ownerReferences": owners}})
+}
+
+fn map(name: &str, owners: &[Value]) -> Value {
+    map_in("ns", name, owners)
+}
+
+fn names(api: &FakeApi) -> Vec<String> {
+    api.list("configmaps").iter().map(|o| o["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn start(api: &FakeApi) -> tokio_util::sync::DropGuard {
+    api.start(&THIS, Options::default())
+}
+
+#[test]
+fn verdicts() {
+    let one = || vec![serde_json::from_value(owner("o", true)).unwrap()];
+    let owners = |solid: bool, dangling: bool, waiting: bool| Owners {
+        solid: if solid { one() } else { vec![] },
+        dangling: if dangling { one() } else { vec![] },
+        waiting: if waiting { one() } else { vec![] },
+    };
+    let table = [
+        (owners(true, false, false), false, Verdict::Keep),
+        (owners(true, true, false), false, Verdict::Loosen),
+        (owners(true, false, true), true, Verdict::Loosen),
+        (owners(false, true, false), true, Verdict::Delete),
+        (owners(false, false, true), true, Verdict::Foreground),
+        (owners(false, true, true), true, Verdict::Foreground),
+        (owners(false, false, true), false, Verdict::Delete),
+        (owners(false, false, false), false, Verdict::Keep),
+    ];
+    for (owners, has_dependents, wanted) in table {
+        assert_eq!(judge(&owners, has_dependents), wanted, "{owners:?}, dependents {has_dependents}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dependents_follow_their_last_owner_through_all_levels() {
+    let api = FakeApi::new();
+    for (name, owners) in
+        [("a", vec![]), ("b", vec![]), ("a1", vec!["a"]), ("a2", vec!["a1"]), ("ab", vec!["a", "b"])]
+    {
+        let owners: Vec<Value> = owners.into_iter().map(|o| owner(o, false)).collect();
+        api.seed(map(name, &owners));
+    }
+    let _running = start(&api);
+    api.settle().await;
+    assert_eq!(api.take_writes(), []);
+    api.delete("configmaps", "ns/a");
+    api.settle().await;
+    assert_eq!(names(&api), ["ab", "b"]);
+    let kept = api.get("configmaps", "ns/ab").unwrap();
+    assert_eq!(
+        kept["metadata"]["ownerReferences"],
+        json!([owner("b", false)]),
+        "the reference in vain is gone"
+    );
+    api.delete("configmaps", "ns/b");
+    api.settle().await;
+    assert_eq!(names(&api), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_claim_of_an_ephemeral_volume_goes_with_its_pod() {
+    let api = FakeApi::new();
+    api.seed(json!({"kind": "Pod", "metadata": {"namespace": "ns", "name": "p", "uid": "uid-p"}, "spec": {"containers": []}}));
+    api.seed(json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "ns", "name": "p-v", "ownerReferences": [
+        {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "uid-p", "controller": true, "blockOwnerDeletion": true}]}}));
+    let _running = start(&api);
+    api.settle().await;
+    api.delete("pods", "ns/p");
+    api.settle().await;
+    assert_eq!(api.list("persistentvolumeclaims").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_that_were_gone_before_the_start_or_carry_another_uid() {
+    let api = FakeApi::new();
+    let mut other = owner("a", false);
+    other["uid"] = json!("uid-of-an-earlier-a");
+    api.seed(map("a", &[]));
+    api.seed(map("old", &[other]));
+    api.seed(map("lost", &[owner("never", false)]));
+    api.seed(map("mine", &[owner("a", false)]));
+    let _running = start(&api);
+    api.settle().await;
+    assert_eq!(names(&api), ["a", "mine"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_in_another_namespace_counts_as_absent_and_is_told() {
+    let api = FakeApi::new();
+    api.seed(map_in("other", "a", &[]));
+    api.seed(map("b", &[owner("a", false)]));
+    api.seed(json!({"kind": "PersistentVolume", "metadata": {"name": "pv", "uid": "uid-pv", "ownerReferences": [owner("a", false)]}}));
+    let _running = start(&api);
+    api.settle().await;
+    assert_eq!((names(&api), api.list("persistentvolumes").len()), (vec!["a".to_owned()], 0));
+    let mut events = api.events();
+    events.sort();
+    assert_eq!(
+        events,
+        [
+            "ConfigMap ns/b Warning OwnerRefInvalidNamespace ownerRef [v1/ConfigMap, namespace: ns, name: a, uid: uid-a] \
+                does not exist in namespace \"ns\"",
+            "PersistentVolume pv Warning OwnerRefInvalidNamespace ownerRef [v1/ConfigMap, namespace: , name: a, uid: uid-a] \
+                does not exist in namespace \"\"",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_owner_is_of_an_unknown_kind_stays() {
+    let api = FakeApi::new();
+    let unknown = json!({"apiVersion": "example.test/v1", "kind": "Thing", "name": "t", "uid": "u"});
+    api.seed(map("a", &[unknown]));
+    let _running = start(&api);
+    api.settle().await;
+    assert_eq!(names(&api), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreground_owner_waits_for_those_that_block_it_only() {
+    let api = FakeApi::new();
+    api.seed(map("a", &[]));
+    let held = |mut object: Value| {
+        object["metadata"]["finalizers"] = json!(["example.test/hold"]);
+        object
+    };
+    api.seed(held(map("blocks", &[owner("a", true)])));
+    api.seed(held(map("free", &[owner("a", false)])));
+    let _running = start(&api);
+    api.settle().await;
+    api.delete_with("configmaps", "ns/a", json!({"propagationPolicy": "Foreground"}));
+    api.settle().await;
+    assert_eq!(names(&api), ["a", "blocks", "free"]);
+    let terminating =
+        |name: &str| api.get("configmaps", name).unwrap()["metadata"].get("deletionTimestamp").is_some();
+    assert!(terminating("ns/blocks") && terminating("ns/free"));
+    api.patch("configmaps", "ns/blocks", "", json!({"metadata": {"finalizers": null}}));
+    api.settle().await;
+    assert_eq!(names(&api), ["free"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependent_that_stops_blocking_lets_its_owner_go() {
+    let api = FakeApi::new();
+    api.seed(map("a", &[]));
+    let mut blocks = map("b", &[owner("a", true)]);
+    blocks["metadata"]["finalizers"] = json!(["example.test/hold"]);
+    api.seed(blocks);
+    let _running = start(&api);
+    api.delete_with("configmaps", "ns/a", json!({"propagationPolicy": "Foreground"}));
+    api.settle().await;
+    assert_eq!(names(&api), ["a", "b"]);
+    api.patch("configmaps", "ns/b", "", json!({"metadata": {"ownerReferences": [owner("a", false)]}}));
+    api.settle().await;
+    assert_eq!(names(&api), ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn foreground_goes_down_level_by_level_and_circles_end() {
+    let api = FakeApi::new();
+    api.seed(map("a", &[owner("c", true)]));
+    api.seed(map("b", &[owner("a", true)]));
+    api.seed(map("c", &[owner("b", true)]));
+    let _running = start(&api);
+    api.settle().await;
+    assert_eq!(names(&api).len(), 3, "a circle holds itself");
+    api.delete_with("configmaps", "ns/a", json!({"propagationPolicy": "Foreground"}));
+    api.settle().await;
+    assert_eq!(names(&api), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphaned_dependents_stay_without_the_reference() {
+    let api = FakeApi::new();
+    api.seed(map("a", &[]));
+    api.seed(map("z", &[]));
+    api.seed(map("b", &[owner("a", true), owner("z", false)]));
+    api.seed(map("c", &[owner("a", false)]));
+    let _running = start(&api);
+    api.settle().await;
+    api.delete_with("configmaps", "ns/a", json!({"propagationPolicy": "Orphan"}));
+    api.settle().await;
+    assert_eq!(names(&api), ["b", "c", "z"]);
+    assert_eq!(
+        api.get("configmaps", "ns/b").unwrap()["metadata"]["ownerReferences"],
+        json!([owner("z", false)])
+    );
+    assert!(api.get("configmaps", "ns/c").unwrap()["metadata"].get("ownerReferences").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_returns_under_its_name_does_not_hold_the_old_dependents() {
+    let api = FakeApi::new();
+    api.seed(map("a", &[]));
+    api.seed(map("b", &[owner("a", false)]));
+    let _running = start(&api);
+    api.settle().await;
+    api.delete("configmaps", "ns/a");
+    api.create(map("a", &[]));
+    api.settle().await;
+    assert_eq!(names(&api), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changed_while_the_watch_was_away_is_collected_after_it() {
+    let api = FakeApi::new();
+    api.seed(map("a", &[]));
+    api.seed(map("b", &[owner("a", false)]));
+    let _running = start(&api);
+    api.settle().await;
+    api.set_away(true);
+    api.delete("configmaps", "ns/a");
+    api.create(map("late", &[owner("gone", false)]));
+    api.disconnect(true);
+    api.set_away(false);
+    api.settle().await;
+    assert_eq!(names(&api), Vec::<String>::new());
+}
+
+/// Any forest, any deletions: what is left is exactly what has no owner references or at least one owner that is left.
+#[tokio::test(start_paused = true)]
+async fn random_graphs_end_as_the_rule_says() {
+    for seed in 0..40 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let count = random.random_range(3..14_usize);
+        let api = FakeApi::new();
+        let mut owners: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for n in 0..count {
+            let wanted = if n == 0 { 0 } else { random.random_range(0..=3_usize.min(n)) };
+            let set: BTreeSet<usize> = (0..wanted).map(|_| random.random_range(0..n)).collect();
+            let references: Vec<Value> =
+                set.iter().map(|o| owner(&format!("m{o:02}"), random.random())).collect();
+            api.seed(map(&format!("m{n:02}"), &references));
+            owners.insert(n, set);
+        }
+        let _running = start(&api);
+        if random.random() {
+            api.settle().await;
+        }
+        let mut gone: BTreeSet<usize> = BTreeSet::new();
+        for _ in 0..random.random_range(1..4) {
+            let victim = random.random_range(0..count);
+            let policy = if random.random() { "Background" } else { "Foreground" };
+            api.delete_with("configmaps", &format!("ns/m{victim:02}"), json!({"propagationPolicy": policy}));
+            gone.insert(victim);
+        }
+        loop {
+            let more: Vec<usize> = owners
+                .iter()
+                .filter(|(n, set)| {
+                    !gone.contains(n) && !set.is_empty() && set.iter().all(|o| gone.contains(o))
+                })
+                .map(|(n, _)| *n)
+                .collect();
+            if more.is_empty() {
+                break;
+            }
+            gone.extend(more);
+        }
+        for _ in 0..3 {
+            api.settle().await;
+        }
+        let left: Vec<String> =
+            (0..count).filter(|n| !gone.contains(n)).map(|n| format!("m{n:02}")).collect();
+        assert_eq!(names(&api), left, "seed {seed}, owners {owners:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn i6_every_write_may_fail_once() {
+    let seed = |api: &FakeApi| {
+        for (name, owners) in [
+            ("a", vec![]),
+            ("b", vec![]),
+            ("f", vec![]),
+            ("ab", vec!["a", "b"]),
+            ("a1", vec!["a"]),
+            ("f1", vec!["f"]),
+            ("f2", vec!["f1"]),
+        ] {
+            let owners: Vec<Value> = owners.into_iter().map(|o| owner(o, true)).collect();
+            api.seed(map(name, &owners));
+        }
+        api.seed(map("o", &[]));
+        api.seed(map("o1", &[owner("o", false)]));
+    };
+    let act = |api: &FakeApi| {
+        api.delete("configmaps", "ns/a");
+        api.delete_with("configmaps", "ns/f", json!({"propagationPolicy": "Foreground"}));
+        api.delete_with("configmaps", "ns/o", json!({"propagationPolicy": "Orphan"}));
+    };
+    let api = survives_faults(&THIS, Options::default(), seed, act).await;
+    assert_eq!(names(&api), ["ab", "b", "o1"]);
+}

@@ -1,0 +1,231 @@
+//! Pod GC: every 20 s it removes pods that nobody will end otherwise. The steps and their order are upstream's.
+//!
+//! The period is the mechanism here on purpose: what is looked for (too many finished pods, nodes that stay away) is
+//! no event.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Client};
+use serde_json::json;
+
+use crate::client::{is_conflict, is_not_found};
+use crate::clock::Clock;
+use crate::informer::{Informer, key_of};
+use crate::manager::{Context, ControllerError};
+use crate::meta::is_terminating;
+use crate::names::{TAINT_OUT_OF_SERVICE, condition};
+use crate::pods::{is_finished, node_name, phase};
+use crate::queue::WorkQueue;
+
+/// Time between two rounds.
+const PERIOD: Duration = Duration::from_secs(20);
+/// How long a node has to be missing before its pods count as orphans.
+const QUARANTINE: Duration = Duration::from_secs(40);
+
+/// Why a pod was not removed; the next round tries again.
+#[derive(Debug, thiserror::Error)]
+pub enum PodGcError {
+    /// The phase could not be set.
+    #[error("cannot mark pod {key} as failed: {cause}")]
+    Mark {
+        /// The pod.
+        key: String,
+        /// Why.
+        cause: kube::Error,
+    },
+    /// The deletion was refused.
+    #[error("cannot delete pod {key}: {cause}")]
+    Delete {
+        /// The pod.
+        key: String,
+        /// Why.
+        cause: kube::Error,
+    },
+}
+
+/// Finished pods above the threshold: evicted ones first, then the oldest. A threshold of 0 or less keeps all.
+pub fn surplus(pods: &[impl AsRef<Pod>], threshold: i32) -> Vec<&Pod> {
+    // Any phase that is not one of a living pod counts as finished.
+    let living = |pod: &Pod| matches!(phase(pod), "" | "Pending" | "Running" | "Unknown");
+    let Ok(keep) = usize::try_from(threshold) else { return Vec::new() };
+    if keep == 0 {
+        return Vec::new();
+    }
+    let mut finished: Vec<&Pod> = pods.iter().map(AsRef::as_ref).filter(|p| !living(p)).collect();
+    let evicted = |pod: &Pod| {
+        let status = pod.status.as_ref();
+        phase(pod) == "Failed" && status.and_then(|s| s.reason.as_deref()) == Some("Evicted")
+    };
+    finished.sort_by_key(|pod| (!evicted(pod), created(pod), key_of(*pod)));
+    finished.truncate(finished.len().saturating_sub(keep));
+    finished
+}
+
+/// A terminating pod on a node that is not ready and was taken out of service.
+pub fn is_stuck(pod: &Pod, node: Option<&Node>) -> bool {
+    let Some(node) = node.filter(|_| is_terminating(pod)) else { return false };
+    let ready = node.status.iter().flat_map(|s| s.conditions.iter().flatten());
+    let ready = ready.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
+    let taints = node.spec.iter().flat_map(|s| s.taints.iter().flatten());
+    let out_of_service = taints.into_iter().any(|t| t.key == TAINT_OUT_OF_SERVICE);
+    !ready && out_of_service
+}
+
+/// A terminating pod that never got a node, so that no kubelet will end it.
+pub fn never_scheduled(pod: &Pod) -> bool {
+    is_terminating(pod) && node_name(pod).is_none()
+}
+
+fn created(pod: &Pod) -> Option<Timestamp> {
+    pod.metadata.creation_timestamp.as_ref().map(|t| t.0)
+}
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let this = PodGc {
+            client: context.client.clone(),
+            clock: context.clock,
+            threshold: context.options.terminated_pod_gc_threshold,
+            pods: context.informers.pods(),
+            nodes: context.informers.nodes(),
+            missing: WorkQueue::default(),
+        };
+        tokio::join!(this.pods.synced(), this.nodes.synced());
+        loop {
+            tokio::select! {
+                () = context.shutdown.cancelled() => return Ok(()),
+                () = this.round() => {}
+            }
+            tokio::select! {
+                () = context.shutdown.cancelled() => return Ok(()),
+                () = tokio::time::sleep(PERIOD) => {}
+            }
+        }
+    })
+}
+
+struct PodGc {
+    client: Client,
+    clock: Clock,
+    threshold: i32,
+    pods: Informer<Pod>,
+    nodes: Informer<Node>,
+    /// Names of nodes that pods have and the cache lacks, in quarantine.
+    missing: WorkQueue<String>,
+}
+
+impl PodGc {
+    async fn round(&self) {
+        let pods = self.pods.list();
+        for pod in surplus(&pods, self.threshold) {
+            self.remove(pod, None).await;
+        }
+        for pod in &pods {
+            let node = node_name(pod).and_then(|name| self.nodes.get(name));
+            if is_stuck(pod, node.as_deref()) {
+                self.remove(pod, None).await;
+            }
+        }
+        let gone = self.gone_nodes(&pods).await;
+        for pod in pods.iter().filter(|pod| node_name(pod).is_some_and(|name| gone.contains(name))) {
+            self.remove(pod, Some(self.orphaned())).await;
+        }
+        for pod in pods.iter().filter(|pod| never_scheduled(pod)) {
+            self.remove(pod, None).await;
+        }
+    }
+
+    /// Nodes that pods name, that were missing for the quarantine, and that the server does not know either.
+    async fn gone_nodes(&self, pods: &[std::sync::Arc<Pod>]) -> BTreeSet<String> {
+        let unknown = |name: &&str| self.nodes.get(name).is_none();
+        for name in pods.iter().filter_map(|pod| node_name(pod)).filter(unknown) {
+            self.missing.add_after(name.to_owned(), QUARANTINE);
+        }
+        let api: Api<Node> = Api::all(self.client.clone());
+        let mut gone = BTreeSet::new();
+        while let Some(name) = self.missing.try_get() {
+            self.missing.done(&name);
+            if self.nodes.get(&name).is_some() {
+                continue;
+            }
+            match api.get_metadata_opt(&name).await {
+                Ok(None) => {
+                    gone.insert(name);
+                }
+                Ok(Some(_)) => {}
+                // Not known: the pods stay, and the node goes back into quarantine in the next round.
+                Err(error) => tracing::warn!(node = name, %error, "cannot see whether the node exists"),
+            }
+        }
+        gone
+    }
+
+    fn orphaned(&self) -> PodCondition {
+        PodCondition {
+            type_: condition::DISRUPTION_TARGET.to_owned(),
+            status: "True".to_owned(),
+            reason: Some(condition::DELETION_BY_POD_GC.to_owned()),
+            message: Some("PodGC: node no longer exists".to_owned()),
+            last_transition_time: Some(Time(
+                Timestamp::from_second(self.clock.now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH),
+            )),
+            ..PodCondition::default()
+        }
+    }
+
+    async fn remove(&self, pod: &Pod, why: Option<PodCondition>) {
+        match self.mark_and_delete(pod, why).await {
+            Ok(()) => tracing::info!(pod = key_of(pod), "pod removed by the pod GC"),
+            Err(error) => tracing::warn!(%error, "pod GC"),
+        }
+    }
+
+    /// Two writes. After the first the pod is Failed and still there; the next round comes to it again and finishes.
+    async fn mark_and_delete(&self, pod: &Pod, why: Option<PodCondition>) -> Result<(), PodGcError> {
+        let key = key_of(pod);
+        let (namespace, name) = crate::informer::split_key(&key);
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        if !is_finished(pod) {
+            let patch = failed_patch(pod, why);
+            match api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+                Ok(_) => {}
+                Err(error) if is_not_found(&error) => return Ok(()),
+                Err(cause) => return Err(PodGcError::Mark { key, cause }),
+            }
+        }
+        let this_one = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
+        let parameters = DeleteParams::default().grace_period(0).preconditions(this_one);
+        match api.delete(name, &parameters).await {
+            Ok(_) => Ok(()),
+            // Gone, or replaced by another pod of its name.
+            Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(()),
+            Err(cause) => Err(PodGcError::Delete { key, cause }),
+        }
+    }
+}
+
+/// Phase Failed and the condition, for exactly the version that was looked at: the list of conditions is replaced as a
+/// whole.
+fn failed_patch(pod: &Pod, why: Option<PodCondition>) -> serde_json::Value {
+    let mut patch = json!({
+        "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
+        "status": {"phase": "Failed"},
+    });
+    if let Some(why) = why {
+        let known = pod.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
+        let mut conditions: Vec<PodCondition> = known.into_iter().filter(|c| c.type_ != why.type_).collect();
+        conditions.push(why);
+        patch["status"]["conditions"] = json!(conditions);
+    }
+    patch
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! VolumeAttributesClass protection: a class that a volume or claim names is not removed. No admission adds the
+//! finalizer here, this controller is its only source. The caches alone decide, as upstream.
+
+use std::collections::BTreeSet;
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
+use kube::Api;
+
+use super::{Need, ProtectionError, add, need, remove};
+use crate::informer::{Change, Informer, key_of};
+use crate::manager::{Context, ControllerError};
+use crate::names::{FINALIZER_VAC_PROTECTION, controller};
+use crate::queue::WorkQueue;
+use crate::worker;
+
+const INDEX: &str = "attributes-class";
+
+/// Names of the classes that a volume holds.
+pub fn of_volume(volume: &PersistentVolume) -> Vec<String> {
+    let name = volume.spec.as_ref().and_then(|s| s.volume_attributes_class_name.clone());
+    name.into_iter().filter(|n| !n.is_empty()).collect()
+}
+
+/// Names of the classes that a claim holds: asked for, current, and the target of a change under way.
+pub fn of_claim(claim: &PersistentVolumeClaim) -> Vec<String> {
+    let status = claim.status.as_ref();
+    let names = [
+        claim.spec.as_ref().and_then(|s| s.volume_attributes_class_name.as_ref()),
+        status.and_then(|s| s.current_volume_attributes_class_name.as_ref()),
+        status.and_then(|s| s.modify_volume_status.as_ref()?.target_volume_attributes_class_name.as_ref()),
+    ];
+    let distinct: BTreeSet<&String> = names.into_iter().flatten().filter(|n| !n.is_empty()).collect();
+    distinct.into_iter().cloned().collect()
+}
+
+/// Names that an object held before the change and does not hold after it.
+fn let_go<K>(change: &Change<K>, names: fn(&K) -> Vec<String>) -> Vec<String> {
+    let now: BTreeSet<String> = change.new.as_deref().map(names).unwrap_or_default().into_iter().collect();
+    let before = change.old.as_deref().map(names).unwrap_or_default();
+    before.into_iter().filter(|name| !now.contains(name)).collect()
+}
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let queue = WorkQueue::new(context.options.rate_limit);
+        let classes = context.informers.attributes_classes();
+        let (volumes, claims) = (context.informers.volumes(), context.informers.claims());
+        volumes.add_index(INDEX, of_volume);
+        claims.add_index(INDEX, of_claim);
+        let adding = || {
+            let queue = queue.clone();
+            move |name: String| queue.add(name)
+        };
+        let add_name = adding();
+        let _classes = classes.add_handler(move |change: &Change<VolumeAttributesClass>| {
+            if let Some(class) = change.new.as_deref()
+                && need(class, FINALIZER_VAC_PROTECTION) != Need::Nothing
+            {
+                add_name(key_of(class));
+            }
+        });
+        let add_name = adding();
+        let _volumes =
+            volumes.add_handler(move |change| let_go(change, of_volume).into_iter().for_each(&add_name));
+        let add_name = adding();
+        let _claims =
+            claims.add_handler(move |change| let_go(change, of_claim).into_iter().for_each(&add_name));
+        tokio::join!(classes.synced(), volumes.synced(), claims.synced());
+        let api = Api::all(context.client.clone());
+        let sync = |name: String| sync(&classes, &volumes, &claims, &api, name);
+        worker::run_until(&context.shutdown, &queue, 1, controller::VAC_PROTECTION, sync).await;
+        Ok(())
+    })
+}
+
+async fn sync(
+    classes: &Informer<VolumeAttributesClass>,
+    volumes: &Informer<PersistentVolume>,
+    claims: &Informer<PersistentVolumeClaim>,
+    api: &Api<VolumeAttributesClass>,
+    name: String,
+) -> Result<(), ProtectionError> {
+    let Some(class) = classes.get(&name) else { return Ok(()) };
+    let is_used = || !volumes.by_index(INDEX, &name).is_empty() || !claims.by_index(INDEX, &name).is_empty();
+    match need(class.as_ref(), FINALIZER_VAC_PROTECTION) {
+        Need::Nothing => Ok(()),
+        // Tests: PROT-VAC-1
+        Need::Add => add(api, class.as_ref(), FINALIZER_VAC_PROTECTION).await,
+        // Tests: PROT-VAC-4
+        Need::Check if is_used() => Ok(()),
+        // Tests: PROT-VAC-2, PROT-VAC-7
+        Need::Check => remove(api, class.as_ref(), FINALIZER_VAC_PROTECTION).await,
+    }
+}

@@ -1,0 +1,171 @@
+//! PersistentVolumeClaim protection: a claim that a scheduled pod uses is not removed.
+//!
+//! The cache may be behind, so before the finalizer goes the pods are listed live. Claims of one namespace that wait
+//! together share one list: keys go from the queue into batches by namespace, and a namespace is worked on as a whole.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::ListParams;
+use kube::{Api, Client};
+
+use super::{Need, ProtectionError, add, need, remove};
+use crate::informer::{Change, Informer, key_of, split_key};
+use crate::manager::{Context, ControllerError};
+use crate::names::{FINALIZER_PVC_PROTECTION, controller};
+use crate::pods;
+use crate::queue::WorkQueue;
+use crate::worker;
+
+/// The pod holds the claim back. Only pods with a node count, whatever their phase (Tests: PROT-PVC-5); an ephemeral
+/// claim is held by its owner alone (Tests: PROT-PVC-11, PROT-PVC-12) and only until that is shut down.
+pub fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
+    if pods::node_name(pod).is_none() || pod.metadata.namespace != claim.metadata.namespace {
+        return false;
+    }
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let volumes = pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
+    volumes.iter().any(|volume| {
+        let direct = volume.persistent_volume_claim.as_ref().is_some_and(|c| c.claim_name == name);
+        let ephemeral = volume.ephemeral.is_some()
+            && !pods::is_shut_down(pod)
+            && pods::ephemeral_claim_name(pod, &volume.name) == name
+            && pods::owns_claim(pod, claim);
+        direct || ephemeral
+    })
+}
+
+/// Keys of the claims that a change of a pod may set free: those of a pod that is gone, over, or has no node.
+fn freed(change: &Change<Pod>) -> Vec<String> {
+    let mut keys = Vec::new();
+    if let Some(pod) = change.new.as_deref()
+        && (pods::is_terminated(pod) || pods::node_name(pod).is_none())
+    {
+        keys.extend(pods::claim_keys(pod));
+    }
+    if let Some(old) = change.old.as_deref()
+        && (change.new.is_none() || change.replaced())
+    {
+        keys.extend(pods::claim_keys(old));
+    }
+    keys
+}
+
+struct Protection {
+    client: Client,
+    claims: Informer<PersistentVolumeClaim>,
+    pods: Informer<Pod>,
+    /// Keys of claims.
+    queue: WorkQueue<String>,
+    /// Namespaces with a batch.
+    namespaces: WorkQueue<String>,
+    batches: Mutex<BTreeMap<String, Vec<String>>>,
+}
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let this = Protection {
+            client: context.client.clone(),
+            claims: context.informers.claims(),
+            pods: context.informers.pods(),
+            queue: WorkQueue::new(context.options.rate_limit),
+            namespaces: WorkQueue::new(context.options.rate_limit),
+            batches: Mutex::default(),
+        };
+        pods::index_by_claim(&this.pods);
+        let _claims = this.claims.add_handler({
+            let queue = this.queue.clone();
+            move |change: &Change<PersistentVolumeClaim>| {
+                if let Some(claim) = change.new.as_deref()
+                    && need(claim, FINALIZER_PVC_PROTECTION) != Need::Nothing
+                {
+                    queue.add(key_of(claim));
+                }
+            }
+        });
+        let _pods = this.pods.add_handler({
+            let queue = this.queue.clone();
+            move |change: &Change<Pod>| freed(change).into_iter().for_each(|key| queue.add(key))
+        });
+        tokio::join!(this.claims.synced(), this.pods.synced());
+        let working = worker::run_until(
+            &context.shutdown,
+            &this.namespaces,
+            1,
+            controller::PVC_PROTECTION,
+            |namespace| this.work_on(namespace),
+        );
+        let collecting = async {
+            tokio::select! {
+                () = this.collect() => {}
+                () = context.shutdown.cancelled() => this.queue.shutdown(),
+            }
+        };
+        tokio::join!(working, collecting);
+        Ok(())
+    })
+}
+
+impl Protection {
+    /// Moves keys into their batches. A key stays "in work" for the queue until its batch is done.
+    async fn collect(&self) {
+        while let Some(key) = self.queue.get().await {
+            let namespace = split_key(&key).0.to_owned();
+            let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+            batches.entry(namespace.clone()).or_default().push(key);
+            self.namespaces.add(namespace);
+        }
+    }
+
+    /// Syncs the batch of a namespace. Never fails as a whole: each claim has its own retries.
+    async fn work_on(&self, namespace: String) -> Result<(), ProtectionError> {
+        let batch = self
+            .batches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&namespace)
+            .unwrap_or_default();
+        let mut live = None;
+        for key in batch {
+            let sync = self.sync(&key, &mut live);
+            worker::attempt(&self.queue, controller::PVC_PROTECTION, key.clone(), sync).await;
+        }
+        Ok(())
+    }
+
+    async fn sync(&self, key: &str, live: &mut Option<Vec<Pod>>) -> Result<(), ProtectionError> {
+        let Some(claim) = self.claims.get(key) else { return Ok(()) };
+        let api = Api::namespaced(self.client.clone(), split_key(key).0);
+        match need(claim.as_ref(), FINALIZER_PVC_PROTECTION) {
+            Need::Nothing => Ok(()),
+            Need::Add => add(&api, claim.as_ref(), FINALIZER_PVC_PROTECTION).await,
+            // Tests: PROT-PVC-5, PROT-PVC-7, PROT-PVC-11
+            Need::Check if self.is_used(key, &claim, live).await? => Ok(()),
+            // Tests: PROT-PVC-2, PROT-PVC-6, PROT-PVC-8, PROT-PVC-12
+            Need::Check => remove(&api, claim.as_ref(), FINALIZER_PVC_PROTECTION).await,
+        }
+    }
+
+    /// Asks the cache first. Only if that knows no user is the truth needed: one list per batch, and all claims of
+    /// the batch were terminating before it, so no pod can have begun to use them since.
+    async fn is_used(
+        &self,
+        key: &str,
+        claim: &PersistentVolumeClaim,
+        live: &mut Option<Vec<Pod>>,
+    ) -> Result<bool, ProtectionError> {
+        if self.pods.by_index(pods::INDEX_CLAIM, key).iter().any(|pod| uses(pod, claim)) {
+            return Ok(true);
+        }
+        if live.is_none() {
+            let api: Api<Pod> = Api::namespaced(self.client.clone(), split_key(key).0);
+            let listed = api.list(&ListParams::default()).await;
+            let listed = listed.map_err(|cause| ProtectionError::Pods { key: key.to_owned(), cause })?;
+            *live = Some(listed.items);
+        }
+        Ok(live.iter().flatten().any(|pod| uses(pod, claim)))
+    }
+}
