@@ -8,6 +8,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Client;
@@ -69,12 +70,14 @@ pub struct Binder {
 ///
 /// # Errors
 /// A recycler pod template that cannot be used.
-pub async fn run(context: Context) -> Result<(), ControllerError> {
-    let plugins = standard_plugins(&context.options).map_err(|error| ControllerError(error.to_string()))?;
-    let shutdown = context.shutdown.clone();
-    let binder = Binder::new(&context, plugins, names::migrated_driver);
-    binder.run(shutdown).await;
-    Ok(())
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let plugins =
+            standard_plugins(&context.options).map_err(|error| ControllerError(error.to_string()))?;
+        let shutdown = context.shutdown.clone();
+        Binder::new(&context, plugins, names::migrated_driver).run(shutdown).await;
+        Ok(())
+    })
 }
 
 /// hostPath and NFS.
@@ -122,7 +125,8 @@ impl Binder {
         self.fill_stores();
         // Attaching a handler hands over everything that is cached: this is the first look at all.
         let handlers = self.attach();
-        let claims = worker::run(&self.claims, 1, names::controller::PV_BINDER, |key| self.process_claim(key));
+        let claims =
+            worker::run(&self.claims, 1, names::controller::PV_BINDER, |key| self.process_claim(key));
         let volumes =
             worker::run(&self.volumes, 1, names::controller::PV_BINDER, |name| self.process_volume(name));
         tokio::select! {
@@ -192,8 +196,7 @@ impl Binder {
     }
 
     fn class_changed(&self, change: &Change<StorageClass>) {
-        let keys =
-            wake::claims_for_class(&self.lock().claims, change.old.as_deref(), change.new.as_deref());
+        let keys = wake::claims_for_class(&self.lock().claims, change.old.as_deref(), change.new.as_deref());
         keys.into_iter().for_each(|key| self.claims.add(key));
     }
 
@@ -203,8 +206,7 @@ impl Binder {
         let (claims, volumes) = {
             let stores = self.lock();
             let claims = wake::claims_for_pod(&stores.claims, pod, |class| self.is_delayed(class));
-            let volumes =
-                if over { wake::volumes_for_pod(&stores.volumes, pod) } else { Vec::new() };
+            let volumes = if over { wake::volumes_for_pod(&stores.volumes, pod) } else { Vec::new() };
             (claims, volumes)
         };
         claims.into_iter().for_each(|key| self.claims.add(key));
@@ -450,6 +452,8 @@ fn tell(what: &str, key: &str, result: &Result<(), SyncError>) {
         Err(error) if error.is_conflict() => {
             tracing::debug!(what, key, error = %chain(error), "somebody was faster, looking again");
         }
-        Err(error) => tracing::warn!(what, key, error = %chain(error), "could not finish, will be tried again"),
+        Err(error) => {
+            tracing::warn!(what, key, error = %chain(error), "could not finish, will be tried again")
+        }
     }
 }

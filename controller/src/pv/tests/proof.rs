@@ -17,7 +17,8 @@ const FAULTS: [(&str, FaultKind); 3] = [
 
 /// Cases whose end depends on how often something is tried.
 fn is_countable(case: &Case) -> bool {
-    !case.settled.is_empty() && !case.unit_only
+    // One of the wide ones stands for all: they differ in what the search finds, not in what is written.
+    !case.settled.is_empty() && !case.unit_only && (!case.wide || case.id == "IDX-MATCH-1")
 }
 
 /// The state at the end, with the n-th write failing if asked, and how many writes there were.
@@ -66,5 +67,10 @@ async fn every_write_failing_in_turn_ends_the_same() {
         }
     }
     assert!(runs > 500, "only {runs} runs: nothing was proved");
-    assert!(problems.is_empty(), "{} of {runs} runs ended elsewhere:\n{}", problems.len(), problems.join("\n"));
+    assert!(
+        problems.is_empty(),
+        "{} of {runs} runs ended elsewhere:\n{}",
+        problems.len(),
+        problems.join("\n")
+    );
 }
