@@ -44,7 +44,7 @@ async fn child() {
                 String::from_utf8_lossy(value).split(' ').next().unwrap().parse::<u64>().unwrap()
             };
             let mut count = store.head().get(&key).map_or(0, |record| text(&record.value));
-            loop {
+            while count < u64::MAX {
                 count += 1;
                 let value = format!("{count} {}", "x".repeat(count as usize % 700));
                 let write = put(&*store, &key, &value);
