@@ -198,7 +198,7 @@ async fn deletions_end_as_the_cases_say() {
         ),
         ("added to a claim", vec![claim(&[])], vec![], del, some(&[PVC])),
         ("PROT-PV-1", vec![pv("Available", &[])], vec![], (V, "pv-1"), some(&[PV])),
-        ("PROT-PV-4", vec![pv("Bound", &[PV])], vec![(V, "pv-1")], (V, "pv-1"), some(&[PV])),
+        ("PROT-PV-3", vec![pv("Bound", &[PV])], vec![(V, "pv-1")], (V, "pv-1"), some(&[PV])),
         ("PROT-PV-5", vec![pv("Released", &[PV])], vec![(V, "pv-1")], (V, "pv-1"), None),
         ("PROT-PV-6", vec![pv("Failed", &[PV])], vec![(V, "pv-1")], (V, "pv-1"), None),
         (
@@ -220,7 +220,7 @@ async fn deletions_end_as_the_cases_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bound_volume_goes_once_its_phase_changes() {
+async fn prot_pv_4_a_bound_volume_goes_once_its_phase_changes() {
     let api = FakeApi::new();
     api.seed(pv("Bound", &[PV]));
     let _running = api.start(&ALL, Options::default());
