@@ -17,7 +17,9 @@ use super::waiting::WaitingIndex;
 
 /// A version that is not a number. Nothing can be said about what is newer, so the object is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{object}: resourceVersion \"{version}\" is not a number, so this event cannot be ordered; it is left out")]
+#[error(
+    "{object}: resourceVersion \"{version}\" is not a number, so this event cannot be ordered; it is left out"
+)]
 pub struct BadVersion {
     /// The object.
     pub object: String,

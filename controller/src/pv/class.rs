@@ -57,7 +57,9 @@ pub fn default_class(classes: &[Arc<StorageClass>]) -> Option<&StorageClass> {
 
 /// A class whose binding mode nobody filled in. The API server defaults it, so somebody took it away.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("VolumeBindingMode not set for StorageClass \"{class}\": set it to Immediate or WaitForFirstConsumer")]
+#[error(
+    "VolumeBindingMode not set for StorageClass \"{class}\": set it to Immediate or WaitForFirstConsumer"
+)]
 pub struct NoBindingMode {
     /// The class.
     pub class: String,

@@ -122,7 +122,8 @@ impl Binder {
         self.fill_stores();
         // Attaching a handler hands over everything that is cached: this is the first look at all.
         let handlers = self.attach();
-        let claims = worker::run(&self.claims, 1, names::controller::PV_BINDER, |key| self.process_claim(key));
+        let claims =
+            worker::run(&self.claims, 1, names::controller::PV_BINDER, |key| self.process_claim(key));
         let volumes =
             worker::run(&self.volumes, 1, names::controller::PV_BINDER, |name| self.process_volume(name));
         tokio::select! {
@@ -192,8 +193,7 @@ impl Binder {
     }
 
     fn class_changed(&self, change: &Change<StorageClass>) {
-        let keys =
-            wake::claims_for_class(&self.lock().claims, change.old.as_deref(), change.new.as_deref());
+        let keys = wake::claims_for_class(&self.lock().claims, change.old.as_deref(), change.new.as_deref());
         keys.into_iter().for_each(|key| self.claims.add(key));
     }
 
@@ -203,8 +203,7 @@ impl Binder {
         let (claims, volumes) = {
             let stores = self.lock();
             let claims = wake::claims_for_pod(&stores.claims, pod, |class| self.is_delayed(class));
-            let volumes =
-                if over { wake::volumes_for_pod(&stores.volumes, pod) } else { Vec::new() };
+            let volumes = if over { wake::volumes_for_pod(&stores.volumes, pod) } else { Vec::new() };
             (claims, volumes)
         };
         claims.into_iter().for_each(|key| self.claims.add(key));
@@ -450,6 +449,8 @@ fn tell(what: &str, key: &str, result: &Result<(), SyncError>) {
         Err(error) if error.is_conflict() => {
             tracing::debug!(what, key, error = %chain(error), "somebody was faster, looking again");
         }
-        Err(error) => tracing::warn!(what, key, error = %chain(error), "could not finish, will be tried again"),
+        Err(error) => {
+            tracing::warn!(what, key, error = %chain(error), "could not finish, will be tried again")
+        }
     }
 }

@@ -301,13 +301,13 @@ impl Binder {
                 tokio::time::sleep(PAUSE).await;
             }
         }
-        let message = format!(
-            "Error creating provisioned PV object for claim {key}: {failure}. Deleting the volume."
-        );
+        let message =
+            format!("Error creating provisioned PV object for claim {key}: {failure}. Deleting the volume.");
         let error = self.provisioning_error(claim, message);
         if let Err(failure) = self.delete_unsaved(&volume).await {
-            let message =
-                format!("Error cleaning provisioned volume for claim {key}: {failure}. Please delete manually.");
+            let message = format!(
+                "Error cleaning provisioned volume for claim {key}: {failure}. Please delete manually."
+            );
             self.claim_event(claim, EventType::Warning, reason::PROVISIONING_CLEANUP_FAILED, &message);
         }
         Err(error)
@@ -317,9 +317,10 @@ impl Binder {
         let mut failure = String::new();
         for attempt in 1..=TRIES {
             let deleted = match remover(&self.plugins, volume) {
-                Ok(Remover::Plugin(plugin)) => {
-                    self.delete_asset(plugin.as_ref(), volume).await.map_err(|error: DeleteError| error.to_string())
-                }
+                Ok(Remover::Plugin(plugin)) => self
+                    .delete_asset(plugin.as_ref(), volume)
+                    .await
+                    .map_err(|error: DeleteError| error.to_string()),
                 Ok(Remover::External) => return Ok(()),
                 Err(error) => Err(error.to_string()),
             };

@@ -111,7 +111,11 @@ pub(super) fn wanted(case: &Case, lines: &[&str]) -> Vec<String> {
 
 fn missing_events(api: &FakeApi, events: &[&str]) -> Vec<String> {
     let seen = api.events();
-    events.iter().filter(|event| !seen.iter().any(|line| line == *event)).map(|event| event.to_string()).collect()
+    events
+        .iter()
+        .filter(|event| !seen.iter().any(|line| line == *event))
+        .map(|event| event.to_string())
+        .collect()
 }
 
 /// Performs one step of a case as a user.
@@ -203,7 +207,9 @@ pub(super) async fn play_once(case: &Case) -> Vec<String> {
     if case.claims_not_stored {
         for claim in stage.api.list("persistentvolumeclaims") {
             let claim = serde_json::from_value(claim).expect("a claim");
-            stage.binder.forget_claim(&crate::informer::key_of::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(&claim));
+            stage.binder.forget_claim(&crate::informer::key_of::<
+                k8s_openapi::api::core::v1::PersistentVolumeClaim,
+            >(&claim));
         }
     }
     stage.look_at(once.look_at).await;
@@ -264,6 +270,10 @@ fn compare(problems: &mut Vec<String>, which: &str, case: &Case, api: &FakeApi, 
     };
     let missing = missing_events(api, end.events);
     if !missing.is_empty() {
-        problems.push(format!("{which}: no event\n    {}\n  but\n    {}", missing.join("\n    "), api.events().join("\n    ")));
+        problems.push(format!(
+            "{which}: no event\n    {}\n  but\n    {}",
+            missing.join("\n    "),
+            api.events().join("\n    ")
+        ));
     }
 }

@@ -66,5 +66,10 @@ async fn every_write_failing_in_turn_ends_the_same() {
         }
     }
     assert!(runs > 500, "only {runs} runs: nothing was proved");
-    assert!(problems.is_empty(), "{} of {runs} runs ended elsewhere:\n{}", problems.len(), problems.join("\n"));
+    assert!(
+        problems.is_empty(),
+        "{} of {runs} runs ended elsewhere:\n{}",
+        problems.len(),
+        problems.join("\n")
+    );
 }
