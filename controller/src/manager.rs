@@ -72,11 +72,7 @@ pub struct Known {
 
 /// Every controller there is.
 pub const CONTROLLERS: &[Known] = &[
-    Known {
-        name: controller::PV_BINDER,
-        alias: Some("persistentvolume-binder"),
-        run: |context| Box::pin(pv::run(context)),
-    },
+    Known { name: controller::PV_BINDER, alias: Some("persistentvolume-binder"), run: pv::run },
     Known { name: controller::PV_PROTECTION, alias: Some("pv-protection"), run: protection::volume::run },
     Known { name: controller::PVC_PROTECTION, alias: Some("pvc-protection"), run: protection::claim::run },
     Known { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },

@@ -9,6 +9,8 @@ use orlop_apimachinery::names;
 use serde_json::{Map, Value, json};
 
 use super::kind::{Column, Kind, Names, Policy, Scope, StatusSubresource, UnknownField};
+use super::pod_spec::defaults::resource_list;
+use super::pod_spec::resources::amount;
 use super::{cells, checks};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
@@ -60,6 +62,10 @@ impl Kind for Node {
 
     fn defaults(&self, object: &mut Object) {
         pod_cidrs(object);
+        for list in ["capacity", "allocatable"] {
+            let status = object.0.get_mut("status").and_then(|status| status.get_mut(list));
+            resource_list(status);
+        }
         if let Some(capacity) = object.at(&["status", "capacity"]).cloned() {
             object.set_default(&["status", "allocatable"], capacity);
         }
@@ -204,7 +210,7 @@ fn resources(object: &Object, errors: &mut FieldErrors) {
         let path = Path::new("status").child(list);
         let quantities = object.at(&["status", list]).and_then(Value::as_object).unwrap_or(&empty);
         for (name, quantity) in quantities {
-            checks::non_negative_quantity(errors, &path.child(name), quantity.as_str().unwrap_or_default());
+            amount(name, quantity.as_str().unwrap_or_default(), &path.child(name), errors);
         }
     }
 }

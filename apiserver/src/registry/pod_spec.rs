@@ -47,7 +47,6 @@ struct Surroundings<'a> {
     restart_policy: &'a str,
     host_users: bool,
     grace: Option<i64>,
-    owner: Owner<'a>,
 }
 
 /// The spec with its types. `None` only when the JSON does not fit, which decoding rules out.
@@ -78,7 +77,6 @@ pub(super) fn validate(json: &Value, owner: Owner<'_>, path: &Path, errors: &mut
         restart_policy: text(&spec.restart_policy),
         host_users: spec.host_users != Some(false),
         grace: spec.termination_grace_period_seconds,
-        owner,
     };
     containers::validate(&spec, &around, path, errors);
     if let Some(whole) = &spec.resources {

@@ -146,11 +146,7 @@ mod tests {
                 json!({"podIP": "2.2.2.2", "podIPs": [{"ip": "1.1.1.1"}, {"ip": "::1"}]}),
                 json!({"podIP": "2.2.2.2", "podIPs": [{"ip": "2.2.2.2"}]}),
             ),
-            (
-                "host",
-                json!({"hostIP": "1.1.1.1"}),
-                json!({"hostIP": "1.1.1.1", "hostIPs": [{"ip": "1.1.1.1"}]}),
-            ),
+            ("host", json!({"hostIP": "1.1.1.1"}), json!({"hostIP": "1.1.1.1"})),
             ("none", json!({}), json!({})),
         ] {
             let mut pod = object(json!({ "status": given }));

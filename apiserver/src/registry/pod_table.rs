@@ -35,9 +35,7 @@ struct Summary {
 
 /// The cells.
 pub(super) fn cells(object: &Object, now: Timestamp) -> Vec<Value> {
-    let Some(pod) = object.typed::<api::Pod>() else {
-        return vec![cells::name(object)];
-    };
+    let pod = object.typed::<api::Pod>().unwrap_or_default();
     let summary = summarize(&pod);
     let restarts = match summary.last_restart {
         Some(time) if summary.restarts != 0 => {

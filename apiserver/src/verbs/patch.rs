@@ -108,8 +108,13 @@ fn patched(
         return Err(rejected(&shown, &why));
     }
     let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&shown, &why))?;
-    let unknown: Vec<String> =
-        conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    let duplicates = match patch_kind {
+        PatchKind::Merge | PatchKind::Strategic => duplicate_fields(&request.body),
+        PatchKind::Json | PatchKind::Apply => Vec::new(),
+    };
+    let mut unknown: Vec<String> =
+        duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    unknown.extend(conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")));
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {
             return Err(rejected(&shown, &format!("strict decoding error: {}", unknown.join(", "))));

@@ -174,6 +174,7 @@ pub(crate) fn validate_new(kind: &dyn Kind, object: &Object) -> Result<(), ApiEr
     let namespaced = kind.scope() == Scope::Namespaced;
     validate_meta(object, kind.policy().names, namespaced, &mut errors);
     kind.validate(object, &mut errors);
+    kind.validate_create(object, &mut errors);
     finish_validation(kind, object, &errors)
 }
 

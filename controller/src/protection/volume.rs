@@ -18,7 +18,7 @@ pub enum Action {
     Add,
     /// It is being deleted and not Bound. Tests: PROT-PV-5, PROT-PV-6, PROT-PV-7
     Remove,
-    /// Nothing to do, or it is Bound; the change of its phase asks again. Tests: PROT-PV-4
+    /// Nothing to do, or it is Bound; the change of its phase asks again. Tests: PROT-PV-3, PROT-PV-4
     Keep,
 }
 

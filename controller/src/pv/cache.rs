@@ -37,7 +37,7 @@ pub enum Offer<K> {
 }
 
 /// Whether an incoming object may take the place of the one in the store.
-// Tests: FN-CACHE-3, FN-CACHE-4, FN-CACHE-5, FN-CACHE-6
+// Tests: FN-CACHE-3, FN-CACHE-4, FN-CACHE-5, FN-CACHE-6, NEW-CACHE-EQUAL
 pub fn may_replace(cached: &ObjectMeta, incoming: &ObjectMeta) -> Result<bool, BadVersion> {
     let version = |meta: &ObjectMeta| {
         let text = meta.resource_version.as_deref().unwrap_or("");

@@ -34,7 +34,7 @@ impl Binder {
             // === unbound, the choice is the controller's ===
 
             // OBSERVATION: a volume fits, or waits for this claim already.
-            // Tests: PV-1-8, PV-5-2, PV-5-2-2, PV-10-1, PV-11-6, PV-11-22, OWN-RES-3, OWN-RES-7, OWN-DEFCLASS-1, OWN-WFFC-7
+            // Tests: NEW-TERMINATING-CLAIM, PV-1-8, PV-5-2, PV-5-2-2, PV-10-1, PV-11-6, PV-11-22, OWN-RES-3, OWN-RES-7, OWN-DEFCLASS-1, OWN-WFFC-7
             // Tests: OWN-WFFC-8, PV-12-2, OWN-PROV-4
             ClaimSituation::VolumeFound(volume) => self.bind(&volume, &claim).await,
 

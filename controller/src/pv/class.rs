@@ -67,7 +67,7 @@ pub struct NoBindingMode {
 
 /// Whether a claim of this class has to wait for a pod before it may be bound. `class` is the class object, if it was
 /// found; a missing class delays nothing.
-// Tests: FN-DELAY-MISSING, FN-DELAY-NOMODE, FN-DELAY-WAIT
+// Tests: FN-DELAY-MISSING, FN-DELAY-NOMODE, FN-DELAY-WAIT, NEW-DELAY-IMMEDIATE
 pub fn delays_binding(class: Option<&StorageClass>) -> Result<bool, NoBindingMode> {
     let Some(class) = class else { return Ok(false) };
     match class.volume_binding_mode.as_deref() {

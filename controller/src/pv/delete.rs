@@ -97,7 +97,7 @@ impl Binder {
     }
 
     /// Tells of a failed deletion. The answer is an error in any case, so that the next attempt waits.
-    // Tests: PV-8-4, PV-8-5, PV-9-1
+    // Tests: PV-8-4, PV-8-5, PV-9-1, NEW-IN-USE
     async fn delete_failed(
         &self,
         volume: &Arc<PersistentVolume>,

@@ -238,6 +238,7 @@ impl Binder {
         if self.read_volume(&volume_name).await?.is_some() {
             return Ok(());
         }
+        // Tests: NEW-MOUNT-OPTIONS
         let mount_options = class.mount_options.as_deref().unwrap_or_default();
         if !mount_options.is_empty() && !plugin.supports_mount_options() {
             let message = format!(
@@ -254,6 +255,7 @@ impl Binder {
             let message = format!("Failed to create provisioner: {error}");
             return Err(self.provisioning_error(&claim, message));
         }
+        // Tests: NEW-NO-NODE
         if let Some(node) = annotation(&claim.metadata, names::ANN_SELECTED_NODE) {
             order.node = self.node(node);
             if order.node.is_none() {

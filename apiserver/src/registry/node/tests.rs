@@ -10,6 +10,11 @@ fn defaults() {
             json!({"status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}}}),
         ),
         (
+            "finer than a thousandth",
+            json!({"status": {"capacity": {"cpu": "1500u"}}}),
+            json!({"status": {"capacity": {"cpu": "2m"}, "allocatable": {"cpu": "2m"}}}),
+        ),
+        (
             "allocatable stays",
             json!({"status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}}}),
             json!({"status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}}}),

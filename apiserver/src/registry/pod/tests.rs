@@ -82,3 +82,45 @@ fn fields() {
     }
     assert_eq!(Pod.field(&object(json!({})), "spec.hostNetwork"), "false");
 }
+
+#[test]
+fn creation_rules() {
+    use super::super::testing::causes;
+
+    for (case, spec, want) in [
+        (
+            "ephemeral containers",
+            json!({"ephemeralContainers": [{"name": "e", "image": "i"}]}),
+            vec![("FieldValueForbidden", "spec.ephemeralContainers", "Forbidden: cannot be set on create")],
+        ),
+        (
+            "bound while gated",
+            json!({"nodeName": "n1", "schedulingGates": [{"name": "a"}]}),
+            vec![(
+                "FieldValueForbidden",
+                "spec.nodeName",
+                "Forbidden: cannot be set until all schedulingGates have been cleared",
+            )],
+        ),
+        ("gated", json!({"schedulingGates": [{"name": "a"}]}), vec![]),
+    ] {
+        let pod = object(json!({ "spec": spec }));
+        assert_eq!(causes(|errors| Pod.validate_create(&pod, errors)), want, "{case}");
+    }
+}
+
+#[test]
+fn warnings_at_creation() {
+    let pod = object(
+        json!({"metadata": {"name": "a.b"}, "spec": {"nodeSelector": {"beta.kubernetes.io/os": "x"}}}),
+    );
+    assert_eq!(
+        Pod.warnings(&pod, None),
+        vec![
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS \
+             label is recommended: [must not contain dots]",
+            "spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead",
+        ]
+    );
+    assert_eq!(Pod.warnings(&pod, Some(&pod)), Vec::<String>::new());
+}

@@ -5,6 +5,7 @@
 //! pvc NS/NAME UID SIZE MODES PHASE [volume= class= mode= vac= has=MODES/SIZE[/VAC] selector= data-source= fin= terminating @MARK[=V]]
 //! sc  NAME PROVISIONER [mode= policy= created= @MARK[=V]]
 //! pod NS/NAME PHASE [claims=A,B node=]
+//! node NAME
 //! ```
 //!
 //! `-` is nothing. A mark is an annotation by its short name, `yes` if it has no value. [`render`] writes what [`parse`]
@@ -220,6 +221,7 @@ pub(super) fn parse(line: &str) -> Value {
             set(&mut pod, ["spec", "nodeName"], text("node"));
             pod
         }
+        ["node", name] => json!({"kind": "Node", "metadata": extras.metadata(None, name, None), "spec": {}}),
         _ => panic!("no object: {line}"),
     }
 }

@@ -231,25 +231,30 @@ pub(super) async fn play_settled(case: &Case) -> Vec<String> {
         return problems;
     }
     let stage = stage(case, case.unit_only);
-    run_to_the_end(case, &stage).await;
+    run_to_the_end(case, &stage, LONG).await;
     compare(&mut problems, "settled", case, &stage.api, case.settled);
     problems
 }
 
-/// Runs the controller and the steps of a case on a stage.
-pub(super) async fn run_to_the_end(case: &Case, stage: &Stage) {
+/// Four resyncs and every back-off that a test can meet.
+pub(super) const LONG: Duration = Duration::from_secs(60);
+/// Two resyncs: enough after one error.
+pub(super) const SHORT: Duration = Duration::from_secs(31);
+
+/// Runs the controller and the steps of a case on a stage, with a pause of `rest` after the start and each step.
+pub(super) async fn run_to_the_end(case: &Case, stage: &Stage, rest: Duration) {
     if case.given.iter().any(|line| line.contains("policy=Recycle")) {
         play_recyclers(stage);
     }
     stage.start();
-    stage.api.settle().await;
+    tokio::time::sleep(rest).await;
     for line in case.steps {
         match *line {
-            "settle" => stage.api.settle().await,
+            "settle" => tokio::time::sleep(rest).await,
             other => step(&stage.api, other),
         }
     }
-    stage.api.settle().await;
+    tokio::time::sleep(rest).await;
 }
 
 /// Compares with any of the ends.
