@@ -41,6 +41,15 @@ impl Context {
     pub fn recorder(&self, component: &'static str) -> Recorder {
         self.events.recorder(component)
     }
+
+    /// Waits for first lists. False when the end was asked for before they were complete (the server may be away): the
+    /// controller has to return then, for half of the cluster is nothing to act on.
+    pub async fn ready(&self, synced: impl Future) -> bool {
+        tokio::select! {
+            () = self.shutdown.cancelled() => false,
+            _ = synced => true,
+        }
+    }
 }
 
 /// A controller ended although nobody asked it to.

@@ -47,7 +47,9 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
                 }
             }
         });
-        volumes.synced().await;
+        if !context.ready(volumes.synced()).await {
+            return Ok(());
+        }
         let api = Api::all(context.client.clone());
         let sync = |key: String| sync(&volumes, &api, key);
         worker::run_until(&context.shutdown, &queue, 1, controller::PV_PROTECTION, sync).await;
