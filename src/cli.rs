@@ -171,7 +171,7 @@ pub(crate) struct StoreArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) store_retention_revisions: u64,
     /// Beyond this many bytes, old versions go before their age (but never below the number above)
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     pub(crate) store_retention_bytes: u64,
 }
 

@@ -8,5 +8,6 @@
 
 mod harness;
 mod process;
+mod story;
 mod tidy;
 mod tls;

@@ -1,7 +1,7 @@
 //! Generic ephemeral volumes: a pod that asks for one gets a claim `<pod>-<volume>` of its own, made from the template in
 //! the pod. The claim goes with the pod through its owner reference.
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimTemplate, Pod, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::PostParams;
@@ -130,7 +130,9 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
                 }
             }
         });
-        tokio::join!(this.pods.synced(), this.claims.synced());
+        if !context.ready(join(this.pods.synced(), this.claims.synced())).await {
+            return Ok(());
+        }
         let workers = context.options.concurrent_ephemeral_syncs;
         worker::run_until(&context.shutdown, &queue, workers, controller::EPHEMERAL, |key| this.sync(key))
             .await;

@@ -148,7 +148,9 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
                 }
             }
         });
-        this.claims.synced().await;
+        if !context.ready(this.claims.synced()).await {
+            return Ok(());
+        }
         worker::run_until(&context.shutdown, &queue, WORKERS, controller::EXPANDER, |key| this.sync(key))
             .await;
         Ok(())

@@ -14,6 +14,7 @@ use kube::runtime::watcher;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::status_of;
@@ -285,15 +286,13 @@ where
         let stream = watcher(api.clone(), watcher::Config::default());
         pin_mut!(stream);
         let mut listed = Vec::new();
-        // A list that succeeded shows that the server is there, so the next one need not wait.
-        let mut succeeded = false;
+        let began = Instant::now();
         while let Some(event) = stream.next().await {
             match event {
                 Ok(watcher::Event::Init) => listed.clear(),
                 Ok(watcher::Event::InitApply(object)) => listed.push(object),
                 Ok(watcher::Event::InitDone) => {
                     backoff.reset();
-                    succeeded = true;
                     self.replace(std::mem::take(&mut listed));
                 }
                 Ok(watcher::Event::Apply(object)) => {
@@ -310,7 +309,9 @@ where
                         url = api.resource_url(),
                         "the version to watch from is too old, listing again"
                     );
-                    return if succeeded { Duration::ZERO } else { backoff.advance() };
+                    // After a watch that went well for a while the next list need not wait.
+                    let at_once = began.elapsed() > Duration::from_secs(1);
+                    return if at_once { Duration::ZERO } else { backoff.advance() };
                 }
                 Err(error) => {
                     let delay = backoff.advance();

@@ -41,6 +41,15 @@ impl Context {
     pub fn recorder(&self, component: &'static str) -> Recorder {
         self.events.recorder(component)
     }
+
+    /// Waits for first lists. False when the end was asked for before they were complete (the server may be away): the
+    /// controller has to return then, for half of the cluster is nothing to act on.
+    pub async fn ready(&self, synced: impl Future) -> bool {
+        tokio::select! {
+            () = self.shutdown.cancelled() => false,
+            _ = synced => true,
+        }
+    }
 }
 
 /// A controller ended although nobody asked it to.
@@ -63,7 +72,7 @@ pub struct Known {
 
 /// Every controller there is.
 pub const CONTROLLERS: &[Known] = &[
-    Known { name: controller::PV_BINDER, alias: Some("persistentvolume-binder"), run: |context| Box::pin(pv::run(context)) },
+    Known { name: controller::PV_BINDER, alias: Some("persistentvolume-binder"), run: pv::run },
     Known { name: controller::PV_PROTECTION, alias: Some("pv-protection"), run: protection::volume::run },
     Known { name: controller::PVC_PROTECTION, alias: Some("pvc-protection"), run: protection::claim::run },
     Known { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use super::process::command;
 
@@ -41,9 +41,29 @@ impl Kubectl {
 
     /// `kubectl ARGS` that reads a text.
     pub(crate) async fn run_with(&self, args: &[&str], input: &str) -> Said {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::finish(command, input).await
+    }
+
+    /// `kubectl edit ARGS`, where a shell script is the person: `$1` is the file that it changes.
+    pub(crate) async fn edit(&self, args: &[&str], script: &str) -> Said {
+        let editor = self.home.join("editor");
+        std::fs::write(&editor, script).unwrap();
+        let mut command = self.command(&[&["edit"], args].concat());
+        command.env("KUBE_EDITOR", format!("sh {}", editor.display()));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::finish(command, "").await
+    }
+
+    /// `kubectl ARGS`, not yet started.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = command("kubectl", &self.home);
         command.env("KUBECONFIG", "/dev/null").arg("--server").arg(&self.url).args(args);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    async fn finish(mut command: Command, input: &str) -> Said {
         let input = input.to_owned();
         let run = move || {
             let mut child = command.spawn().unwrap_or_else(|error| {

@@ -185,6 +185,13 @@ impl Plane {
         self.start_again().await;
     }
 
+    /// kill -9 for the process with the API server alone, and again on the same data and the same port.
+    pub(crate) async fn kill_and_restart_server(&mut self) {
+        self.server().kill().await;
+        self.server = None;
+        self.start_again().await;
+    }
+
     /// kill -9 for the controllers alone, and again.
     pub(crate) async fn kill_and_restart_controllers(&mut self) {
         self.controllers().kill().await;

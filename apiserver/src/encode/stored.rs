@@ -90,5 +90,5 @@ pub(crate) fn decode(record: &Record<Projection>) -> Object {
 
 /// The object of a record as a kind shows it.
 pub(crate) fn decode_as(kind: &dyn Kind, record: &Record<Projection>) -> Object {
-    kind.from_stored(decode(record))
+    kind.to_shown(decode(record))
 }

@@ -252,7 +252,7 @@ fn changes_in(
     old: &Map<String, Value>,
     new: &Map<String, Value>,
 ) -> Option<Changes> {
-    let shown = |map: &Map<String, Value>| other.from_stored(kind.to_stored(Object(map.clone())));
+    let shown = |map: &Map<String, Value>| other.to_shown(kind.to_stored(Object(map.clone())));
     Some(compare(struct_type(other)?, &shown(old).0, &shown(new).0))
 }
 

@@ -187,7 +187,7 @@ impl Kind for Event {
         object
     }
 
-    fn from_stored(&self, mut object: Object) -> Object {
+    fn to_shown(&self, mut object: Object) -> Object {
         for (here, stored) in RENAMED {
             if let Some(value) = object.0.remove(stored) {
                 object.0.insert(here.to_owned(), value);

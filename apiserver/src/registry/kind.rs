@@ -281,7 +281,7 @@ pub trait Kind: Send + Sync {
         object
     }
     /// From the stored form to this kind's. Only for views.
-    fn from_stored(&self, object: Object) -> Object {
+    fn to_shown(&self, object: Object) -> Object {
         object
     }
 }

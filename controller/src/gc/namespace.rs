@@ -8,7 +8,7 @@ pub mod content;
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
 use kube::api::PostParams;
 use kube::{Api, Client, Resource};
@@ -71,7 +71,9 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let (pods, claims) = (context.informers.pods(), context.informers.claims());
         let _pods = pods.add_handler(content_gone::<Pod>(&queue, &namespaces));
         let _claims = claims.add_handler(content_gone::<PersistentVolumeClaim>(&queue, &namespaces));
-        tokio::join!(namespaces.synced(), pods.synced(), claims.synced());
+        if !context.ready(join3(namespaces.synced(), pods.synced(), claims.synced())).await {
+            return Ok(());
+        }
         let this = Emptying { client: context.client.clone(), clock: context.clock, queue: queue.clone() };
         let workers = context.options.concurrent_namespace_syncs;
         worker::run_until(&context.shutdown, &queue, workers, controller::NAMESPACE, |name| this.sync(name))

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -97,7 +97,9 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             nodes: context.informers.nodes(),
             missing: WorkQueue::default(),
         };
-        tokio::join!(this.pods.synced(), this.nodes.synced());
+        if !context.ready(join(this.pods.synced(), this.nodes.synced())).await {
+            return Ok(());
+        }
         loop {
             tokio::select! {
                 () = context.shutdown.cancelled() => return Ok(()),

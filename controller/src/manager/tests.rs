@@ -118,3 +118,19 @@ async fn a_wrong_name_starts_nothing() {
     assert!(run(api.client(), options, CancellationToken::new()).await.is_err());
     assert_eq!(api.requests(), Vec::<String>::new());
 }
+
+/// A server that does not answer: nobody gets a first list, and nobody may wait for one when the end was asked for.
+#[tokio::test(start_paused = true)]
+async fn controllers_without_a_server_end_at_once() {
+    let silent = tower::service_fn(|_: http::Request<kube::client::Body>| {
+        std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>()
+    });
+    let shutdown = CancellationToken::new();
+    let client = Client::new(silent, "default");
+    let running = tokio::spawn(run(client, Options::default(), shutdown.clone()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let end = tokio::time::Instant::now();
+    shutdown.cancel();
+    running.await.unwrap().unwrap();
+    assert!(end.elapsed() < Duration::from_secs(1), "{:?}", end.elapsed());
+}

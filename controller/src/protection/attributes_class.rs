@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kube::Api;
@@ -68,7 +68,9 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let add_name = adding();
         let _claims =
             claims.add_handler(move |change| let_go(change, of_claim).into_iter().for_each(&add_name));
-        tokio::join!(classes.synced(), volumes.synced(), claims.synced());
+        if !context.ready(join3(classes.synced(), volumes.synced(), claims.synced())).await {
+            return Ok(());
+        }
         let api = Api::all(context.client.clone());
         let sync = |name: String| sync(&classes, &volumes, &claims, &api, name);
         worker::run_until(&context.shutdown, &queue, 1, controller::VAC_PROTECTION, sync).await;

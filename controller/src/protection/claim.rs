@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -90,7 +90,9 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             let queue = this.queue.clone();
             move |change: &Change<Pod>| freed(change).into_iter().for_each(|key| queue.add(key))
         });
-        tokio::join!(this.claims.synced(), this.pods.synced());
+        if !context.ready(join(this.claims.synced(), this.pods.synced())).await {
+            return Ok(());
+        }
         let working = worker::run_until(
             &context.shutdown,
             &this.namespaces,

@@ -198,7 +198,7 @@ async fn deletions_end_as_the_cases_say() {
         ),
         ("added to a claim", vec![claim(&[])], vec![], del, some(&[PVC])),
         ("PROT-PV-1", vec![pv("Available", &[])], vec![], (V, "pv-1"), some(&[PV])),
-        ("PROT-PV-4", vec![pv("Bound", &[PV])], vec![(V, "pv-1")], (V, "pv-1"), some(&[PV])),
+        ("PROT-PV-3", vec![pv("Bound", &[PV])], vec![(V, "pv-1")], (V, "pv-1"), some(&[PV])),
         ("PROT-PV-5", vec![pv("Released", &[PV])], vec![(V, "pv-1")], (V, "pv-1"), None),
         ("PROT-PV-6", vec![pv("Failed", &[PV])], vec![(V, "pv-1")], (V, "pv-1"), None),
         (
@@ -220,7 +220,7 @@ async fn deletions_end_as_the_cases_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bound_volume_goes_once_its_phase_changes() {
+async fn prot_pv_4_a_bound_volume_goes_once_its_phase_changes() {
     let api = FakeApi::new();
     api.seed(pv("Bound", &[PV]));
     let _running = api.start(&ALL, Options::default());
@@ -267,4 +267,22 @@ async fn i6_every_write_may_fail_once_and_a_second_start_writes_nothing() {
     let api = survives_faults(&ALL, Options::default(), seed, act).await;
     assert_eq!(finalizers(&api, "persistentvolumeclaims", "default/c-1"), some(&[PVC]));
     assert_eq!(api.list("persistentvolumes").len() + api.list("volumeattributesclasses").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_the_cache_does_not_know_yet_holds_its_claim() {
+    let api = FakeApi::new();
+    api.seed(pvc("c-1", &[PVC]));
+    // The list succeeds, but no watch of pods starts for a while.
+    for _ in 0..6 {
+        api.fail(Fault { verb: "watch", resource: "pods", skip: 0, kind: FaultKind::Broken });
+    }
+    let _running = api.start(&[claim::run], Options::default());
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    api.create(pod("default", "p-1", "Running", "node-1", uses_claim("c-1")));
+    api.delete("persistentvolumeclaims", "default/c-1");
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    assert!(api.pending_faults() > 0, "the cache is behind");
+    api.settle().await;
+    assert_eq!(finalizers(&api, "persistentvolumeclaims", "default/c-1"), some(&[PVC]));
 }

@@ -18,7 +18,7 @@ pub enum Action {
     Add,
     /// It is being deleted and not Bound. Tests: PROT-PV-5, PROT-PV-6, PROT-PV-7
     Remove,
-    /// Nothing to do, or it is Bound; the change of its phase asks again. Tests: PROT-PV-4
+    /// Nothing to do, or it is Bound; the change of its phase asks again. Tests: PROT-PV-3, PROT-PV-4
     Keep,
 }
 
@@ -47,7 +47,9 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
                 }
             }
         });
-        volumes.synced().await;
+        if !context.ready(volumes.synced()).await {
+            return Ok(());
+        }
         let api = Api::all(context.client.clone());
         let sync = |key: String| sync(&volumes, &api, key);
         worker::run_until(&context.shutdown, &queue, 1, controller::PV_PROTECTION, sync).await;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Pers
 
 /// Whether the labels of a node satisfy the node affinity of a volume. A volume without affinity goes anywhere. Terms
 /// are alternatives, and a term without any requirement matches nothing.
-// Tests: FN-AFF-2, FN-AFF-4, FN-AFF-5, FN-AFF-8
+// Tests: FN-AFF-2, FN-AFF-4, FN-AFF-5, FN-AFF-8, NEW-AFF-NOTIN, NEW-AFF-UNKNOWN
 pub fn accepts_node(volume: &PersistentVolume, node_labels: &BTreeMap<String, String>) -> bool {
     let required = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref()?.required.as_ref());
     required.is_none_or(|selector| {

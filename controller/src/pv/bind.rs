@@ -19,7 +19,10 @@ use crate::names;
 /// The volume with a full reference to the claim, or nothing if it has one. The mark `bound-by-controller` is set only if
 /// the volume did not point to the claim before: a reservation that a user wrote stays the user's.
 // Tests: PV-1-8, PV-2-4, PV-2-5, PV-14-7, PV-14-10, OWN-FIX-4, OWN-REC-4
-pub fn volume_with_claim(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<PersistentVolume> {
+pub fn volume_with_claim(
+    volume: &PersistentVolume,
+    claim: &PersistentVolumeClaim,
+) -> Option<PersistentVolume> {
     let complete = claim_ref(volume).is_some_and(|reference| {
         points_to(volume, claim) && object::reference_uid(reference) == object::uid(&claim.metadata)
     });
@@ -45,7 +48,10 @@ pub fn volume_with_claim(volume: &PersistentVolume, claim: &PersistentVolumeClai
 /// The claim with the volume's name and the mark that binding is complete, or nothing if it has both. The mark
 /// `bound-by-controller` is set only if the name was not there.
 // Tests: PV-1-15, PV-1-8, OWN-FIX-1
-pub fn claim_with_name(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Option<PersistentVolumeClaim> {
+pub fn claim_with_name(
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+) -> Option<PersistentVolumeClaim> {
     let name = object::name(&volume.metadata);
     let named = volume_name(claim) == name;
     if named && has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED) {

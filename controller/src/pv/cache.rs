@@ -17,7 +17,9 @@ use super::waiting::WaitingIndex;
 
 /// A version that is not a number. Nothing can be said about what is newer, so the object is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{object}: resourceVersion \"{version}\" is not a number, so this event cannot be ordered; it is left out")]
+#[error(
+    "{object}: resourceVersion \"{version}\" is not a number, so this event cannot be ordered; it is left out"
+)]
 pub struct BadVersion {
     /// The object.
     pub object: String,
@@ -35,7 +37,7 @@ pub enum Offer<K> {
 }
 
 /// Whether an incoming object may take the place of the one in the store.
-// Tests: FN-CACHE-3, FN-CACHE-4, FN-CACHE-5, FN-CACHE-6
+// Tests: FN-CACHE-3, FN-CACHE-4, FN-CACHE-5, FN-CACHE-6, NEW-CACHE-EQUAL
 pub fn may_replace(cached: &ObjectMeta, incoming: &ObjectMeta) -> Result<bool, BadVersion> {
     let version = |meta: &ObjectMeta| {
         let text = meta.resource_version.as_deref().unwrap_or("");

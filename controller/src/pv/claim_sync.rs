@@ -34,7 +34,7 @@ impl Binder {
             // === unbound, the choice is the controller's ===
 
             // OBSERVATION: a volume fits, or waits for this claim already.
-            // Tests: PV-1-8, PV-5-2, PV-5-2-2, PV-10-1, PV-11-6, PV-11-22, OWN-RES-3, OWN-RES-7, OWN-DEFCLASS-1, OWN-WFFC-7
+            // Tests: NEW-TERMINATING-CLAIM, PV-1-8, PV-5-2, PV-5-2-2, PV-10-1, PV-11-6, PV-11-22, OWN-RES-3, OWN-RES-7, OWN-DEFCLASS-1, OWN-WFFC-7
             // Tests: OWN-WFFC-8, PV-12-2, OWN-PROV-4
             ClaimSituation::VolumeFound(volume) => self.bind(&volume, &claim).await,
 
@@ -150,8 +150,8 @@ impl Binder {
 
     /// Collects what the classifier has to know, and asks it.
     fn claim_situation(&self, claim: &PersistentVolumeClaim) -> Result<ClaimSituation, SyncError> {
-        let searches = volume_name(claim).is_empty()
-            && !has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED);
+        let searches =
+            volume_name(claim).is_empty() && !has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED);
         if !searches {
             let named = self.stored_volume(volume_name(claim));
             let around = Around { named: named.as_ref(), found: None, delayed: false, default_class: None };
@@ -165,12 +165,8 @@ impl Binder {
             (None, false) => self.default_class(),
             (None, true) | (Some(_), _) => None,
         };
-        let around = Around {
-            named: None,
-            found: found.as_ref(),
-            delayed,
-            default_class: default_class.as_deref(),
-        };
+        let around =
+            Around { named: None, found: found.as_ref(), delayed, default_class: default_class.as_deref() };
         Ok(classify(claim, around))
     }
 

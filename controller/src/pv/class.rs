@@ -57,7 +57,9 @@ pub fn default_class(classes: &[Arc<StorageClass>]) -> Option<&StorageClass> {
 
 /// A class whose binding mode nobody filled in. The API server defaults it, so somebody took it away.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("VolumeBindingMode not set for StorageClass \"{class}\": set it to Immediate or WaitForFirstConsumer")]
+#[error(
+    "VolumeBindingMode not set for StorageClass \"{class}\": set it to Immediate or WaitForFirstConsumer"
+)]
 pub struct NoBindingMode {
     /// The class.
     pub class: String,
@@ -65,7 +67,7 @@ pub struct NoBindingMode {
 
 /// Whether a claim of this class has to wait for a pod before it may be bound. `class` is the class object, if it was
 /// found; a missing class delays nothing.
-// Tests: FN-DELAY-MISSING, FN-DELAY-NOMODE, FN-DELAY-WAIT
+// Tests: FN-DELAY-MISSING, FN-DELAY-NOMODE, FN-DELAY-WAIT, NEW-DELAY-IMMEDIATE
 pub fn delays_binding(class: Option<&StorageClass>) -> Result<bool, NoBindingMode> {
     let Some(class) = class else { return Ok(false) };
     match class.volume_binding_mode.as_deref() {

@@ -6,20 +6,20 @@
 //! Start order: the informers list volumes and claims completely, the stores are filled, everything is queued, and only then
 //! the workers start. With half of the volumes known a claim would be bound to the wrong one, or lost, for good.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use super::cache::{ClaimStore, Offer, VolumeStore};
-use super::class;
 use super::error::{SyncError, chain};
 use super::host_path::HostPath;
+use super::knowledge::Stores;
 use super::migration::MigratedDriver;
 use super::nfs::Nfs;
-use super::object::{self, claim_key, claim_ref, reference_key, volume_name};
+use super::object::{claim_ref, reference_key, volume_name};
 use super::plugin::Plugins;
 use super::recycle::{PodRecipe, PodRunner, RecipeError};
 use super::wake;
@@ -28,19 +28,10 @@ use crate::manager::{Context, ControllerError};
 use crate::names;
 use crate::operations::Operations;
 use crate::options::Options;
-use crate::pods::{INDEX_CLAIM, index_by_claim, is_terminated};
+use crate::pods::{index_by_claim, is_terminated};
 use crate::queue::WorkQueue;
 use crate::recorder::{EventType, Recorder};
 use crate::worker;
-
-/// What this controller believes about volumes and claims.
-#[derive(Debug, Default)]
-pub struct Stores {
-    /// Volumes.
-    pub volumes: VolumeStore,
-    /// Claims.
-    pub claims: ClaimStore,
-}
 
 /// The controller. Its parts are in the files of this folder.
 pub struct Binder {
@@ -56,25 +47,27 @@ pub struct Binder {
     pub(super) claims: WorkQueue<String>,
     /// Names of volumes to look at.
     pub(super) volumes: WorkQueue<String>,
-    stores: Mutex<Stores>,
+    pub(super) stores: Mutex<Stores>,
     recorder: Recorder,
-    volume_cache: Informer<PersistentVolume>,
-    claim_cache: Informer<PersistentVolumeClaim>,
-    class_cache: Informer<StorageClass>,
-    pod_cache: Informer<Pod>,
-    node_cache: Informer<Node>,
+    pub(super) volume_cache: Informer<PersistentVolume>,
+    pub(super) claim_cache: Informer<PersistentVolumeClaim>,
+    pub(super) class_cache: Informer<StorageClass>,
+    pub(super) pod_cache: Informer<Pod>,
+    pub(super) node_cache: Informer<Node>,
 }
 
 /// Runs the controller until it is asked to end.
 ///
 /// # Errors
 /// A recycler pod template that cannot be used.
-pub async fn run(context: Context) -> Result<(), ControllerError> {
-    let plugins = standard_plugins(&context.options).map_err(|error| ControllerError(error.to_string()))?;
-    let shutdown = context.shutdown.clone();
-    let binder = Binder::new(&context, plugins, names::migrated_driver);
-    binder.run(shutdown).await;
-    Ok(())
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let plugins =
+            standard_plugins(&context.options).map_err(|error| ControllerError(error.to_string()))?;
+        let shutdown = context.shutdown.clone();
+        Binder::new(&context, plugins, names::migrated_driver).run(shutdown).await;
+        Ok(())
+    })
 }
 
 /// hostPath and NFS.
@@ -122,7 +115,8 @@ impl Binder {
         self.fill_stores();
         // Attaching a handler hands over everything that is cached: this is the first look at all.
         let handlers = self.attach();
-        let claims = worker::run(&self.claims, 1, names::controller::PV_BINDER, |key| self.process_claim(key));
+        let claims =
+            worker::run(&self.claims, 1, names::controller::PV_BINDER, |key| self.process_claim(key));
         let volumes =
             worker::run(&self.volumes, 1, names::controller::PV_BINDER, |name| self.process_volume(name));
         tokio::select! {
@@ -192,8 +186,7 @@ impl Binder {
     }
 
     fn class_changed(&self, change: &Change<StorageClass>) {
-        let keys =
-            wake::claims_for_class(&self.lock().claims, change.old.as_deref(), change.new.as_deref());
+        let keys = wake::claims_for_class(&self.lock().claims, change.old.as_deref(), change.new.as_deref());
         keys.into_iter().for_each(|key| self.claims.add(key));
     }
 
@@ -203,8 +196,7 @@ impl Binder {
         let (claims, volumes) = {
             let stores = self.lock();
             let claims = wake::claims_for_pod(&stores.claims, pod, |class| self.is_delayed(class));
-            let volumes =
-                if over { wake::volumes_for_pod(&stores.volumes, pod) } else { Vec::new() };
+            let volumes = if over { wake::volumes_for_pod(&stores.volumes, pod) } else { Vec::new() };
             (claims, volumes)
         };
         claims.into_iter().for_each(|key| self.claims.add(key));
@@ -279,7 +271,7 @@ impl Binder {
         }
     }
 
-    fn wake_volume_of(&self, claim: &PersistentVolumeClaim) {
+    pub(super) fn wake_volume_of(&self, claim: &PersistentVolumeClaim) {
         if !volume_name(claim).is_empty() {
             self.volumes.add(volume_name(claim).to_owned());
         }
@@ -296,123 +288,6 @@ impl Binder {
             keys.extend(stores.claims.waiting().naming(name).cloned());
         }
         keys.into_iter().for_each(|key| self.claims.add(key));
-    }
-
-    // === stores ===
-
-    fn lock(&self) -> MutexGuard<'_, Stores> {
-        self.stores.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts a volume into the store and wakes whom that may help. False if a newer one is there.
-    fn store_volume(&self, volume: &Arc<PersistentVolume>) -> Result<bool, SyncError> {
-        let keys = {
-            let mut stores = self.lock();
-            match stores.volumes.offer(Arc::clone(volume))? {
-                Offer::Stale => return Ok(false),
-                Offer::Stored(old) => {
-                    let delayed = |class: &str| self.is_delayed(class);
-                    wake::claims_for_volume(&stores.claims, old.as_deref(), volume, delayed)
-                }
-            }
-        };
-        keys.into_iter().for_each(|key| self.claims.add(key));
-        Ok(true)
-    }
-
-    /// Puts a claim into the store. False if a newer one is there.
-    fn store_claim(&self, claim: &Arc<PersistentVolumeClaim>) -> Result<bool, SyncError> {
-        let stored = self.lock().claims.offer(Arc::clone(claim))?;
-        match stored {
-            Offer::Stale => Ok(false),
-            Offer::Stored(old) => {
-                // Deleted and made anew between two looks: the volume of the old one has to know.
-                if let Some(old) = old.filter(|old| old.metadata.uid != claim.metadata.uid) {
-                    self.wake_volume_of(&old);
-                }
-                Ok(true)
-            }
-        }
-    }
-
-    /// Puts the server's answer to an own write into the store, unless the object has left it meanwhile: an object that is
-    /// gone must not come back this way.
-    pub(super) fn store_written_volume(
-        &self,
-        written: PersistentVolume,
-    ) -> Result<Arc<PersistentVolume>, SyncError> {
-        let written = Arc::new(written);
-        let gone = object::is_terminating(&written.metadata)
-            && written.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
-        let known = self.stored_volume(object::name(&written.metadata));
-        if !gone && known.is_some_and(|known| known.metadata.uid == written.metadata.uid) {
-            self.store_volume(&written)?;
-        }
-        Ok(written)
-    }
-
-    /// The same for a claim.
-    pub(super) fn store_written_claim(
-        &self,
-        written: PersistentVolumeClaim,
-    ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
-        let written = Arc::new(written);
-        let known = self.stored_claim(&claim_key(&written));
-        if known.is_some_and(|known| known.metadata.uid == written.metadata.uid) {
-            self.store_claim(&written)?;
-        }
-        Ok(written)
-    }
-
-    // === what is known ===
-
-    /// The volume in the own store.
-    pub(super) fn stored_volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
-        self.lock().volumes.get(name)
-    }
-
-    /// The claim in the own store.
-    pub(super) fn stored_claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
-        self.lock().claims.get(key)
-    }
-
-    /// The claim in the informer's cache, which may be ahead of the own store.
-    pub(super) fn cached_claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
-        self.claim_cache.get(key)
-    }
-
-    /// The search.
-    pub(super) fn find_volume(
-        &self,
-        claim: &PersistentVolumeClaim,
-        delayed: bool,
-    ) -> Option<Arc<PersistentVolume>> {
-        self.lock().volumes.index().find(claim, delayed).cloned()
-    }
-
-    /// The class of this name; the empty name is no class.
-    pub(super) fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
-        if name.is_empty() { None } else { self.class_cache.get(name) }
-    }
-
-    fn is_delayed(&self, class_name: &str) -> bool {
-        class::delays_binding(self.class(class_name).as_deref()).unwrap_or(false)
-    }
-
-    /// The name of the default class.
-    pub(super) fn default_class(&self) -> Option<String> {
-        let classes = self.class_cache.list();
-        class::default_class(&classes).map(|class| object::name(&class.metadata).to_owned())
-    }
-
-    /// The node of this name.
-    pub(super) fn node(&self, name: &str) -> Option<Arc<Node>> {
-        self.node_cache.get(name)
-    }
-
-    /// The pods that name a claim.
-    pub(super) fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>> {
-        self.pod_cache.by_index(INDEX_CLAIM, key)
     }
 
     /// Itself, for operations that outlive a sync.
@@ -450,6 +325,8 @@ fn tell(what: &str, key: &str, result: &Result<(), SyncError>) {
         Err(error) if error.is_conflict() => {
             tracing::debug!(what, key, error = %chain(error), "somebody was faster, looking again");
         }
-        Err(error) => tracing::warn!(what, key, error = %chain(error), "could not finish, will be tried again"),
+        Err(error) => {
+            tracing::warn!(what, key, error = %chain(error), "could not finish, will be tried again")
+        }
     }
 }

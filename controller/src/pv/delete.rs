@@ -56,9 +56,7 @@ pub fn remover(plugins: &Plugins, volume: &PersistentVolume) -> Result<Remover, 
     }
     match plugins.deletable(volume) {
         Ok(plugin) => Ok(Remover::Plugin(plugin)),
-        Err(cause) => {
-            Err(NoRemover::Kind { volume: object::name(&volume.metadata).to_owned(), cause })
-        }
+        Err(cause) => Err(NoRemover::Kind { volume: object::name(&volume.metadata).to_owned(), cause }),
     }
 }
 
@@ -99,7 +97,7 @@ impl Binder {
     }
 
     /// Tells of a failed deletion. The answer is an error in any case, so that the next attempt waits.
-    // Tests: PV-8-4, PV-8-5, PV-9-1
+    // Tests: PV-8-4, PV-8-5, PV-9-1, NEW-IN-USE
     async fn delete_failed(
         &self,
         volume: &Arc<PersistentVolume>,
@@ -132,8 +130,7 @@ impl Binder {
         // Saved: the finalizer that stood for the asset is gone. If the object is terminating this was all; otherwise it
         // still has to be deleted. Who finishes: the next sync puts the finalizer back, finds the claim gone, and comes here
         // again.
-        let preconditions =
-            Preconditions { uid: live.metadata.uid.clone(), resource_version: None };
+        let preconditions = Preconditions { uid: live.metadata.uid.clone(), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match self.volumes_api().delete(name, &params).await {
             Ok(_) => Ok(()),

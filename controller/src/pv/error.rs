@@ -82,8 +82,10 @@ pub enum SyncError {
         message: String,
     },
     /// The claim names a volume by a controller's hand, and the volume belongs to somebody else.
-    #[error("invalid binding of claim {claim} to volume {volume}: the volume is already bound to a different claim; \
-             delete the claim, or clear its spec.volumeName by making it anew")]
+    #[error(
+        "invalid binding of claim {claim} to volume {volume}: the volume is already bound to a different claim; \
+             delete the claim, or clear its spec.volumeName by making it anew"
+    )]
     Stolen {
         /// The claim, `namespace/name`.
         claim: String,

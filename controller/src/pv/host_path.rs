@@ -6,9 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::{
-    HostPathVolumeSource, PersistentVolume, PersistentVolumeSpec,
-};
+use k8s_openapi::api::core::v1::{HostPathVolumeSource, PersistentVolume, PersistentVolumeSpec};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
 
@@ -189,9 +187,7 @@ impl Provisioner for HostPath {
     fn accept(&self, _order: &Order) -> Result<(), String> {
         match self.may_provision {
             true => Ok(()),
-            false => {
-                Err(format!("provisioning in volume plugin {:?} is disabled", names::PLUGIN_HOST_PATH))
-            }
+            false => Err(format!("provisioning in volume plugin {:?} is disabled", names::PLUGIN_HOST_PATH)),
         }
     }
 

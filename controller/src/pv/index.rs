@@ -170,6 +170,7 @@ impl VolumeIndex {
     /// chosen for other claims of the same pod. A volume that points to the claim and does not accept the node means
     /// that no volume will do: the claim is tied to it.
     // Tests: FN-NODE-1, FN-NODE-2, FN-NODE-6, FN-NODE-7, FN-NODE-9, FN-NODE-10, FN-NODE-11, FN-NODE-12
+    // Tests: NEW-NODE-EXCLUDED, NEW-NODE-PENDING
     pub fn find_for_node(
         &self,
         claim: &PersistentVolumeClaim,

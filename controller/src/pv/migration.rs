@@ -41,7 +41,7 @@ fn correct_mark(meta: &mut ObjectMeta, provisioner: Option<&str>, migrated: Migr
 /// Corrects the two finalizers that mean "the asset is not deleted yet". True if something changed. Volumes that nobody
 /// provisioned keep what they have, and so do those of external provisioners.
 // Tests: FN-FINAL-13-1, FN-FINAL-13-3, FN-FINAL-13-8, FN-FINAL-13-9, FN-FINAL-13-10, FN-FINAL-13-11, FN-FINAL-13-12
-// Tests: FN-FINAL-13-14, FN-FINAL-13-15, OWN-MIG-5, PV-5-9
+// Tests: FN-FINAL-13-14, FN-FINAL-13-15, NEW-FINAL-MIGRATED, OWN-MIG-5, PV-5-9
 pub fn correct_deletion_finalizers(volume: &mut PersistentVolume, migrated: MigratedDriver) -> bool {
     let Some(provisioner) = annotation(&volume.metadata, names::ANN_PROVISIONED_BY) else { return false };
     let (own, external) = (names::FINALIZER_PV_CONTROLLER, names::FINALIZER_EXTERNAL_PROVISIONER);

@@ -5,7 +5,8 @@
 //! Reading order. What an object says: [`object`], [`class`], [`modes`]. What fits: [`fit`], [`affinity`], [`index`]. What
 //! state a thing is in: [`claim_situation`], [`volume_situation`]. What is done about it: `claim_sync`, `volume_sync`,
 //! [`bind`], [`status`], [`migration`], [`reclaim`], [`delete`], [`recycle`], [`provision`] with the plugins [`host_path`]
-//! and [`nfs`]. What runs it: [`cache`], [`waiting`], [`wake`], [`controller`].
+//! and [`nfs`]. What runs it: [`cache`], [`waiting`], [`wake`], [`knowledge`],
+//! [`controller`].
 //!
 //! Upstream: pkg/controller/volume/persistentvolume.
 
@@ -21,6 +22,7 @@ pub mod error;
 pub mod fit;
 pub mod host_path;
 pub mod index;
+pub mod knowledge;
 pub mod migration;
 pub mod modes;
 pub mod nfs;

@@ -142,16 +142,14 @@ impl Plugins {
     /// The plugin that deletes this kind of volume.
     // Tests: PV-8-3, OWN-REC-7, OWN-REC-8
     pub fn deletable(&self, volume: &PersistentVolume) -> Result<Arc<dyn VolumePlugin>, NoPlugin> {
-        self.of_volume(volume).and_then(|plugin| {
-            if plugin.deleter().is_some() { Ok(plugin) } else { Err(NoPlugin::Deletable) }
-        })
+        self.of_volume(volume)
+            .and_then(|plugin| if plugin.deleter().is_some() { Ok(plugin) } else { Err(NoPlugin::Deletable) })
     }
 
     /// The plugin of this name, if it deletes.
     pub fn deletable_by_name(&self, name: &str) -> Result<Arc<dyn VolumePlugin>, NoPlugin> {
-        self.of_name(name).and_then(|plugin| {
-            if plugin.deleter().is_some() { Ok(plugin) } else { Err(NoPlugin::Deletable) }
-        })
+        self.of_name(name)
+            .and_then(|plugin| if plugin.deleter().is_some() { Ok(plugin) } else { Err(NoPlugin::Deletable) })
     }
 
     /// The plugin that recycles this kind of volume.

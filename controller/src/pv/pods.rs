@@ -30,8 +30,11 @@ pub fn what_it_waits_for(pods: &[Arc<Pod>]) -> (&'static str, String) {
 /// `namespace/name` of the pods that are not over, sorted: they may still write to the volume.
 // Tests: PV-6-11, PV-6-12, OWN-REC-19
 pub fn users(pods: &[Arc<Pod>]) -> Vec<String> {
-    let mut keys: Vec<String> =
-        pods.iter().filter(|pod| !is_terminated(pod)).map(|pod| crate::informer::key_of(pod.as_ref())).collect();
+    let mut keys: Vec<String> = pods
+        .iter()
+        .filter(|pod| !is_terminated(pod))
+        .map(|pod| crate::informer::key_of(pod.as_ref()))
+        .collect();
     keys.sort();
     keys
 }

@@ -238,6 +238,7 @@ impl Binder {
         if self.read_volume(&volume_name).await?.is_some() {
             return Ok(());
         }
+        // Tests: NEW-MOUNT-OPTIONS
         let mount_options = class.mount_options.as_deref().unwrap_or_default();
         if !mount_options.is_empty() && !plugin.supports_mount_options() {
             let message = format!(
@@ -254,6 +255,7 @@ impl Binder {
             let message = format!("Failed to create provisioner: {error}");
             return Err(self.provisioning_error(&claim, message));
         }
+        // Tests: NEW-NO-NODE
         if let Some(node) = annotation(&claim.metadata, names::ANN_SELECTED_NODE) {
             order.node = self.node(node);
             if order.node.is_none() {
@@ -301,13 +303,13 @@ impl Binder {
                 tokio::time::sleep(PAUSE).await;
             }
         }
-        let message = format!(
-            "Error creating provisioned PV object for claim {key}: {failure}. Deleting the volume."
-        );
+        let message =
+            format!("Error creating provisioned PV object for claim {key}: {failure}. Deleting the volume.");
         let error = self.provisioning_error(claim, message);
         if let Err(failure) = self.delete_unsaved(&volume).await {
-            let message =
-                format!("Error cleaning provisioned volume for claim {key}: {failure}. Please delete manually.");
+            let message = format!(
+                "Error cleaning provisioned volume for claim {key}: {failure}. Please delete manually."
+            );
             self.claim_event(claim, EventType::Warning, reason::PROVISIONING_CLEANUP_FAILED, &message);
         }
         Err(error)
@@ -317,9 +319,10 @@ impl Binder {
         let mut failure = String::new();
         for attempt in 1..=TRIES {
             let deleted = match remover(&self.plugins, volume) {
-                Ok(Remover::Plugin(plugin)) => {
-                    self.delete_asset(plugin.as_ref(), volume).await.map_err(|error: DeleteError| error.to_string())
-                }
+                Ok(Remover::Plugin(plugin)) => self
+                    .delete_asset(plugin.as_ref(), volume)
+                    .await
+                    .map_err(|error: DeleteError| error.to_string()),
                 Ok(Remover::External) => return Ok(()),
                 Err(error) => Err(error.to_string()),
             };

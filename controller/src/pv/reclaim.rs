@@ -28,6 +28,7 @@ pub enum Policy {
 }
 
 impl Policy {
+    // Tests: NEW-POLICY, NEW-MIGRATED-RELEASED
     /// The policy of `volume`.
     pub fn of(volume: &PersistentVolume) -> Self {
         if annotation(&volume.metadata, names::ANN_MIGRATED_TO).is_some_and(|driver| !driver.is_empty()) {

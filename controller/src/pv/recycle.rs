@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{
-    Container, Event, PersistentVolume, Pod, PodSpec, Volume, VolumeMount,
-};
+use k8s_openapi::api::core::v1::{Container, Event, PersistentVolume, Pod, PodSpec, Volume, VolumeMount};
 use kube::api::{DeleteParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Api, Client};
@@ -133,7 +131,8 @@ impl PodRecipe {
         pod.metadata.generate_name = None;
         pod.metadata.namespace = Some(pod.metadata.namespace.unwrap_or_else(|| NAMESPACE.to_owned()));
         let spec = pod.spec.get_or_insert_default();
-        spec.active_deadline_seconds = Some(i64::try_from(self.timeout(volume).as_secs()).unwrap_or(i64::MAX));
+        spec.active_deadline_seconds =
+            Some(i64::try_from(self.timeout(volume).as_secs()).unwrap_or(i64::MAX));
         let volumes = spec.volumes.get_or_insert_default();
         if let Some(first) = volumes.first_mut() {
             *first = Volume { name: std::mem::take(&mut first.name), ..Volume::default() };
@@ -227,7 +226,9 @@ impl PodRunner {
             };
             let _ = match (&change.old, &change.new) {
                 (_, Some(pod)) if mine(pod) => tell.send(Seen::Pod(Arc::clone(pod))),
-                (Some(pod), None) if mine(pod) => tell.send(Seen::Gone(object::uid(&pod.metadata).to_owned())),
+                (Some(pod), None) if mine(pod) => {
+                    tell.send(Seen::Gone(object::uid(&pod.metadata).to_owned()))
+                }
                 (_, _) => Ok(()),
             };
         });
@@ -291,9 +292,7 @@ impl PodRunner {
                         self.recorder.event(volume, type_, reason::RECYCLER_POD, message);
                     }
                 }
-                Some(Ok(
-                    watcher::Event::Init | watcher::Event::InitDone | watcher::Event::Delete(_),
-                )) => {}
+                Some(Ok(watcher::Event::Init | watcher::Event::InitDone | watcher::Event::Delete(_))) => {}
                 Some(Err(error)) => {
                     tracing::debug!(pod, %error, "cannot watch the events of a recycler pod");
                     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -16,7 +16,11 @@ use crate::names;
 use crate::recorder::EventType;
 
 /// The volume in this phase, or nothing if it is in it. A message alone is never changed.
-pub fn volume_in_phase(volume: &PersistentVolume, phase: VolumePhase, message: &str) -> Option<PersistentVolume> {
+pub fn volume_in_phase(
+    volume: &PersistentVolume,
+    phase: VolumePhase,
+    message: &str,
+) -> Option<PersistentVolume> {
     if VolumePhase::of(volume) == phase {
         return None;
     }
@@ -29,7 +33,10 @@ pub fn volume_in_phase(volume: &PersistentVolume, phase: VolumePhase, message: &
 
 /// The claim without a volume: Pending or Lost, and nothing that a volume gave it.
 // Tests: PV-1-3, PV-2-2
-pub fn claim_without_volume(claim: &PersistentVolumeClaim, phase: ClaimPhase) -> Option<PersistentVolumeClaim> {
+pub fn claim_without_volume(
+    claim: &PersistentVolumeClaim,
+    phase: ClaimPhase,
+) -> Option<PersistentVolumeClaim> {
     let settled = claim.status.as_ref().is_some_and(|status| {
         status.access_modes.as_ref().is_none_or(Vec::is_empty)
             && status.capacity.as_ref().is_none_or(BTreeMap::is_empty)
@@ -57,7 +64,9 @@ pub enum NoCapacity {
         volume: String,
     },
     /// The annotation with the size before a resize is no quantity.
-    #[error("PersistentVolume {volume:?}: the annotation with the size before the resize, {text:?}, is no quantity")]
+    #[error(
+        "PersistentVolume {volume:?}: the annotation with the size before the resize, {text:?}, is no quantity"
+    )]
     BeforeResize {
         /// The volume.
         volume: String,
@@ -144,7 +153,10 @@ impl Binder {
     }
 
     /// Takes from a claim what a volume gave it, and brings it to Pending.
-    pub(super) async fn set_claim_pending(&self, claim: &Arc<PersistentVolumeClaim>) -> Result<(), SyncError> {
+    pub(super) async fn set_claim_pending(
+        &self,
+        claim: &Arc<PersistentVolumeClaim>,
+    ) -> Result<(), SyncError> {
         if let Some(changed) = claim_without_volume(claim, ClaimPhase::Pending) {
             self.write_claim_status(changed).await?;
         }

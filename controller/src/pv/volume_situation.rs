@@ -116,7 +116,8 @@ pub fn look_for_claim(volume: &PersistentVolume, stored: Option<&PersistentVolum
 
 /// Whether the reference of the volume carries this claim's UID.
 pub fn is_meant(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
-    object::claim_ref(volume).is_some_and(|reference| reference_uid(reference) == object::uid(&claim.metadata))
+    object::claim_ref(volume)
+        .is_some_and(|reference| reference_uid(reference) == object::uid(&claim.metadata))
 }
 
 /// Whether a volume is without its claim for certain, right before something irreversible is done to it: it points to a

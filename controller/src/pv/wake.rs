@@ -10,9 +10,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use super::cache::{ClaimStore, VolumeStore};
 use super::class;
 use super::fit::{self, Wanted};
-use super::object::{
-    self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, reference_uid,
-};
+use super::object::{self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, reference_uid};
 use super::reclaim::Policy;
 use crate::names;
 
@@ -30,7 +28,8 @@ fn matters(old: Option<&PersistentVolume>, new: &PersistentVolume) -> bool {
 
 /// Whether a claim that names this volume has nothing more to do with it.
 fn is_settled(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    let ours = claim_ref(volume).is_some_and(|reference| reference_uid(reference) == object::uid(&claim.metadata));
+    let ours =
+        claim_ref(volume).is_some_and(|reference| reference_uid(reference) == object::uid(&claim.metadata));
     let modes = claim.status.as_ref().and_then(|status| status.access_modes.as_deref()).unwrap_or_default();
     ours && ClaimPhase::of(claim) == ClaimPhase::Bound
         && has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED)

@@ -3,12 +3,12 @@
 //! | file | idea |
 //! |---|---|
 //! | [`files`] | what is asked of the file system, so that tests can make it fail |
-//! | `frame`, `journal` | the bytes that acknowledge, and the segments that they are in |
+//! | `frame`, `journal`, `scan` | the bytes that acknowledge, the segments they are in, how those are read |
 //! | `rows`, `sled` | the rows of the served copy, and the one file that names sled |
 //! | `feed`, `upkeep` | from the journal to the served copy; compaction, snapshots, old segments |
 //! | `read` | the log as one sequence: backlog and served copy |
 //! | `snapshot` | logical snapshots, from which the served copy can be made again |
-//! | `recover`, `verify`, `hygiene`, `guard`, `identity`, `lock` | opening, without trust |
+//! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `lock` | opening, without trust |
 //! | `retention`, `space` | how much of the past is kept, and what it takes |
 //!
 //! The bytes are described in docs/store-format.md.
@@ -23,9 +23,11 @@ mod identity;
 mod journal;
 mod lock;
 mod read;
+mod rebuild;
 mod recover;
 mod retention;
 mod rows;
+mod scan;
 mod sled;
 mod snapshot;
 mod space;

@@ -16,11 +16,11 @@ use super::files::Files;
 use super::frame::{BadHeader, Entry, HEADER, SegmentHeader, StoreId};
 use super::guard::guarded;
 use super::identity::{self, Identity};
-use super::journal::{self, Journal, Scan};
+use super::journal::Journal;
 use super::retention::Marks;
-use super::rows::{self, CurrentRow};
-use super::sled::{Changes, Served, ServedError};
-use super::snapshot::{self, Saved};
+use super::scan::{self, Scan};
+use super::sled::{Served, ServedError};
+use super::snapshot;
 use super::verify::{self, Loaded};
 use super::{Options, hygiene, read, space};
 use crate::snapshot::Index;
@@ -61,16 +61,20 @@ impl<'a> Places<'a> {
         }
     }
 
-    fn damaged(&self, what: impl Into<String>) -> OpenError {
+    pub(super) fn damaged(&self, what: impl Into<String>) -> OpenError {
         OpenError::Damaged { path: self.root.to_owned(), what: what.into() }
     }
 
-    fn io(&self, action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> OpenError + use<> {
+    pub(super) fn io(
+        &self,
+        action: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(std::io::Error) -> OpenError + use<> {
         let path = path.to_owned();
         move |source| OpenError::Io { action, path, source }
     }
 
-    fn served(&self, error: ServedError) -> OpenError {
+    pub(super) fn served(&self, error: ServedError) -> OpenError {
         match error {
             ServedError::System(source) => self.io("use", &self.sled)(source),
             ServedError::Unusable(why) => self.damaged(format!("the rebuilt copy cannot be used: {why}")),
@@ -91,7 +95,7 @@ pub(crate) fn recover<V: View>(root: &Path, options: &Options) -> Result<Recover
         files.sync_dir(root).map_err(places.io("sync", root))?;
         identity::write(files, root, store)?;
     }
-    let scan = journal::scan(files, root, &places.journal, store)?;
+    let scan = scan::scan(files, root, &places.journal, store)?;
     if scan.segments.is_empty() {
         return Err(places.damaged("the journal has no segment; restore the directory from a backup"));
     }
@@ -123,7 +127,7 @@ fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreId, bool), O
     if let Identity::Store(store) = found {
         return Ok((store, false));
     }
-    let segments = journal::list(files, &places.journal).map_err(places.io("list", &places.journal))?;
+    let segments = scan::list(files, &places.journal).map_err(places.io("list", &places.journal))?;
     let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
     let nothing_else = snapshots.is_empty() && !places.sled.exists();
     let mut never_used = found == Identity::Missing && nothing_else;
@@ -152,7 +156,7 @@ fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreId, bool), O
 }
 
 /// Where a rung of the ladder led.
-enum Rung {
+pub(super) enum Rung {
     /// The served copy cannot be used: the next rung.
     Next(String),
     /// The store cannot be opened.
@@ -165,21 +169,21 @@ impl From<OpenError> for Rung {
     }
 }
 
-struct Opening<'a> {
-    places: Places<'a>,
-    options: &'a Options,
-    store: StoreId,
-    scan: Scan,
-    snapshots: Vec<Revision>,
+pub(super) struct Opening<'a> {
+    pub(super) places: Places<'a>,
+    pub(super) options: &'a Options,
+    pub(super) store: StoreId,
+    pub(super) scan: Scan,
+    pub(super) snapshots: Vec<Revision>,
 }
 
 impl Opening<'_> {
-    fn files(&self) -> &dyn Files {
+    pub(super) fn files(&self) -> &dyn Files {
         &*self.options.files
     }
 
     /// Large copies get more time: even a slow disk reads this many bytes in a second.
-    fn deadline(&self) -> std::time::Duration {
+    pub(super) fn deadline(&self) -> std::time::Duration {
         self.options.open_deadline
             + std::time::Duration::from_secs(space::allocated(self.places.root) / (5 << 20))
     }
@@ -247,110 +251,15 @@ impl Opening<'_> {
         Ok(entries)
     }
 
-    /// A new copy from the newest snapshot that can be used and the journal behind it.
-    fn rebuild<V: View>(&self, why: &str) -> Result<Recovered<V>, OpenError> {
-        // Everything is read before anything is moved.
-        let mut reasons = vec![format!("its served copy cannot be used ({why})")];
-        let mut bad = Vec::new();
-        let base = self.base(&mut reasons, &mut bad)?;
-        let Some(base) = base else {
-            reasons.push(format!("the journal starts at revision {} only", self.scan.first()));
-            reasons.push("restore the directory from a backup".into());
-            return Err(self.places.damaged(reasons.join("; ")));
-        };
-        if self.places.sled.exists() {
-            let aside = self.set_aside()?;
-            tracing::error!(
-                why,
-                aside = %aside.display(),
-                from = %base.revision,
-                "the served copy cannot be used; it is set aside and rebuilt from snapshot and journal. \
-                 No acknowledged write is lost; delete the old copy when it is of no interest"
-            );
-        } else {
-            tracing::warn!(from = %base.revision, "building the served copy from snapshot and journal");
-        }
-        let (dir, store, patience) = (self.places.sled.clone(), self.store, self.options.lock_wait);
-        let deadline = self.deadline();
-        let (revision, time_ms) = (base.revision, base.time_ms);
-        let (feeder, index) = guarded("building the served copy", deadline, move || {
-            let served = Arc::new(Served::open(&dir, patience)?);
-            let feeder = Feeder::new(served, store, revision, revision, Marks::default());
-            let index = restore::<V>(&feeder, store, base)?;
-            Ok((feeder, index))
-        })
-        .map_err(|error| self.places.served(error))?;
-        let state = Replay { feeder, index, time_ms };
-        match self.finish(state, revision, Vec::new()) {
-            Ok(mut recovered) => {
-                self.forget_snapshots(&mut recovered, &bad)?;
-                Ok(recovered)
-            }
-            Err(Rung::Final(error)) => Err(error),
-            Err(Rung::Next(why)) => {
-                Err(self.places.damaged(format!("the rebuilt copy cannot be used: {why}")))
-            }
-        }
-    }
-
-    /// Snapshots that were found damaged do not count as something to fall back on.
-    fn forget_snapshots<V>(&self, recovered: &mut Recovered<V>, bad: &[Revision]) -> Result<(), OpenError> {
-        for revision in bad {
-            let path = snapshot::path_of(&self.places.snapshots, *revision);
-            let aside = path.with_extension("snap-broken");
-            self.files().rename(&path, &aside).map_err(self.places.io("move aside", &path))?;
-            recovered.snapshots.retain(|known| known != revision);
-            recovered.needs_snapshot = true;
-        }
-        Ok(())
-    }
-
-    /// What a rebuild starts from.
-    fn base(&self, reasons: &mut Vec<String>, bad: &mut Vec<Revision>) -> Result<Option<Saved>, OpenError> {
-        for revision in self.snapshots.iter().rev() {
-            if revision.next() < self.scan.first() {
-                reasons.push(format!("the snapshot at {revision} ends before the journal starts"));
-            } else if *revision > self.scan.last() {
-                return Err(self.lost(*revision, self.scan.last()));
-            } else {
-                match snapshot::read(self.files(), &self.places.snapshots, self.store, *revision)? {
-                    Ok(saved) => return Ok(Some(saved)),
-                    Err(why) => {
-                        tracing::error!(why, "a snapshot cannot be used");
-                        reasons.push(why);
-                        bad.push(*revision);
-                    }
-                }
-            }
-        }
-        let whole = self.scan.first() == Revision(1);
-        Ok(whole.then(|| Saved { revision: Revision::ZERO, time_ms: i64::MIN, records: Vec::new() }))
-    }
-
-    fn lost(&self, known: Revision, head: Revision) -> OpenError {
+    pub(super) fn lost(&self, known: Revision, head: Revision) -> OpenError {
         self.places.damaged(format!(
             "revision {known} was acknowledged (there is a snapshot of it), but the journal ends at {head}; \
              restore the directory from a backup"
         ))
     }
 
-    fn set_aside(&self) -> Result<std::path::PathBuf, OpenError> {
-        let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
-        let mut aside = self.places.root.join(format!("sled.broken-{time}"));
-        let mut nth = 1;
-        while aside.exists() {
-            nth += 1;
-            aside = self.places.root.join(format!("sled.broken-{time}-{nth}"));
-        }
-        self.files()
-            .rename(&self.places.sled, &aside)
-            .map_err(self.places.io("move aside", &self.places.sled))?;
-        self.files().sync_dir(self.places.root).map_err(self.places.io("sync", self.places.root))?;
-        Ok(aside)
-    }
-
     /// Plays the journal over the state, and makes both durable.
-    fn finish<V: View>(
+    pub(super) fn finish<V: View>(
         &self,
         mut state: Replay<V>,
         oldest: Revision,
@@ -370,7 +279,7 @@ impl Opening<'_> {
         )?;
         let mut batch = Vec::new();
         let mut bytes = 0;
-        journal::replay(self.files(), &self.scan, self.store, state.feeder.applied, |entry| {
+        scan::replay(self.files(), &self.scan, self.store, state.feeder.applied, |entry| {
             bytes += entry.value.as_ref().map_or(0, |value| value.len()) + entry.key.len() + 64;
             batch.push(state.play(entry)?);
             if bytes >= BATCH_BYTES {
@@ -412,10 +321,10 @@ impl Opening<'_> {
 }
 
 /// The state while the journal is played.
-struct Replay<V> {
-    feeder: Feeder,
-    index: Index<V>,
-    time_ms: i64,
+pub(super) struct Replay<V> {
+    pub(super) feeder: Feeder,
+    pub(super) index: Index<V>,
+    pub(super) time_ms: i64,
 }
 
 impl<V: View> Replay<V> {
@@ -439,51 +348,4 @@ impl<V: View> Replay<V> {
         self.time_ms = self.time_ms.max(time_ms);
         Ok(Arc::new(Event { revision, key, time_ms, record, prev }))
     }
-}
-
-/// Puts the records of a snapshot into an empty served copy, as if everything before had been
-/// compacted. That it is complete is noted with the last batch.
-fn restore<V: View>(feeder: &Feeder, store: StoreId, saved: Saved) -> Result<Index<V>, ServedError> {
-    let mut index = Index::new();
-    let mut changes = Changes::default();
-    let mut bytes = 0;
-    for saved in saved.records {
-        let key = saved.key.as_str();
-        let zero = Revision::ZERO;
-        let chunks = rows::encode_log(
-            store,
-            saved.revision,
-            saved.time_ms,
-            saved.create,
-            zero,
-            key,
-            Some(&saved.value),
-        );
-        for (key, chunk) in chunks {
-            changes.insert(&key, chunk);
-        }
-        let value_crc = crc32c::crc32c(&saved.value);
-        let row = CurrentRow { deleted: false, create: saved.create, revision: saved.revision, value_crc };
-        changes.insert(&rows::current_key(key), row.encode(store, key));
-        bytes += saved.value.len() + 128;
-        if bytes >= BATCH_BYTES {
-            bytes = 0;
-            feeder.served().apply(std::mem::take(&mut changes))?;
-        }
-        let record = Record {
-            view: V::of(&saved.key, &saved.value),
-            key: saved.key,
-            value: saved.value,
-            create_revision: saved.create,
-            mod_revision: saved.revision,
-            time_ms: saved.time_ms,
-        };
-        index.insert(record.key.clone(), Arc::new(record));
-    }
-    if saved.revision > Revision::ZERO {
-        feeder.set_compacted(&mut changes, saved.revision, saved.revision);
-        feeder.set_applied(&mut changes, saved.revision, saved.time_ms);
-    }
-    feeder.served().apply(changes)?;
-    Ok(index)
 }

@@ -18,7 +18,7 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Retention { age: Duration::from_secs(24 * 3600), revisions: 10_000, bytes: 1 << 30 }
+        Retention { age: Duration::from_secs(24 * 3600), revisions: 10_000, bytes: 256 << 20 }
     }
 }
 

@@ -3,7 +3,9 @@
 //!
 //! It sits on the real disk and keeps count. From the operation that fails on, all fail: for the
 //! store the machine is gone. [`Faulty::cut`] then brings the directory to what a disk is sure to
-//! have: files at their synced length, names as of the last sync of their directory.
+//! have: files at their synced length, names as of the last sync of their directory. As on Linux,
+//! what a failed sync was to write stays readable and is not written by a later one, unless it is
+//! written again.
 
 use std::collections::HashMap;
 use std::io;
@@ -29,6 +31,8 @@ struct Shared {
 struct State {
     /// How much of each file that was written is synced.
     synced: HashMap<PathBuf, u64>,
+    /// From where on a failed sync has left a file unwritten.
+    dropped: HashMap<PathBuf, u64>,
     /// What a power cut undoes, by the directory whose sync makes it last, oldest first.
     undo: Vec<(PathBuf, Undo)>,
 }
@@ -59,9 +63,15 @@ impl Faulty {
         self.0.fails_at.store(self.done() + more, Ordering::SeqCst);
     }
 
+    /// Nothing fails any more.
+    pub fn heal(&self) {
+        self.0.fails_at.store(u64::MAX, Ordering::SeqCst);
+    }
+
     /// The power goes: everything that was not synced is lost.
     pub fn cut(&self) -> io::Result<()> {
         let mut state = self.state();
+        state.dropped.clear();
         for (path, synced) in state.synced.drain() {
             if let Ok(file) = std::fs::OpenOptions::new().write(true).open(&path) {
                 let length = file.metadata()?.len();
@@ -184,19 +194,37 @@ impl File for FaultyFile {
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.files.change()?;
+        self.written_from(offset);
         self.file.write_at(offset, bytes)
     }
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.files.change()?;
         self.length = length;
+        self.written_from(length);
         self.file.truncate(length)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.files.change()?;
-        self.file.sync()?;
-        self.files.state().synced.insert(self.path.clone(), self.length);
+        let failed = self.files.change().and_then(|()| self.file.sync());
+        let mut state = self.files.state();
+        if failed.is_err() {
+            let from = state.synced.get(&self.path).copied().unwrap_or(self.length);
+            state.dropped.entry(self.path.clone()).or_insert(from);
+            return failed;
+        }
+        let written = state.dropped.get(&self.path).copied().unwrap_or(self.length);
+        state.synced.insert(self.path.clone(), written);
         Ok(())
+    }
+}
+
+impl FaultyFile {
+    /// What was dropped behind this offset is gone or written again.
+    fn written_from(&self, offset: u64) {
+        let mut state = self.files.state();
+        if state.dropped.get(&self.path).is_some_and(|from| offset <= *from) {
+            state.dropped.remove(&self.path);
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! How one follows: a watcher is a cursor into the recent events, not a queue.
 //!
-//! [`hub`] keeps one [`ring`] of recent events per topic and wakes the watchers of a topic when it
-//! grows. A [`Watcher`] ([`cursor`]) remembers how far it has got and nothing else, so that one
+//! `hub` keeps one `ring` of recent events per topic and wakes the watchers of a topic when it
+//! grows. A [`Watcher`] (`cursor`) remembers how far it has got and nothing else, so that one
 //! that is slow or dead costs writers and memory nothing. Who falls behind the ring reads the log
-//! through [`Log`]; who falls behind the log ends with `Expired`.
+//! through `Log`; who falls behind the log ends with `Expired`.
 
 mod cursor;
 mod hub;

@@ -171,7 +171,15 @@ const ON_NODES: &[&str] = &[
 ];
 
 /// id, claim, its attributes class, that of the volumes, node, excluded, found
-type OnNode = (&'static str, &'static str, &'static str, &'static str, &'static str, &'static [&'static str], Option<&'static str>);
+type OnNode = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    Option<&'static str>,
+);
 
 const FOR_NODE: &[OnNode] = &[
     ("FN-NODE-1", "claim01", "", "", "value1", &[], Some("n1-100g")),
@@ -260,7 +268,8 @@ fn versions() {
         ("FN-CACHE-6", "1", "xxx", None),
         ("NEW-CACHE-EQUAL", "2", "2", Some(true)),
     ];
-    let meta = |version: &str| ObjectMeta { resource_version: Some(version.to_owned()), ..ObjectMeta::default() };
+    let meta =
+        |version: &str| ObjectMeta { resource_version: Some(version.to_owned()), ..ObjectMeta::default() };
     for (id, cached, incoming, expected) in table {
         assert_eq!(may_replace(&meta(cached), &meta(incoming)).ok(), expected, "{id}");
     }
@@ -304,11 +313,10 @@ fn volumes_of_all_modes_come_by_size() {
 
 #[test]
 fn mode_groups_that_can_serve() {
-    let sets: BTreeSet<ModeSet> = WIDE
-        .iter()
-        .map(|line| ModeSet::offered(crate::pv::fit::offered_modes(&volume(line))))
-        .collect();
+    let sets: BTreeSet<ModeSet> =
+        WIDE.iter().map(|line| ModeSet::offered(crate::pv::fit::offered_modes(&volume(line)))).collect();
     let wanted = ModeSet::requested(&["ReadWriteMany".to_owned()]).unwrap();
-    let serving = (0..=4).flat_map(|count| ModeSet::supersets(wanted, count)).filter(|set| sets.contains(set));
+    let serving =
+        (0..=4).flat_map(|count| ModeSet::supersets(wanted, count)).filter(|set| sets.contains(set));
     assert_eq!(serving.count(), 1, "IDX-POSSIBLE-2");
 }

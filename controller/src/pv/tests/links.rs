@@ -37,7 +37,7 @@ fn named_in_other_tests() -> BTreeSet<String> {
     let files = sources(&folder().join("tests"));
     let mut ids = BTreeSet::new();
     for (_, text) in files.iter().filter(|(path, _)| !path.ends_with("links.rs")) {
-        for piece in text.split('"') {
+        for piece in text.split(['"', ' ']) {
             let is_id = ["FN-", "IDX-", "NEW-"].iter().any(|prefix| piece.starts_with(prefix))
                 && piece.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '-');
             if is_id {

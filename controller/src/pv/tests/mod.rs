@@ -17,6 +17,9 @@ mod own_repair;
 mod own_wish;
 mod play;
 mod proof;
+mod recycler;
+mod safety;
+mod search;
 mod set_1;
 mod set_10;
 mod set_11;
@@ -31,6 +34,7 @@ mod set_5;
 mod set_6;
 mod set_8_9;
 mod table;
+mod wake;
 
 use table::Case;
 

@@ -5,6 +5,7 @@
 //! pvc NS/NAME UID SIZE MODES PHASE [volume= class= mode= vac= has=MODES/SIZE[/VAC] selector= data-source= fin= terminating @MARK[=V]]
 //! sc  NAME PROVISIONER [mode= policy= created= @MARK[=V]]
 //! pod NS/NAME PHASE [claims=A,B node=]
+//! node NAME
 //! ```
 //!
 //! `-` is nothing. A mark is an annotation by its short name, `yes` if it has no value. [`render`] writes what [`parse`]
@@ -41,7 +42,8 @@ fn modes(text: &str) -> Value {
 
 fn short_modes(value: &Value) -> String {
     let short = |long: &str| MODES.iter().find(|(_, l)| *l == long).map_or(long, |(s, _)| s).to_owned();
-    let list: Vec<String> = value.as_array().into_iter().flatten().filter_map(Value::as_str).map(short).collect();
+    let list: Vec<String> =
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(short).collect();
     if list.is_empty() { "-".to_owned() } else { list.join(",") }
 }
 
@@ -150,8 +152,7 @@ pub(super) fn parse(line: &str) -> Value {
             if let Some(reference) = extras.get("ref") {
                 let (key, uid) = reference.split_once(':').unwrap_or((reference, ""));
                 let (namespace, name) = key.split_once('/').expect("a reference is NS/NAME[:UID]");
-                pv["spec"]["claimRef"] =
-                    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name});
+                pv["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name});
                 if !uid.is_empty() {
                     pv["spec"]["claimRef"]["uid"] = json!(uid);
                 }
@@ -180,7 +181,11 @@ pub(super) fn parse(line: &str) -> Value {
                 let mut parts = has.split('/');
                 let (offered, size, vac) = (parts.next(), parts.next(), parts.next());
                 set(&mut pvc, ["status", "accessModes"], offered.filter(|m| *m != "-").map(modes));
-                set(&mut pvc, ["status", "capacity"], size.filter(|s| *s != "-").map(|s| json!({"storage": s})));
+                set(
+                    &mut pvc,
+                    ["status", "capacity"],
+                    size.filter(|s| *s != "-").map(|s| json!({"storage": s})),
+                );
                 set(&mut pvc, ["status", "currentVolumeAttributesClassName"], vac.map(|vac| json!(vac)));
             }
             pvc
@@ -216,6 +221,7 @@ pub(super) fn parse(line: &str) -> Value {
             set(&mut pod, ["spec", "nodeName"], text("node"));
             pod
         }
+        ["node", name] => json!({"kind": "Node", "metadata": extras.metadata(None, name, None), "spec": {}}),
         _ => panic!("no object: {line}"),
     }
 }
@@ -260,7 +266,8 @@ impl Line {
             self.0.push("terminating".to_owned());
         }
         for (key, value) in meta["annotations"].as_object().into_iter().flatten() {
-            let short = MARKS.iter().find(|(_, full)| *full == key.as_str()).map_or(key.as_str(), |(short, _)| short);
+            let short =
+                MARKS.iter().find(|(_, full)| *full == key.as_str()).map_or(key.as_str(), |(short, _)| short);
             match value.as_str() {
                 Some("yes") => self.0.push(format!("@{short}")),
                 _ => self.pair(&format!("@{short}"), value),
@@ -319,7 +326,8 @@ pub(super) fn render(object: &Value) -> String {
             line.pair("class", &spec["storageClassName"]);
             line.pair("mode", &unless(&spec["volumeMode"], "Filesystem"));
             line.pair("vac", &spec["volumeAttributesClassName"]);
-            let (offered, capacity) = (short_modes(&status["accessModes"]), or_dash(&status["capacity"]["storage"]));
+            let (offered, capacity) =
+                (short_modes(&status["accessModes"]), or_dash(&status["capacity"]["storage"]));
             let vac = status["currentVolumeAttributesClassName"].as_str().map(|vac| format!("/{vac}"));
             if offered != "-" || capacity != "-" || vac.is_some() {
                 line.0.push(format!("has={offered}/{capacity}{}", vac.unwrap_or_default()));

@@ -11,57 +11,41 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1Gi RWO Pending",
             "sc gold kubernetes.io/no-provisioner @default=true",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "OWN-DEFCLASS-2",
         about: "Default class created after the claim: assigned retroactively",
-        given: &[
-            "pvc default/c-1 uid-c-1 1Gi RWO Pending",
-        ],
-        steps: &[
-            "create sc gold vendor.example/ext @default=true",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/c-1 uid-c-1 1Gi RWO Pending class=gold @beta-provisioner=vendor.example/ext @provisioner=vendor.example/ext",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal ExternalProvisioning Waiting for a volume to be created either by the external provisioner 'vendor.example/ext' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.",
-                    "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        given: &["pvc default/c-1 uid-c-1 1Gi RWO Pending"],
+        steps: &["create sc gold vendor.example/ext @default=true", "settle"],
+        settled: &[End {
+            objects: &[
+                "pvc default/c-1 uid-c-1 1Gi RWO Pending class=gold @beta-provisioner=vendor.example/ext @provisioner=vendor.example/ext",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal ExternalProvisioning Waiting for a volume to be created either by the external provisioner 'vendor.example/ext' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.",
+                "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
         id: "OWN-DEFCLASS-5",
         about: r#"Annotation value other than "true" is not default"#,
-        given: &[
-            "pvc default/c-1 uid-c-1 1Gi RWO Pending",
-            "sc gold kubernetes.io/no-provisioner @default",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/c-1 uid-c-1 1Gi RWO Pending",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        given: &["pvc default/c-1 uid-c-1 1Gi RWO Pending", "sc gold kubernetes.io/no-provisioner @default"],
+        settled: &[End {
+            objects: &["pvc default/c-1 uid-c-1 1Gi RWO Pending"],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -71,16 +55,12 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1Gi RWO Pending",
             "sc gold kubernetes.io/no-provisioner mode=WaitForFirstConsumer @default=true",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/c-1 uid-c-1 1Gi RWO Pending class=gold",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pvc default/c-1 uid-c-1 1Gi RWO Pending class=gold"],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -91,15 +71,13 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1Gi RWO Pending",
             "sc gold kubernetes.io/no-provisioner @default=true",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 1Gi RWO Bound class=gold ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 class=gold has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1 1Gi RWO Bound class=gold ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 class=gold has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -110,17 +88,15 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait",
             "sc wait kubernetes.io/no-provisioner mode=WaitForFirstConsumer",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 1Gi RWO Available class=wait",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1 1Gi RWO Available class=wait",
+                "pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -131,16 +107,12 @@ pub(super) const CASES: &[Case] = &[
             "sc wait kubernetes.io/no-provisioner mode=WaitForFirstConsumer",
             "pod default/p1 Pending claims=c-1",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal WaitForPodScheduled waiting for pod p1 to be scheduled",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait"],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal WaitForPodScheduled waiting for pod p1 to be scheduled",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -151,16 +123,12 @@ pub(super) const CASES: &[Case] = &[
             "sc wait kubernetes.io/no-provisioner mode=WaitForFirstConsumer",
             "pod default/p1 Pending claims=c-1 node=node-1",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait"],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -171,16 +139,12 @@ pub(super) const CASES: &[Case] = &[
             "sc wait kubernetes.io/no-provisioner mode=WaitForFirstConsumer",
             "pod default/p1 Succeeded claims=c-1",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait"],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -191,15 +155,13 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait",
             "sc wait kubernetes.io/no-provisioner mode=WaitForFirstConsumer",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 1Gi RWO Bound class=wait ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 class=wait has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1 1Gi RWO Bound class=wait ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 class=wait has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -209,33 +171,25 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-1 1Gi RWO Available class=ghost",
             "pvc default/c-1 uid-c-1 1Gi RWO Pending class=ghost",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 1Gi RWO Bound class=ghost ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 class=ghost has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1 1Gi RWO Bound class=ghost ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 class=ghost has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "OWN-WFFC-9",
         about: "Class object missing and no volume: ProvisioningFailed names the class",
-        given: &[
-            "pvc default/c-1 uid-c-1 1Gi RWO Pending class=ghost",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/c-1 uid-c-1 1Gi RWO Pending class=ghost",
-                ],
-                events: &[
-                    r#"PersistentVolumeClaim default/c-1 Warning ProvisioningFailed storageclass.storage.k8s.io "ghost" not found"#,
-                ],
-            },
-        ],
+        given: &["pvc default/c-1 uid-c-1 1Gi RWO Pending class=ghost"],
+        settled: &[End {
+            objects: &["pvc default/c-1 uid-c-1 1Gi RWO Pending class=ghost"],
+            events: &[
+                r#"PersistentVolumeClaim default/c-1 Warning ProvisioningFailed storageclass.storage.k8s.io "ghost" not found"#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -247,16 +201,12 @@ pub(super) const CASES: &[Case] = &[
             "pod default/p1 Pending claims=c-1",
             "pod default/p2 Pending claims=c-1",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal WaitForPodScheduled waiting for pods p1,p2 to be scheduled",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pvc default/c-1 uid-c-1 1Gi RWO Pending class=wait"],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal WaitForPodScheduled waiting for pods p1,p2 to be scheduled",
+            ],
+        }],
         ..NO_CASE
     },
 ];

@@ -31,73 +31,61 @@ pub(super) const CASES: &[Case] = &[
         id: "IDX-MATCH-1",
         about: "Two-mode request of 8G: smallest fitting volume of exactly these modes",
         wide: true,
-        given: &[
-            "pvc default/c-1 uid-c-1 8G ROX,RWO Pending",
-        ],
+        given: &["pvc default/c-1 uid-c-1 8G ROX,RWO Pending"],
         finds: Some(Some("rr-10g")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv rr-10g 10G RWO,ROX Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
-                    r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
-                    "pvc default/c-1 uid-c-1 8G ROX,RWO Bound volume=rr-10g has=RWO,ROX/10G @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv rr-10g 10G RWO,ROX Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
+                r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
+                "pvc default/c-1 uid-c-1 8G ROX,RWO Bound volume=rr-10g has=RWO,ROX/10G @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "IDX-MATCH-3",
         about: "Request of 1G skips the exact-size volume that is already claimed",
         wide: true,
-        given: &[
-            "pvc default/c-1 uid-c-1 1G ROX,RWO Pending",
-        ],
+        given: &["pvc default/c-1 uid-c-1 1G ROX,RWO Pending"],
         finds: Some(Some("rr-5g")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
-                    r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
-                    "pv rr-5g 5G RWO,ROX Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1G ROX,RWO Bound volume=rr-5g has=RWO,ROX/5G @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
+                r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
+                "pv rr-5g 5G RWO,ROX Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1G ROX,RWO Bound volume=rr-5g has=RWO,ROX/5G @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "IDX-MATCH-4",
         about: "Nothing is large enough",
         wide: true,
-        given: &[
-            "pvc default/c-1 uid-c-1 999G ROX,RWO Pending",
-        ],
+        given: &["pvc default/c-1 uid-c-1 999G ROX,RWO Pending"],
         finds: Some(None),
-        settled: &[
-            End {
-                objects: &[
-                    "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
-                    r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
-                    "pvc default/c-1 uid-c-1 999G ROX,RWO Pending",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
+                r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
+                "pvc default/c-1 uid-c-1 999G ROX,RWO Pending",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -108,21 +96,19 @@ pub(super) const CASES: &[Case] = &[
             r#"pvc default/c-1 uid-c-1 20000G ROX,RWO Pending selector={"matchLabels":{"should-exist":"true"}}"#,
         ],
         finds: Some(None),
-        settled: &[
-            End {
-                objects: &[
-                    "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
-                    r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
-                    r#"pvc default/c-1 uid-c-1 20000G ROX,RWO Pending selector={"matchLabels":{"should-exist":"true"}}"#,
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
+                r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
+                r#"pvc default/c-1 uid-c-1 20000G ROX,RWO Pending selector={"matchLabels":{"should-exist":"true"}}"#,
+            ],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -133,44 +119,38 @@ pub(super) const CASES: &[Case] = &[
             r#"pvc default/c-1 uid-c-1 20000G RWO Pending selector={"matchLabels":{"should-exist":"true"}}"#,
         ],
         finds: Some(Some("w-20000g-lab")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
-                    r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
-                    "pv w-20000g-lab 20000G RWO Bound ref=default/c-1:uid-c-1 label=should-exist:true @by-controller",
-                    r#"pvc default/c-1 uid-c-1 20000G RWO Bound volume=w-20000g-lab has=RWO/20000G selector={"matchLabels":{"should-exist":"true"}} @completed @by-controller"#,
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
+                r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
+                "pv w-20000g-lab 20000G RWO Bound ref=default/c-1:uid-c-1 label=should-exist:true @by-controller",
+                r#"pvc default/c-1 uid-c-1 20000G RWO Bound volume=w-20000g-lab has=RWO/20000G selector={"matchLabels":{"should-exist":"true"}} @completed @by-controller"#,
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "IDX-MATCH-9",
         about: "Volume attributes class selects its volume",
         wide: true,
-        given: &[
-            "pvc default/c-1 uid-c-1 1G ROX,RWO Pending vac=silver",
-        ],
+        given: &["pvc default/c-1 uid-c-1 1G ROX,RWO Pending vac=silver"],
         finds: Some(Some("rr-100g-vac-silver")),
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv rr-100g-vac-silver 100G RWO,ROX Bound vac=silver ref=default/c-1:uid-c-1 @by-controller src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-vac"}}"#,
-                    "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
-                    r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
-                    "pvc default/c-1 uid-c-1 1G ROX,RWO Bound volume=rr-100g-vac-silver vac=silver has=RWO,ROX/100G/silver @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                r#"pv rr-100g-vac-silver 100G RWO,ROX Bound vac=silver ref=default/c-1:uid-c-1 @by-controller src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-vac"}}"#,
+                "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
+                r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
+                "pvc default/c-1 uid-c-1 1G ROX,RWO Bound volume=rr-100g-vac-silver vac=silver has=RWO,ROX/100G/silver @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -181,93 +161,79 @@ pub(super) const CASES: &[Case] = &[
             r#"pvc default/c-1 uid-c-1 1G RWO Pending class=silver selector={"matchLabels":{"should-exist":"true"}}"#,
         ],
         finds: Some(Some("w-10000g-silver-lab")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
-                    r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
-                    "pv w-10000g-silver-lab 10000G RWO Bound class=silver ref=default/c-1:uid-c-1 label=should-exist:true @by-controller",
-                    r#"pvc default/c-1 uid-c-1 1G RWO Bound volume=w-10000g-silver-lab class=silver has=RWO/10000G selector={"matchLabels":{"should-exist":"true"}} @completed @by-controller"#,
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
+                r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
+                "pv w-10000g-silver-lab 10000G RWO Bound class=silver ref=default/c-1:uid-c-1 label=should-exist:true @by-controller",
+                r#"pvc default/c-1 uid-c-1 1G RWO Bound volume=w-10000g-silver-lab class=silver has=RWO/10000G selector={"matchLabels":{"should-exist":"true"}} @completed @by-controller"#,
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "IDX-MATCH-12",
         about: "Class without label: smallest volume of the class",
         wide: true,
-        given: &[
-            "pvc default/c-1 uid-c-1 1G RWO Pending class=silver",
-        ],
+        given: &["pvc default/c-1 uid-c-1 1G RWO Pending class=silver"],
         finds: Some(Some("w-100g-silver")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
-                    r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
-                    "pv w-100g-silver 100G RWO Bound class=silver ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1G RWO Bound volume=w-100g-silver class=silver has=RWO/100G @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
+                r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
+                "pv w-100g-silver 100G RWO Bound class=silver ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1G RWO Bound volume=w-100g-silver class=silver has=RWO/100G @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "IDX-MATCH-13",
         about: "Exabyte request takes the smaller of two huge volumes",
         wide: true,
-        given: &[
-            "pvc default/c-1 uid-c-1 1E RWO Pending class=large",
-        ],
+        given: &["pvc default/c-1 uid-c-1 1E RWO Pending class=large"],
         finds: Some(Some("all-200e-large")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv all-200e-large 200E RWO,ROX,RWX Bound class=large ref=default/c-1:uid-c-1 @by-controller",
-                    "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
-                    r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
-                    "pvc default/c-1 uid-c-1 1E RWO Bound volume=all-200e-large class=large has=RWO,ROX,RWX/200E @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv all-200e-large 200E RWO,ROX,RWX Bound class=large ref=default/c-1:uid-c-1 @by-controller",
+                "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
+                r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
+                "pvc default/c-1 uid-c-1 1E RWO Bound volume=all-200e-large class=large has=RWO,ROX,RWX/200E @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "IDX-MATCH-15",
         about: "950E fits nothing",
         wide: true,
-        given: &[
-            "pvc default/c-1 uid-c-1 950E RWO Pending class=large",
-        ],
+        given: &["pvc default/c-1 uid-c-1 950E RWO Pending class=large"],
         finds: Some(None),
-        settled: &[
-            End {
-                objects: &[
-                    "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
-                    r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
-                    "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
-                    "pvc default/c-1 uid-c-1 950E RWO Pending class=large",
-                ],
-                events: &[
-                    r#"PersistentVolumeClaim default/c-1 Warning ProvisioningFailed storageclass.storage.k8s.io "large" not found"#,
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv rr-1g-taken 1G RWO,ROX Released ref=default/taken-1:uid-taken-1",
+                r#"pv rr-200g-wait-n4-failed 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a5"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-pending 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a4"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                r#"pv rr-200g-wait-n4-released 200G RWO,ROX Available class=wait src={"local":{"path":"/mnt/disks/a6"}} affinity={"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"key1","operator":"In","values":["value4"]}]}]}}"#,
+                "pv rr-20g-taken 20G RWO,ROX Released ref=default/taken-20:uid-taken-20",
+                "pvc default/c-1 uid-c-1 950E RWO Pending class=large",
+            ],
+            events: &[
+                r#"PersistentVolumeClaim default/c-1 Warning ProvisioningFailed storageclass.storage.k8s.io "large" not found"#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -279,16 +245,14 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1G ROX,RWO Pending",
         ],
         finds: Some(Some("b")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv a 1G RWO,ROX Released ref=default/other:uid-other",
-                    "pv b 1G RWO,ROX Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1G ROX,RWO Bound volume=b has=RWO,ROX/1G @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv a 1G RWO,ROX Released ref=default/other:uid-other",
+                "pv b 1G RWO,ROX Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1G ROX,RWO Bound volume=b has=RWO,ROX/1G @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -301,17 +265,15 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1G RWO Pending",
         ],
         finds: Some(Some("one")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv one 10G RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pv three 10G RWO,ROX,RWX Available",
-                    "pv two 10G RWO,ROX Available",
-                    "pvc default/c-1 uid-c-1 1G RWO Bound volume=one has=RWO/10G @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv one 10G RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pv three 10G RWO,ROX,RWX Available",
+                "pv two 10G RWO,ROX Available",
+                "pvc default/c-1 uid-c-1 1G RWO Bound volume=one has=RWO/10G @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -324,17 +286,15 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1G RWX,RWO,ROX Pending",
         ],
         finds: Some(Some("three")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv one 10G RWO Available",
-                    "pv three 10G RWO,ROX,RWX Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pv two 10G RWO,ROX Available",
-                    "pvc default/c-1 uid-c-1 1G RWX,RWO,ROX Bound volume=three has=RWO,ROX,RWX/10G @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv one 10G RWO Available",
+                "pv three 10G RWO,ROX,RWX Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pv two 10G RWO,ROX Available",
+                "pvc default/c-1 uid-c-1 1G RWX,RWO,ROX Bound volume=three has=RWO,ROX,RWX/10G @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -347,38 +307,28 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1G ROX Pending",
         ],
         finds: Some(Some("two")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv one 10G RWO Released ref=default/taken:uid-taken",
-                    "pv three 10G RWO,ROX,RWX Available",
-                    "pv two 10G RWO,ROX Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1G ROX Bound volume=two has=RWO,ROX/10G @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv one 10G RWO Released ref=default/taken:uid-taken",
+                "pv three 10G RWO,ROX,RWX Available",
+                "pv two 10G RWO,ROX Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1G ROX Bound volume=two has=RWO,ROX/10G @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "IDX-VMODE-1",
         about: "Claim mode Block against volume mode Filesystem: no match",
-        given: &[
-            "pv fs 10G RWO Available",
-            "pvc default/c-1 uid-c-1 8G RWO Pending mode=Block",
-        ],
+        given: &["pv fs 10G RWO Available", "pvc default/c-1 uid-c-1 8G RWO Pending mode=Block"],
         finds: Some(None),
-        settled: &[
-            End {
-                objects: &[
-                    "pv fs 10G RWO Available",
-                    "pvc default/c-1 uid-c-1 8G RWO Pending mode=Block",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pv fs 10G RWO Available", "pvc default/c-1 uid-c-1 8G RWO Pending mode=Block"],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -389,17 +339,15 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 8G RWO Pending",
         ],
         finds: Some(None),
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv blk 10G RWO Available mode=Block src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-blk"}}"#,
-                    "pvc default/c-1 uid-c-1 8G RWO Pending",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                r#"pv blk 10G RWO Available mode=Block src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-blk"}}"#,
+                "pvc default/c-1 uid-c-1 8G RWO Pending",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -410,15 +358,13 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 8G RWO Pending mode=Block",
         ],
         finds: Some(Some("blk")),
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv blk 10G RWO Bound mode=Block ref=default/c-1:uid-c-1 @by-controller src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-blk"}}"#,
-                    "pvc default/c-1 uid-c-1 8G RWO Bound volume=blk mode=Block has=RWO/10G @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                r#"pv blk 10G RWO Bound mode=Block ref=default/c-1:uid-c-1 @by-controller src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-blk"}}"#,
+                "pvc default/c-1 uid-c-1 8G RWO Bound volume=blk mode=Block has=RWO/10G @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -429,57 +375,42 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 8G RWO Pending",
         ],
         finds: Some(None),
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv blk 10G RWO Available mode=Block src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-blk"}}"#,
-                    "pvc default/c-1 uid-c-1 8G RWO Pending",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                r#"pv blk 10G RWO Available mode=Block src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-blk"}}"#,
+                "pvc default/c-1 uid-c-1 8G RWO Pending",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
         id: "IDX-VMODE-8",
         about: "Claim mode unset against volume mode unset: match",
-        given: &[
-            "pv nil 10G RWO Available",
-            "pvc default/c-1 uid-c-1 8G RWO Pending",
-        ],
+        given: &["pv nil 10G RWO Available", "pvc default/c-1 uid-c-1 8G RWO Pending"],
         finds: Some(Some("nil")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv nil 10G RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 8G RWO Bound volume=nil has=RWO/10G @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv nil 10G RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 8G RWO Bound volume=nil has=RWO/10G @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "IDX-VMODE-9",
         about: "Claim mode Block against volume mode unset: no match",
-        given: &[
-            "pv nil 10G RWO Available",
-            "pvc default/c-1 uid-c-1 8G RWO Pending mode=Block",
-        ],
+        given: &["pv nil 10G RWO Available", "pvc default/c-1 uid-c-1 8G RWO Pending mode=Block"],
         finds: Some(None),
-        settled: &[
-            End {
-                objects: &[
-                    "pv nil 10G RWO Available",
-                    "pvc default/c-1 uid-c-1 8G RWO Pending mode=Block",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pv nil 10G RWO Available", "pvc default/c-1 uid-c-1 8G RWO Pending mode=Block"],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -490,17 +421,15 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1G RWO Pending",
         ],
         finds: Some(None),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv1 1G RWO Available fin=example.test/hold terminating",
-                    "pvc default/c-1 uid-c-1 1G RWO Pending",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv1 1G RWO Available fin=example.test/hold terminating",
+                "pvc default/c-1 uid-c-1 1G RWO Pending",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -515,19 +444,17 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1Gi RWO Pending",
         ],
         finds: Some(Some("pv1")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-rox 1Gi ROX Available",
-                    "pv pv-tiny 1Mi RWO Available",
-                    "pv pv1 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pv pv5 5Gi RWO Available",
-                    "pv pv8 8Gi RWO Available",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv1 has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-rox 1Gi ROX Available",
+                "pv pv-tiny 1Mi RWO Available",
+                "pv pv1 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pv pv5 5Gi RWO Available",
+                "pv pv8 8Gi RWO Available",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv1 has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -542,19 +469,17 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1Gi RWO Pending",
         ],
         finds: Some(Some("pv8")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-rox 1Gi ROX Available",
-                    "pv pv-tiny 1Mi RWO Available",
-                    "pv pv1 1Gi RWO Available",
-                    "pv pv5 5Gi RWO Available",
-                    "pv pv8 8Gi RWO Bound ref=default/c-1:uid-c-1",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv8 has=RWO/8Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-rox 1Gi ROX Available",
+                "pv pv-tiny 1Mi RWO Available",
+                "pv pv1 1Gi RWO Available",
+                "pv pv5 5Gi RWO Available",
+                "pv pv8 8Gi RWO Bound ref=default/c-1:uid-c-1",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv8 has=RWO/8Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -569,19 +494,17 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1Gi RWO Pending",
         ],
         finds: Some(Some("pv1")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-rox 1Gi ROX Available",
-                    "pv pv-tiny 1Mi RWO Available ref=default/c-1",
-                    "pv pv1 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pv pv5 5Gi RWO Available",
-                    "pv pv8 8Gi RWO Available",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv1 has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-rox 1Gi ROX Available",
+                "pv pv-tiny 1Mi RWO Available ref=default/c-1",
+                "pv pv1 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pv pv5 5Gi RWO Available",
+                "pv pv8 8Gi RWO Available",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv1 has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -596,19 +519,17 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 1Gi RWO Pending",
         ],
         finds: Some(Some("pv1")),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-rox 1Gi ROX Available ref=default/c-1",
-                    "pv pv-tiny 1Mi RWO Available",
-                    "pv pv1 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pv pv5 5Gi RWO Available",
-                    "pv pv8 8Gi RWO Available",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv1 has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-rox 1Gi ROX Available ref=default/c-1",
+                "pv pv-tiny 1Mi RWO Available",
+                "pv pv1 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pv pv5 5Gi RWO Available",
+                "pv pv8 8Gi RWO Available",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv1 has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
 ];

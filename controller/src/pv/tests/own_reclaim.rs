@@ -18,15 +18,13 @@ pub(super) const CASES: &[Case] = &[
             "create pvc default/c-1 uid-c-1-second 1Gi RWO -",
             "settle",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1-second @by-controller",
-                    "pvc default/c-1 uid-c-1-second 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1-second @by-controller",
+                "pvc default/c-1 uid-c-1-second 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -36,16 +34,8 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-a 1Gi RWO Bound policy=Delete ref=default/c-1:uid-c-1 @by-controller",
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            "delete persistentvolumeclaims default/c-1",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[],
-                events: &[],
-            },
-        ],
+        steps: &["delete persistentvolumeclaims default/c-1", "settle"],
+        settled: &[End { objects: &[], events: &[] }],
         ..NO_CASE
     },
     Case {
@@ -55,20 +45,15 @@ pub(super) const CASES: &[Case] = &[
             r#"pv pv-a 1Gi RWO Bound policy=Delete ref=default/c-1:uid-c-1 @by-controller src={"nfs":{"server":"nfs.example.test","path":"/export/a"}}"#,
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            "delete persistentvolumeclaims default/c-1",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv pv-a 1Gi RWO Failed policy=Delete ref=default/c-1:uid-c-1 @by-controller src={"nfs":{"server":"nfs.example.test","path":"/export/a"}} msg=error getting deleter volume plugin for volume "pv-a": no deletable volume plugin matched"#,
-                ],
-                events: &[
-                    r#"PersistentVolume pv-a Warning VolumeFailedDelete error getting deleter volume plugin for volume "pv-a": no deletable volume plugin matched"#,
-                ],
-            },
-        ],
+        steps: &["delete persistentvolumeclaims default/c-1", "settle"],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-a 1Gi RWO Failed policy=Delete ref=default/c-1:uid-c-1 @by-controller src={"nfs":{"server":"nfs.example.test","path":"/export/a"}} msg=error getting deleter volume plugin for volume "pv-a": no deletable volume plugin matched"#,
+            ],
+            events: &[
+                r#"PersistentVolume pv-a Warning VolumeFailedDelete error getting deleter volume plugin for volume "pv-a": no deletable volume plugin matched"#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -78,20 +63,15 @@ pub(super) const CASES: &[Case] = &[
             r#"pv pv-a 1Gi RWO Bound policy=Delete ref=default/c-1:uid-c-1 @by-controller src={"local":{"path":"/mnt/disks/a"}}"#,
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            "delete persistentvolumeclaims default/c-1",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv pv-a 1Gi RWO Failed policy=Delete ref=default/c-1:uid-c-1 @by-controller src={"local":{"path":"/mnt/disks/a"}} msg=error getting deleter volume plugin for volume "pv-a": no volume plugin matched"#,
-                ],
-                events: &[
-                    r#"PersistentVolume pv-a Warning VolumeFailedDelete error getting deleter volume plugin for volume "pv-a": no volume plugin matched"#,
-                ],
-            },
-        ],
+        steps: &["delete persistentvolumeclaims default/c-1", "settle"],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-a 1Gi RWO Failed policy=Delete ref=default/c-1:uid-c-1 @by-controller src={"local":{"path":"/mnt/disks/a"}} msg=error getting deleter volume plugin for volume "pv-a": no volume plugin matched"#,
+            ],
+            events: &[
+                r#"PersistentVolume pv-a Warning VolumeFailedDelete error getting deleter volume plugin for volume "pv-a": no volume plugin matched"#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -101,18 +81,13 @@ pub(super) const CASES: &[Case] = &[
             r#"pv pv-a 1Gi RWO Bound policy=Delete ref=default/c-1:uid-c-1 @by-controller src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-a"}}"#,
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            "delete persistentvolumeclaims default/c-1",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv pv-a 1Gi RWO Released policy=Delete ref=default/c-1:uid-c-1 @by-controller src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-a"}}"#,
-                ],
-                events: &[],
-            },
-        ],
+        steps: &["delete persistentvolumeclaims default/c-1", "settle"],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-a 1Gi RWO Released policy=Delete ref=default/c-1:uid-c-1 @by-controller src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-a"}}"#,
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -122,20 +97,13 @@ pub(super) const CASES: &[Case] = &[
             r#"pv pv-a 1Gi RWO Bound policy=Recycle ref=default/c-1:uid-c-1 @by-controller src={"nfs":{"server":"nfs.example.test","path":"/export/a"}}"#,
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            "delete persistentvolumeclaims default/c-1",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv pv-a 1Gi RWO Available policy=Recycle src={"nfs":{"server":"nfs.example.test","path":"/export/a"}}"#,
-                ],
-                events: &[
-                    "PersistentVolume pv-a Normal VolumeRecycled Volume recycled",
-                ],
-            },
-        ],
+        steps: &["delete persistentvolumeclaims default/c-1", "settle"],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-a 1Gi RWO Available policy=Recycle src={"nfs":{"server":"nfs.example.test","path":"/export/a"}}"#,
+            ],
+            events: &["PersistentVolume pv-a Normal VolumeRecycled Volume recycled"],
+        }],
         ..NO_CASE
     },
     Case {
@@ -145,20 +113,15 @@ pub(super) const CASES: &[Case] = &[
             r#"pv pv-a 1Gi RWO Bound policy=Recycle ref=default/c-1:uid-c-1 @by-controller src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-a"}}"#,
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            "delete persistentvolumeclaims default/c-1",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv pv-a 1Gi RWO Failed policy=Recycle ref=default/c-1:uid-c-1 @by-controller src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-a"}} msg=No recycler plugin found for the volume!"#,
-                ],
-                events: &[
-                    "PersistentVolume pv-a Warning VolumeFailedRecycle No recycler plugin found for the volume!",
-                ],
-            },
-        ],
+        steps: &["delete persistentvolumeclaims default/c-1", "settle"],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-a 1Gi RWO Failed policy=Recycle ref=default/c-1:uid-c-1 @by-controller src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-a"}} msg=No recycler plugin found for the volume!"#,
+            ],
+            events: &[
+                "PersistentVolume pv-a Warning VolumeFailedRecycle No recycler plugin found for the volume!",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -175,18 +138,16 @@ pub(super) const CASES: &[Case] = &[
             r#"patch persistentvolumes pv-a {"metadata":{"labels":{"x":"y"}}}"#,
             "settle",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv pv-a 1Gi RWO Bound policy=Recycle ref=default/c-2:uid-c-2 label=x:y @by-controller src={"nfs":{"server":"nfs.example.test","path":"/export/a"}}"#,
-                    r#"pvc default/c-2 uid-c-2 1Gi RWO Bound volume=pv-a has=RWO/1Gi selector={"matchLabels":{"x":"y"}} @completed @by-controller"#,
-                ],
-                events: &[
-                    "PersistentVolume pv-a Normal VolumeRecycled Volume recycled",
-                    "PersistentVolumeClaim default/c-2 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-a 1Gi RWO Bound policy=Recycle ref=default/c-2:uid-c-2 label=x:y @by-controller src={"nfs":{"server":"nfs.example.test","path":"/export/a"}}"#,
+                r#"pvc default/c-2 uid-c-2 1Gi RWO Bound volume=pv-a has=RWO/1Gi selector={"matchLabels":{"x":"y"}} @completed @by-controller"#,
+            ],
+            events: &[
+                "PersistentVolume pv-a Normal VolumeRecycled Volume recycled",
+                "PersistentVolumeClaim default/c-2 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -202,12 +163,7 @@ pub(super) const CASES: &[Case] = &[
             r#"patch persistentvolumes pv-a {"spec":{"persistentVolumeReclaimPolicy":"Delete"}}"#,
             "settle",
         ],
-        settled: &[
-            End {
-                objects: &[],
-                events: &[],
-            },
-        ],
+        settled: &[End { objects: &[], events: &[] }],
         ..NO_CASE
     },
     Case {
@@ -218,16 +174,14 @@ pub(super) const CASES: &[Case] = &[
             "pod default/p2 Running claims=c-1 node=node-1",
             "pod default/p1 Pending claims=c-1",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv pv-a 1Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller src={"nfs":{"server":"nfs.example.test","path":"/export/a"}}"#,
-                ],
-                events: &[
-                    "PersistentVolume pv-a Normal VolumeFailedRecycle Volume is used by pods: default/p1,default/p2",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-a 1Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller src={"nfs":{"server":"nfs.example.test","path":"/export/a"}}"#,
+            ],
+            events: &[
+                "PersistentVolume pv-a Normal VolumeFailedRecycle Volume is used by pods: default/p1,default/p2",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -238,16 +192,14 @@ pub(super) const CASES: &[Case] = &[
             r#"pv pv-b 1Gi RWO Bound ref=default/c-1:uid-c-1 src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-b"}}"#,
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-b has=RWO/1Gi @completed",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv pv-a 1Gi RWO Released policy=Delete ref=default/c-1:uid-c-1 @provisioned-by=hostpath.csi.k8s.io src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-a"}}"#,
-                    r#"pv pv-b 1Gi RWO Bound ref=default/c-1:uid-c-1 src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-b"}}"#,
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-b has=RWO/1Gi @completed",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-a 1Gi RWO Released policy=Delete ref=default/c-1:uid-c-1 @provisioned-by=hostpath.csi.k8s.io src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-a"}}"#,
+                r#"pv pv-b 1Gi RWO Bound ref=default/c-1:uid-c-1 src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-b"}}"#,
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-b has=RWO/1Gi @completed",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -258,16 +210,14 @@ pub(super) const CASES: &[Case] = &[
             r#"pv pv-b 1Gi RWO Bound ref=default/c-1:uid-c-1 src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-b"}}"#,
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-b has=RWO/1Gi @completed",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv pv-a 1Gi RWO Available ref=default/c-1 @provisioned-by=hostpath.csi.k8s.io src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-a"}}"#,
-                    r#"pv pv-b 1Gi RWO Bound ref=default/c-1:uid-c-1 src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-b"}}"#,
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-b has=RWO/1Gi @completed",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-a 1Gi RWO Available ref=default/c-1 @provisioned-by=hostpath.csi.k8s.io src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-a"}}"#,
+                r#"pv pv-b 1Gi RWO Bound ref=default/c-1:uid-c-1 src={"csi":{"driver":"hostpath.csi.k8s.io","volumeHandle":"handle-b"}}"#,
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-b has=RWO/1Gi @completed",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
 ];

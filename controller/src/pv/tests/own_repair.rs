@@ -14,15 +14,13 @@ pub(super) const CASES: &[Case] = &[
             r#"patch persistentvolumeclaims default/c-1 {"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":null}}}"#,
             "settle",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -32,19 +30,14 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            r#"patch persistentvolumes/status pv-a {"status":{"phase":"Available"}}"#,
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        steps: &[r#"patch persistentvolumes/status pv-a {"status":{"phase":"Available"}}"#, "settle"],
+        settled: &[End {
+            objects: &[
+                "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -58,15 +51,13 @@ pub(super) const CASES: &[Case] = &[
             r#"patch persistentvolumeclaims/status default/c-1 {"status":{"phase":"Pending"}}"#,
             "settle",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -76,19 +67,14 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            r#"patch persistentvolumes pv-a {"spec":{"claimRef":null}}"#,
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        steps: &[r#"patch persistentvolumes pv-a {"spec":{"claimRef":null}}"#, "settle"],
+        settled: &[End {
+            objects: &[
+                "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -98,19 +84,14 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            r#"patch persistentvolumes pv-a {"metadata":{"labels":{"x":"y"}}}"#,
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 label=x:y @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        steps: &[r#"patch persistentvolumes pv-a {"metadata":{"labels":{"x":"y"}}}"#, "settle"],
+        settled: &[End {
+            objects: &[
+                "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 label=x:y @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -120,20 +101,13 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            "force-delete pv-a",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/c-1 uid-c-1 1Gi RWO Lost volume=pv-a @completed @by-controller",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
-                ],
-            },
-        ],
+        steps: &["force-delete pv-a", "settle"],
+        settled: &[End {
+            objects: &["pvc default/c-1 uid-c-1 1Gi RWO Lost volume=pv-a @completed @by-controller"],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -143,23 +117,16 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            "force-delete pv-a",
-            "settle",
-            "create pv pv-a 1Gi RWO -",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
-                ],
-            },
-        ],
+        steps: &["force-delete pv-a", "settle", "create pv pv-a 1Gi RWO -", "settle"],
+        settled: &[End {
+            objects: &[
+                "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -169,23 +136,16 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            "force-delete pv-a",
-            "settle",
-            "create pv pv-a 1Gi RWO - ref=default/x:uid-x",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-a 1Gi RWO Released ref=default/x:uid-x",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Lost volume=pv-a @completed @by-controller",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
-                ],
-            },
-        ],
+        steps: &["force-delete pv-a", "settle", "create pv pv-a 1Gi RWO - ref=default/x:uid-x", "settle"],
+        settled: &[End {
+            objects: &[
+                "pv pv-a 1Gi RWO Released ref=default/x:uid-x",
+                "pvc default/c-1 uid-c-1 1Gi RWO Lost volume=pv-a @completed @by-controller",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -195,23 +155,16 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
             "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed @by-controller",
         ],
-        steps: &[
-            "force-delete pv-a",
-            "settle",
-            "create pv pv-a 1Mi RWO -",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-a 1Mi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Mi @completed @by-controller",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
-                ],
-            },
-        ],
+        steps: &["force-delete pv-a", "settle", "create pv pv-a 1Mi RWO -", "settle"],
+        settled: &[End {
+            objects: &[
+                "pv pv-a 1Mi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Mi @completed @by-controller",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
+            ],
+        }],
         ..NO_CASE
     },
 ];

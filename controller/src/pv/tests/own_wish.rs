@@ -11,19 +11,17 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/c-1 uid-c-1 5Gi RWO Pending",
             "pvc default/c-2 uid-c-2 1Gi RWO Pending",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 1Gi RWO Available ref=default/c-1",
-                    "pvc default/c-1 uid-c-1 5Gi RWO Pending",
-                    "pvc default/c-2 uid-c-2 1Gi RWO Pending",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                    "PersistentVolumeClaim default/c-2 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1 1Gi RWO Available ref=default/c-1",
+                "pvc default/c-1 uid-c-1 5Gi RWO Pending",
+                "pvc default/c-2 uid-c-2 1Gi RWO Pending",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/c-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+                "PersistentVolumeClaim default/c-2 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -33,15 +31,13 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-1 1Gi RWO Available class=blue ref=default/c-1",
             "pvc default/c-1 uid-c-1 1Gi RWO Pending class=green",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 1Gi RWO Bound class=blue ref=default/c-1:uid-c-1",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 class=green has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1 1Gi RWO Bound class=blue ref=default/c-1:uid-c-1",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 class=green has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -51,15 +47,13 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-1 1Gi RWO Available ref=default/c-1",
             r#"pvc default/c-1 uid-c-1 1Gi RWO Pending selector={"matchLabels":{"a":"b"}}"#,
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 1Gi RWO Bound ref=default/c-1:uid-c-1",
-                    r#"pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 has=RWO/1Gi selector={"matchLabels":{"a":"b"}} @completed @by-controller"#,
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1 1Gi RWO Bound ref=default/c-1:uid-c-1",
+                r#"pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 has=RWO/1Gi selector={"matchLabels":{"a":"b"}} @completed @by-controller"#,
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -70,34 +64,27 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-free 50Gi RWO Available",
             "pvc default/c-1 uid-c-1 1Gi RWO Pending",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-free 50Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pv pv-res 1Gi RWO,ROX Available ref=default/c-1",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-free has=RWO/50Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-free 50Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pv pv-res 1Gi RWO,ROX Available ref=default/c-1",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-free has=RWO/50Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "OWN-RES-8",
         about: "Reserved by name in phase Pending/Released/Failed: phase is not looked at for the owner",
-        given: &[
-            "pv pv-1 1Gi RWO Failed ref=default/c-1",
-            "pvc default/c-1 uid-c-1 1Gi RWO Pending",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 1Gi RWO Bound ref=default/c-1:uid-c-1",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 has=RWO/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        given: &["pv pv-1 1Gi RWO Failed ref=default/c-1", "pvc default/c-1 uid-c-1 1Gi RWO Pending"],
+        settled: &[End {
+            objects: &[
+                "pv pv-1 1Gi RWO Bound ref=default/c-1:uid-c-1",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 has=RWO/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -107,17 +94,15 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-1 1Gi RWO Available ref=default/other",
             "pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-1",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 1Gi RWO Available ref=default/other",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-1",
-                ],
-                events: &[
-                    r#"PersistentVolumeClaim default/c-1 Warning FailedBinding volume "pv-1" already bound to a different claim."#,
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1 1Gi RWO Available ref=default/other",
+                "pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-1",
+            ],
+            events: &[
+                r#"PersistentVolumeClaim default/c-1 Warning FailedBinding volume "pv-1" already bound to a different claim."#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -155,42 +140,27 @@ pub(super) const CASES: &[Case] = &[
     Case {
         id: "OWN-ASK-3",
         about: "Named volume appears later",
-        given: &[
-            "pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-1",
-        ],
-        steps: &[
-            "create pv pv-1 9Gi RWO -",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 9Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 has=RWO/9Gi @completed",
-                ],
-                events: &[],
-            },
-        ],
+        given: &["pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-1"],
+        steps: &["create pv pv-1 9Gi RWO -", "settle"],
+        settled: &[End {
+            objects: &[
+                "pv pv-1 9Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 has=RWO/9Gi @completed",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "OWN-ASK-4",
         about: "Named volume lacks the access mode",
-        given: &[
-            "pv pv-1 1Gi RWO Available",
-            "pvc default/c-1 uid-c-1 1Gi RWX Pending volume=pv-1",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 1Gi RWO Available",
-                    "pvc default/c-1 uid-c-1 1Gi RWX Pending volume=pv-1",
-                ],
-                events: &[
-                    r#"PersistentVolumeClaim default/c-1 Warning VolumeMismatch Cannot bind to requested volume "pv-1": incompatible accessMode"#,
-                ],
-            },
-        ],
+        given: &["pv pv-1 1Gi RWO Available", "pvc default/c-1 uid-c-1 1Gi RWX Pending volume=pv-1"],
+        settled: &[End {
+            objects: &["pv pv-1 1Gi RWO Available", "pvc default/c-1 uid-c-1 1Gi RWX Pending volume=pv-1"],
+            events: &[
+                r#"PersistentVolumeClaim default/c-1 Warning VolumeMismatch Cannot bind to requested volume "pv-1": incompatible accessMode"#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -200,17 +170,15 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-1 1Gi RWO Available fin=example.test/hold terminating",
             "pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-1",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1 1Gi RWO Available fin=example.test/hold terminating",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-1",
-                ],
-                events: &[
-                    r#"PersistentVolumeClaim default/c-1 Warning VolumeMismatch Cannot bind to requested volume "pv-1": the volume is marked for deletion "pv-1""#,
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1 1Gi RWO Available fin=example.test/hold terminating",
+                "pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-1",
+            ],
+            events: &[
+                r#"PersistentVolumeClaim default/c-1 Warning VolumeMismatch Cannot bind to requested volume "pv-1": the volume is marked for deletion "pv-1""#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -221,16 +189,14 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-b 1Gi RWO Available ref=default/c-1:uid-c-1",
             "pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-a",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pv pv-b 1Gi RWO Available ref=default/c-1",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pv pv-b 1Gi RWO Available ref=default/c-1",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -241,34 +207,27 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-b 1Gi RWO Available ref=default/c-1:uid-c-1 @by-controller",
             "pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-a",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pv pv-b 1Gi RWO Available",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-a 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pv pv-b 1Gi RWO Available",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/1Gi @completed",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "OWN-ASK-11",
         about: "Named volume is larger: allowed",
-        given: &[
-            "pv pv-a 100Gi RWO Available",
-            "pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-a",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-a 100Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
-                    "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/100Gi @completed",
-                ],
-                events: &[],
-            },
-        ],
+        given: &["pv pv-a 100Gi RWO Available", "pvc default/c-1 uid-c-1 1Gi RWO Pending volume=pv-a"],
+        settled: &[End {
+            objects: &[
+                "pv pv-a 100Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller",
+                "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-a has=RWO/100Gi @completed",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
 ];

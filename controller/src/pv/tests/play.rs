@@ -111,7 +111,11 @@ pub(super) fn wanted(case: &Case, lines: &[&str]) -> Vec<String> {
 
 fn missing_events(api: &FakeApi, events: &[&str]) -> Vec<String> {
     let seen = api.events();
-    events.iter().filter(|event| !seen.iter().any(|line| line == *event)).map(|event| event.to_string()).collect()
+    events
+        .iter()
+        .filter(|event| !seen.iter().any(|line| line == *event))
+        .map(|event| event.to_string())
+        .collect()
 }
 
 /// Performs one step of a case as a user.
@@ -203,7 +207,9 @@ pub(super) async fn play_once(case: &Case) -> Vec<String> {
     if case.claims_not_stored {
         for claim in stage.api.list("persistentvolumeclaims") {
             let claim = serde_json::from_value(claim).expect("a claim");
-            stage.binder.forget_claim(&crate::informer::key_of::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(&claim));
+            stage.binder.forget_claim(&crate::informer::key_of::<
+                k8s_openapi::api::core::v1::PersistentVolumeClaim,
+            >(&claim));
         }
     }
     stage.look_at(once.look_at).await;
@@ -225,25 +231,30 @@ pub(super) async fn play_settled(case: &Case) -> Vec<String> {
         return problems;
     }
     let stage = stage(case, case.unit_only);
-    run_to_the_end(case, &stage).await;
+    run_to_the_end(case, &stage, LONG).await;
     compare(&mut problems, "settled", case, &stage.api, case.settled);
     problems
 }
 
-/// Runs the controller and the steps of a case on a stage.
-pub(super) async fn run_to_the_end(case: &Case, stage: &Stage) {
+/// Four resyncs and every back-off that a test can meet.
+pub(super) const LONG: Duration = Duration::from_secs(60);
+/// Two resyncs: enough after one error.
+pub(super) const SHORT: Duration = Duration::from_secs(31);
+
+/// Runs the controller and the steps of a case on a stage, with a pause of `rest` after the start and each step.
+pub(super) async fn run_to_the_end(case: &Case, stage: &Stage, rest: Duration) {
     if case.given.iter().any(|line| line.contains("policy=Recycle")) {
         play_recyclers(stage);
     }
     stage.start();
-    stage.api.settle().await;
+    tokio::time::sleep(rest).await;
     for line in case.steps {
         match *line {
-            "settle" => stage.api.settle().await,
+            "settle" => tokio::time::sleep(rest).await,
             other => step(&stage.api, other),
         }
     }
-    stage.api.settle().await;
+    tokio::time::sleep(rest).await;
 }
 
 /// Compares with any of the ends.
@@ -264,6 +275,10 @@ fn compare(problems: &mut Vec<String>, which: &str, case: &Case, api: &FakeApi, 
     };
     let missing = missing_events(api, end.events);
     if !missing.is_empty() {
-        problems.push(format!("{which}: no event\n    {}\n  but\n    {}", missing.join("\n    "), api.events().join("\n    ")));
+        problems.push(format!(
+            "{which}: no event\n    {}\n  but\n    {}",
+            missing.join("\n    "),
+            api.events().join("\n    ")
+        ));
     }
 }

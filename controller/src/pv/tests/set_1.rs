@@ -6,32 +6,21 @@ pub(super) const CASES: &[Case] = &[
     Case {
         id: "PV-1-2",
         about: "Claim larger than every free volume stays unbound and gets a FailedBinding event",
-        given: &[
-            "pv pv-1-2 1Gi RWO,ROX Available",
-            "pvc default/pvc-1-2 uid-1-2 10Gi RWO,ROX Pending",
-        ],
+        given: &["pv pv-1-2 1Gi RWO,ROX Available", "pvc default/pvc-1-2 uid-1-2 10Gi RWO,ROX Pending"],
         plugins: Plug::None,
         once: Some(Once {
             look_at: "claim default/pvc-1-2",
-            end: &[
-                "pv pv-1-2 1Gi RWO,ROX Available",
-                "pvc default/pvc-1-2 uid-1-2 10Gi RWO,ROX Pending",
-            ],
+            end: &["pv pv-1-2 1Gi RWO,ROX Available", "pvc default/pvc-1-2 uid-1-2 10Gi RWO,ROX Pending"],
             events: &[
                 "PersistentVolumeClaim default/pvc-1-2 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1-2 1Gi RWO,ROX Available",
-                    "pvc default/pvc-1-2 uid-1-2 10Gi RWO,ROX Pending",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-1-2 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pv pv-1-2 1Gi RWO,ROX Available", "pvc default/pvc-1-2 uid-1-2 10Gi RWO,ROX Pending"],
+            events: &[
+                "PersistentVolumeClaim default/pvc-1-2 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -44,25 +33,17 @@ pub(super) const CASES: &[Case] = &[
         plugins: Plug::None,
         once: Some(Once {
             look_at: "claim default/pvc-1-3",
-            end: &[
-                "pv pv-1-3 1Gi RWO,ROX Available",
-                "pvc default/pvc-1-3 uid-1-3 10Gi RWO,ROX Pending",
-            ],
+            end: &["pv pv-1-3 1Gi RWO,ROX Available", "pvc default/pvc-1-3 uid-1-3 10Gi RWO,ROX Pending"],
             events: &[
                 "PersistentVolumeClaim default/pvc-1-3 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1-3 1Gi RWO,ROX Available",
-                    "pvc default/pvc-1-3 uid-1-3 10Gi RWO,ROX Pending",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-1-3 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pv pv-1-3 1Gi RWO,ROX Available", "pvc default/pvc-1-3 uid-1-3 10Gi RWO,ROX Pending"],
+            events: &[
+                "PersistentVolumeClaim default/pvc-1-3 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -81,15 +62,13 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1-8 1Gi RWO,ROX Bound ref=default/pvc-1-8:uid-1-8 @by-controller",
-                    "pvc default/pvc-1-8 uid-1-8 1Gi RWO,ROX Bound volume=pv-1-8 has=RWO,ROX/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1-8 1Gi RWO,ROX Bound ref=default/pvc-1-8:uid-1-8 @by-controller",
+                "pvc default/pvc-1-8 uid-1-8 1Gi RWO,ROX Bound volume=pv-1-8 has=RWO,ROX/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -108,15 +87,13 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1-10 1Gi RWO,ROX Bound ref=default/pvc-1-10:uid-1-10 @by-controller",
-                    "pvc default/pvc-1-10 uid-1-10 1Gi RWO,ROX Bound volume=pv-1-10 has=RWO,ROX/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1-10 1Gi RWO,ROX Bound ref=default/pvc-1-10:uid-1-10 @by-controller",
+                "pvc default/pvc-1-10 uid-1-10 1Gi RWO,ROX Bound volume=pv-1-10 has=RWO,ROX/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -138,17 +115,15 @@ pub(super) const CASES: &[Case] = &[
                 "PersistentVolumeClaim default/pvc-1-1 Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1-1 1Gi RWO,ROX Available class=wait",
-                    "pvc default/pvc-1-1 uid-1-1 1Gi RWO,ROX Pending class=wait",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-1-1 Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1-1 1Gi RWO,ROX Available class=wait",
+                "pvc default/pvc-1-1 uid-1-1 1Gi RWO,ROX Pending class=wait",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/pvc-1-1 Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -169,16 +144,14 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1-15-1 10Gi RWO,ROX Bound ref=default/pvc-1-15:uid-1-15 @by-controller",
-                    "pv pv-1-15-2 1Gi RWO,ROX Available",
-                    "pvc default/pvc-1-15 uid-1-15 1Gi RWO,ROX Bound volume=pv-1-15-1 has=RWO,ROX/10Gi @completed",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1-15-1 10Gi RWO,ROX Bound ref=default/pvc-1-15:uid-1-15 @by-controller",
+                "pv pv-1-15-2 1Gi RWO,ROX Available",
+                "pvc default/pvc-1-15 uid-1-15 1Gi RWO,ROX Bound volume=pv-1-15-1 has=RWO,ROX/10Gi @completed",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -199,17 +172,15 @@ pub(super) const CASES: &[Case] = &[
                 r#"PersistentVolumeClaim default/pvc-1-16 Warning VolumeMismatch Cannot bind to requested volume "pv-1-16": incompatible accessMode"#,
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-1-16 1Gi RWO,ROX Available",
-                    "pvc default/pvc-1-16 uid-1-16 1Gi RWX Pending volume=pv-1-16",
-                ],
-                events: &[
-                    r#"PersistentVolumeClaim default/pvc-1-16 Warning VolumeMismatch Cannot bind to requested volume "pv-1-16": incompatible accessMode"#,
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-1-16 1Gi RWO,ROX Available",
+                "pvc default/pvc-1-16 uid-1-16 1Gi RWX Pending volume=pv-1-16",
+            ],
+            events: &[
+                r#"PersistentVolumeClaim default/pvc-1-16 Warning VolumeMismatch Cannot bind to requested volume "pv-1-16": incompatible accessMode"#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {

@@ -6,20 +6,15 @@ pub(super) const CASES: &[Case] = &[
     Case {
         id: "PV-10-1",
         about: "From scratch: pending volume and pending claim converge to a bound pair",
-        given: &[
-            "pv pv-10-1 1Gi RWO,ROX Pending",
-            "pvc default/pvc-10-1 uid-10-1 1Gi RWO,ROX Pending",
-        ],
+        given: &["pv pv-10-1 1Gi RWO,ROX Pending", "pvc default/pvc-10-1 uid-10-1 1Gi RWO,ROX Pending"],
         plugins: Plug::None,
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-10-1 1Gi RWO,ROX Bound ref=default/pvc-10-1:uid-10-1 @by-controller",
-                    "pvc default/pvc-10-1 uid-10-1 1Gi RWO,ROX Bound volume=pv-10-1 has=RWO,ROX/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-10-1 1Gi RWO,ROX Bound ref=default/pvc-10-1:uid-10-1 @by-controller",
+                "pvc default/pvc-10-1 uid-10-1 1Gi RWO,ROX Bound volume=pv-10-1 has=RWO,ROX/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -31,16 +26,14 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/pvc-10-2 uid-10-2 1Gi RWO,ROX Bound volume=pv-10-2-1 has=RWO,ROX/1Gi @completed @by-controller",
         ],
         plugins: Plug::None,
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-10-2-1 1Gi RWO,ROX Bound ref=default/pvc-10-2:uid-10-2 @by-controller",
-                    "pv pv-10-2-2 1Gi RWO,ROX Available",
-                    "pvc default/pvc-10-2 uid-10-2 1Gi RWO,ROX Bound volume=pv-10-2-1 has=RWO,ROX/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-10-2-1 1Gi RWO,ROX Bound ref=default/pvc-10-2:uid-10-2 @by-controller",
+                "pv pv-10-2-2 1Gi RWO,ROX Available",
+                "pvc default/pvc-10-2 uid-10-2 1Gi RWO,ROX Bound volume=pv-10-2-1 has=RWO,ROX/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
 ];

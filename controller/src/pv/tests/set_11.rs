@@ -13,23 +13,17 @@ pub(super) const CASES: &[Case] = &[
         plugins: Plug::None,
         once: Some(Once {
             look_at: "claim default/pvc-11-2",
-            end: &[
-                "pvc default/pvc-11-2 uid-11-2 1Gi RWO,ROX Pending class=gold",
-            ],
+            end: &["pvc default/pvc-11-2 uid-11-2 1Gi RWO,ROX Pending class=gold"],
             events: &[
                 "PersistentVolumeClaim default/pvc-11-2 Warning ProvisioningFailed no volume plugin matched name: kubernetes.io/mock-volume",
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/pvc-11-2 uid-11-2 1Gi RWO,ROX Pending class=gold",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-11-2 Warning ProvisioningFailed no volume plugin matched name: kubernetes.io/mock-volume",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pvc default/pvc-11-2 uid-11-2 1Gi RWO,ROX Pending class=gold"],
+            events: &[
+                "PersistentVolumeClaim default/pvc-11-2 Warning ProvisioningFailed no volume plugin matched name: kubernetes.io/mock-volume",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -59,9 +53,7 @@ pub(super) const CASES: &[Case] = &[
             "sc gold kubernetes.io/mock-volume",
         ],
         plugins: Plug::Mock(&["provision"]),
-        inject: &[
-            "provision error: Mock provisioner error",
-        ],
+        inject: &["provision error: Mock provisioner error"],
         once: Some(Once {
             look_at: "claim default/pvc-11-4",
             end: &[
@@ -82,9 +74,7 @@ pub(super) const CASES: &[Case] = &[
             "sc gold kubernetes.io/mock-volume",
         ],
         plugins: Plug::Mock(&["provision"]),
-        inject: &[
-            "provision ok",
-        ],
+        inject: &["provision ok"],
         once: Some(Once {
             look_at: "claim default/pvc-11-6",
             end: &[
@@ -93,15 +83,13 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-11-6 1Gi RWO,ROX Bound class=gold ref=default/pvc-11-6:uid-11-6 @by-controller",
-                    "pvc default/pvc-11-6 uid-11-6 1Gi RWO,ROX Bound volume=pv-11-6 class=gold has=RWO,ROX/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-11-6 1Gi RWO,ROX Bound class=gold ref=default/pvc-11-6:uid-11-6 @by-controller",
+                "pvc default/pvc-11-6 uid-11-6 1Gi RWO,ROX Bound volume=pv-11-6 class=gold has=RWO,ROX/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -246,57 +234,41 @@ pub(super) const CASES: &[Case] = &[
     Case {
         id: "PV-11-14",
         about: "Storage class object does not exist",
-        given: &[
-            "pvc default/pvc-11-14 uid-11-14 1Gi RWO,ROX Pending class=non-existing",
-        ],
+        given: &["pvc default/pvc-11-14 uid-11-14 1Gi RWO,ROX Pending class=non-existing"],
         plugins: Plug::Mock(&["provision"]),
         once: Some(Once {
             look_at: "claim default/pvc-11-14",
-            end: &[
-                "pvc default/pvc-11-14 uid-11-14 1Gi RWO,ROX Pending class=non-existing",
-            ],
+            end: &["pvc default/pvc-11-14 uid-11-14 1Gi RWO,ROX Pending class=non-existing"],
             events: &[
                 r#"PersistentVolumeClaim default/pvc-11-14 Warning ProvisioningFailed storageclass.storage.k8s.io "non-existing" not found"#,
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/pvc-11-14 uid-11-14 1Gi RWO,ROX Pending class=non-existing",
-                ],
-                events: &[
-                    r#"PersistentVolumeClaim default/pvc-11-14 Warning ProvisioningFailed storageclass.storage.k8s.io "non-existing" not found"#,
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pvc default/pvc-11-14 uid-11-14 1Gi RWO,ROX Pending class=non-existing"],
+            events: &[
+                r#"PersistentVolumeClaim default/pvc-11-14 Warning ProvisioningFailed storageclass.storage.k8s.io "non-existing" not found"#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {
         id: "PV-11-15",
         about: "Explicit empty class never provisions",
-        given: &[
-            "pvc default/pvc-11-15 uid-11-15 1Gi RWO,ROX Pending class=",
-        ],
+        given: &["pvc default/pvc-11-15 uid-11-15 1Gi RWO,ROX Pending class="],
         plugins: Plug::Mock(&["provision"]),
         once: Some(Once {
             look_at: "claim default/pvc-11-15",
-            end: &[
-                "pvc default/pvc-11-15 uid-11-15 1Gi RWO,ROX Pending class=",
-            ],
+            end: &["pvc default/pvc-11-15 uid-11-15 1Gi RWO,ROX Pending class="],
             events: &[
                 "PersistentVolumeClaim default/pvc-11-15 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/pvc-11-15 uid-11-15 1Gi RWO,ROX Pending class=",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-11-15 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pvc default/pvc-11-15 uid-11-15 1Gi RWO,ROX Pending class="],
+            events: &[
+                "PersistentVolumeClaim default/pvc-11-15 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -336,15 +308,13 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-11-22 1Gi RWO,ROX Bound class=external ref=default/pvc-11-22:uid-11-22 @by-controller",
-                    "pvc default/pvc-11-22 uid-11-22 1Gi RWO,ROX Bound volume=pv-11-22 class=external has=RWO,ROX/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-11-22 1Gi RWO,ROX Bound class=external ref=default/pvc-11-22:uid-11-22 @by-controller",
+                "pvc default/pvc-11-22 uid-11-22 1Gi RWO,ROX Bound volume=pv-11-22 class=external has=RWO,ROX/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {

@@ -11,21 +11,17 @@ pub(super) const CASES: &[Case] = &[
             "sc gold kubernetes.io/mock-volume",
         ],
         plugins: Plug::Mock(&["provision"]),
-        inject: &[
-            "provision ok",
-        ],
+        inject: &["provision ok"],
         unit_only: true,
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv pvc-uid-12-1 1Gi RWO,ROX Bound policy=Delete class=gold ref=default/pvc-12-1:uid-12-1 fin=kubernetes.io/pv-controller @by-controller @provisioned-by=kubernetes.io/mock-volume src={"gcePersistentDisk":{"pdName":"mock"}}"#,
-                    "pvc default/pvc-12-1 uid-12-1 1Gi RWO,ROX Bound volume=pvc-uid-12-1 class=gold has=RWO,ROX/1Gi @completed @by-controller @beta-provisioner=kubernetes.io/mock-volume @provisioner=kubernetes.io/mock-volume",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-12-1 Normal ProvisioningSucceeded Successfully provisioned volume pvc-uid-12-1 using kubernetes.io/mock-volume",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                r#"pv pvc-uid-12-1 1Gi RWO,ROX Bound policy=Delete class=gold ref=default/pvc-12-1:uid-12-1 fin=kubernetes.io/pv-controller @by-controller @provisioned-by=kubernetes.io/mock-volume src={"gcePersistentDisk":{"pdName":"mock"}}"#,
+                "pvc default/pvc-12-1 uid-12-1 1Gi RWO,ROX Bound volume=pvc-uid-12-1 class=gold has=RWO,ROX/1Gi @completed @by-controller @beta-provisioner=kubernetes.io/mock-volume @provisioner=kubernetes.io/mock-volume",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/pvc-12-1 Normal ProvisioningSucceeded Successfully provisioned volume pvc-uid-12-1 using kubernetes.io/mock-volume",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -40,17 +36,15 @@ pub(super) const CASES: &[Case] = &[
             r#"create pv pvc-uid-12-2 1Gi RWO,ROX Available class=external src={"csi":{"driver":"vendor.com.my-volume","volumeHandle":"h-12-2"}}"#,
             "settle",
         ],
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv pvc-uid-12-2 1Gi RWO,ROX Bound class=external ref=default/pvc-12-2:uid-12-2 @by-controller src={"csi":{"driver":"vendor.com.my-volume","volumeHandle":"h-12-2"}}"#,
-                    "pvc default/pvc-12-2 uid-12-2 1Gi RWO,ROX Bound volume=pvc-uid-12-2 class=external has=RWO,ROX/1Gi @completed @by-controller @beta-provisioner=vendor.com/my-volume @provisioner=vendor.com/my-volume",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-12-2 Normal ExternalProvisioning Waiting for a volume to be created either by the external provisioner 'vendor.com/my-volume' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                r#"pv pvc-uid-12-2 1Gi RWO,ROX Bound class=external ref=default/pvc-12-2:uid-12-2 @by-controller src={"csi":{"driver":"vendor.com.my-volume","volumeHandle":"h-12-2"}}"#,
+                "pvc default/pvc-12-2 uid-12-2 1Gi RWO,ROX Bound volume=pvc-uid-12-2 class=external has=RWO,ROX/1Gi @completed @by-controller @beta-provisioner=vendor.com/my-volume @provisioner=vendor.com/my-volume",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/pvc-12-2 Normal ExternalProvisioning Waiting for a volume to be created either by the external provisioner 'vendor.com/my-volume' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -61,19 +55,15 @@ pub(super) const CASES: &[Case] = &[
             "sc external vendor.com/my-volume",
         ],
         plugins: Plug::Mock(&["provision"]),
-        inject: &[
-            "provision ok",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/pvc-12-3 uid-12-3 1Gi RWO,ROX Pending class=external @beta-provisioner=vendor.com/my-volume @provisioner=vendor.com/my-volume",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-12-3 Normal ExternalProvisioning Waiting for a volume to be created either by the external provisioner 'vendor.com/my-volume' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.",
-                ],
-            },
-        ],
+        inject: &["provision ok"],
+        settled: &[End {
+            objects: &[
+                "pvc default/pvc-12-3 uid-12-3 1Gi RWO,ROX Pending class=external @beta-provisioner=vendor.com/my-volume @provisioner=vendor.com/my-volume",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/pvc-12-3 Normal ExternalProvisioning Waiting for a volume to be created either by the external provisioner 'vendor.com/my-volume' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -87,19 +77,10 @@ pub(super) const CASES: &[Case] = &[
         no_provisioning: true,
         once: Some(Once {
             look_at: "claim default/c-1",
-            end: &[
-                "pvc default/c-1 uid-c-1 1Gi RWO Pending class=external",
-            ],
+            end: &["pvc default/c-1 uid-c-1 1Gi RWO Pending class=external"],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/c-1 uid-c-1 1Gi RWO Pending class=external",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End { objects: &["pvc default/c-1 uid-c-1 1Gi RWO Pending class=external"], events: &[] }],
         ..NO_CASE
     },
 ];

@@ -21,16 +21,14 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-13-1-1 1Gi RWO,ROX Available",
-                    "pv pv-13-1-2 10Gi RWO,ROX Bound class=gold ref=default/pvc-13-1:uid-13-1 @by-controller",
-                    "pvc default/pvc-13-1 uid-13-1 1Gi RWO,ROX Bound volume=pv-13-1-2 class=gold has=RWO,ROX/10Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-13-1-1 1Gi RWO,ROX Available",
+                "pv pv-13-1-2 10Gi RWO,ROX Bound class=gold ref=default/pvc-13-1:uid-13-1 @by-controller",
+                "pvc default/pvc-13-1 uid-13-1 1Gi RWO,ROX Bound volume=pv-13-1-2 class=gold has=RWO,ROX/10Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -51,16 +49,14 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-13-2-1 1Gi RWO,ROX Available class=gold",
-                    "pv pv-13-2-2 10Gi RWO,ROX Bound ref=default/pvc-13-2:uid-13-2 @by-controller",
-                    "pvc default/pvc-13-2 uid-13-2 1Gi RWO,ROX Bound volume=pv-13-2-2 has=RWO,ROX/10Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-13-2-1 1Gi RWO,ROX Available class=gold",
+                "pv pv-13-2-2 10Gi RWO,ROX Bound ref=default/pvc-13-2:uid-13-2 @by-controller",
+                "pvc default/pvc-13-2 uid-13-2 1Gi RWO,ROX Bound volume=pv-13-2-2 has=RWO,ROX/10Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -81,16 +77,14 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-13-3-1 1Gi RWO,ROX Available class=silver",
-                    "pv pv-13-3-2 10Gi RWO,ROX Bound class=gold ref=default/pvc-13-3:uid-13-3 @by-controller",
-                    "pvc default/pvc-13-3 uid-13-3 1Gi RWO,ROX Bound volume=pv-13-3-2 class=gold has=RWO,ROX/10Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-13-3-1 1Gi RWO,ROX Available class=silver",
+                "pv pv-13-3-2 10Gi RWO,ROX Bound class=gold ref=default/pvc-13-3:uid-13-3 @by-controller",
+                "pvc default/pvc-13-3 uid-13-3 1Gi RWO,ROX Bound volume=pv-13-3-2 class=gold has=RWO,ROX/10Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
 ];

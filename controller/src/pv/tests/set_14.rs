@@ -21,17 +21,15 @@ pub(super) const CASES: &[Case] = &[
                 "PersistentVolumeClaim default/pvc-14-3 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-14-3 10Gi RWO,ROX Available",
-                    "pvc default/pvc-14-3 uid-14-3 10Gi RWO,ROX Pending mode=Block",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-14-3 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-14-3 10Gi RWO,ROX Available",
+                "pvc default/pvc-14-3 uid-14-3 10Gi RWO,ROX Pending mode=Block",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/pvc-14-3 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -52,17 +50,15 @@ pub(super) const CASES: &[Case] = &[
                 "PersistentVolumeClaim default/pvc-14-4 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-14-4 10Gi RWO,ROX Available mode=Block",
-                    "pvc default/pvc-14-4 uid-14-4 10Gi RWO,ROX Pending",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-14-4 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-14-4 10Gi RWO,ROX Available mode=Block",
+                "pvc default/pvc-14-4 uid-14-4 10Gi RWO,ROX Pending",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/pvc-14-4 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -83,17 +79,15 @@ pub(super) const CASES: &[Case] = &[
                 r#"PersistentVolumeClaim default/pvc-14-5 Warning ProvisioningFailed storageclass.storage.k8s.io "gold" not found"#,
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-14-5 10Gi RWO,ROX Available class=gold",
-                    "pvc default/pvc-14-5 uid-14-5 10Gi RWO,ROX Pending class=gold mode=Block",
-                ],
-                events: &[
-                    r#"PersistentVolumeClaim default/pvc-14-5 Warning ProvisioningFailed storageclass.storage.k8s.io "gold" not found"#,
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-14-5 10Gi RWO,ROX Available class=gold",
+                "pvc default/pvc-14-5 uid-14-5 10Gi RWO,ROX Pending class=gold mode=Block",
+            ],
+            events: &[
+                r#"PersistentVolumeClaim default/pvc-14-5 Warning ProvisioningFailed storageclass.storage.k8s.io "gold" not found"#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -114,17 +108,15 @@ pub(super) const CASES: &[Case] = &[
                 r#"PersistentVolumeClaim default/pvc-14-5-2 Warning VolumeMismatch Cannot bind to requested volume "pv-14-5-2": storageClassName does not match"#,
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-14-5-2 10Gi RWO,ROX Available class=gold",
-                    "pvc default/pvc-14-5-2 uid-14-5-2 10Gi RWO,ROX Pending volume=pv-14-5-2 class=silver",
-                ],
-                events: &[
-                    r#"PersistentVolumeClaim default/pvc-14-5-2 Warning VolumeMismatch Cannot bind to requested volume "pv-14-5-2": storageClassName does not match"#,
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-14-5-2 10Gi RWO,ROX Available class=gold",
+                "pvc default/pvc-14-5-2 uid-14-5-2 10Gi RWO,ROX Pending volume=pv-14-5-2 class=silver",
+            ],
+            events: &[
+                r#"PersistentVolumeClaim default/pvc-14-5-2 Warning VolumeMismatch Cannot bind to requested volume "pv-14-5-2": storageClassName does not match"#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -143,15 +135,13 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-14-7 10Gi RWO,ROX Bound mode=Block ref=default/pvc-14-7:uid-14-7",
-                    "pvc default/pvc-14-7 uid-14-7 10Gi RWO,ROX Bound volume=pv-14-7 mode=Block has=RWO,ROX/10Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-14-7 10Gi RWO,ROX Bound mode=Block ref=default/pvc-14-7:uid-14-7",
+                "pvc default/pvc-14-7 uid-14-7 10Gi RWO,ROX Bound volume=pv-14-7 mode=Block has=RWO,ROX/10Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -172,17 +162,15 @@ pub(super) const CASES: &[Case] = &[
                 "PersistentVolumeClaim default/pvc-14-8-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-14-8-1 10Gi RWO,ROX Available mode=Block ref=default/pvc-14-8-1",
-                    "pvc default/pvc-14-8-1 uid-14-8-1 10Gi RWO,ROX Pending",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-14-8-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-14-8-1 10Gi RWO,ROX Available mode=Block ref=default/pvc-14-8-1",
+                "pvc default/pvc-14-8-1 uid-14-8-1 10Gi RWO,ROX Pending",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/pvc-14-8-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -201,15 +189,13 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-14-10 10Gi RWO,ROX Bound mode=Block ref=default/pvc-14-10:uid-14-10",
-                    "pvc default/pvc-14-10 uid-14-10 10Gi RWO,ROX Bound volume=pv-14-10 mode=Block has=RWO,ROX/10Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-14-10 10Gi RWO,ROX Bound mode=Block ref=default/pvc-14-10:uid-14-10",
+                "pvc default/pvc-14-10 uid-14-10 10Gi RWO,ROX Bound volume=pv-14-10 mode=Block has=RWO,ROX/10Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -231,19 +217,17 @@ pub(super) const CASES: &[Case] = &[
                 r#"PersistentVolumeClaim default/pvc-14-13 Warning VolumeMismatch Cannot bind PersistentVolume "pv-14-13" to requested PersistentVolumeClaim due to incompatible volumeMode."#,
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-14-13 10Gi RWO,ROX Available ref=default/pvc-14-13:uid-14-13 @by-controller",
-                    "pvc default/pvc-14-13 uid-14-13 10Gi RWO,ROX Pending mode=Block",
-                ],
-                events: &[
-                    r#"PersistentVolume pv-14-13 Warning VolumeMismatch Cannot bind PersistentVolume to requested PersistentVolumeClaim "pvc-14-13" due to incompatible volumeMode."#,
-                    "PersistentVolumeClaim default/pvc-14-13 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                    r#"PersistentVolumeClaim default/pvc-14-13 Warning VolumeMismatch Cannot bind PersistentVolume "pv-14-13" to requested PersistentVolumeClaim due to incompatible volumeMode."#,
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-14-13 10Gi RWO,ROX Available ref=default/pvc-14-13:uid-14-13 @by-controller",
+                "pvc default/pvc-14-13 uid-14-13 10Gi RWO,ROX Pending mode=Block",
+            ],
+            events: &[
+                r#"PersistentVolume pv-14-13 Warning VolumeMismatch Cannot bind PersistentVolume to requested PersistentVolumeClaim "pvc-14-13" due to incompatible volumeMode."#,
+                "PersistentVolumeClaim default/pvc-14-13 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+                r#"PersistentVolumeClaim default/pvc-14-13 Warning VolumeMismatch Cannot bind PersistentVolume "pv-14-13" to requested PersistentVolumeClaim due to incompatible volumeMode."#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -265,19 +249,17 @@ pub(super) const CASES: &[Case] = &[
                 r#"PersistentVolumeClaim default/pvc-14-13-1 Warning VolumeMismatch Cannot bind PersistentVolume "pv-14-13-1" to requested PersistentVolumeClaim due to incompatible volumeMode."#,
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-14-13-1 10Gi RWO,ROX Available mode=Block ref=default/pvc-14-13-1:uid-14-13-1 @by-controller",
-                    "pvc default/pvc-14-13-1 uid-14-13-1 10Gi RWO,ROX Pending",
-                ],
-                events: &[
-                    r#"PersistentVolume pv-14-13-1 Warning VolumeMismatch Cannot bind PersistentVolume to requested PersistentVolumeClaim "pvc-14-13-1" due to incompatible volumeMode."#,
-                    "PersistentVolumeClaim default/pvc-14-13-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
-                    r#"PersistentVolumeClaim default/pvc-14-13-1 Warning VolumeMismatch Cannot bind PersistentVolume "pv-14-13-1" to requested PersistentVolumeClaim due to incompatible volumeMode."#,
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-14-13-1 10Gi RWO,ROX Available mode=Block ref=default/pvc-14-13-1:uid-14-13-1 @by-controller",
+                "pvc default/pvc-14-13-1 uid-14-13-1 10Gi RWO,ROX Pending",
+            ],
+            events: &[
+                r#"PersistentVolume pv-14-13-1 Warning VolumeMismatch Cannot bind PersistentVolume to requested PersistentVolumeClaim "pvc-14-13-1" due to incompatible volumeMode."#,
+                "PersistentVolumeClaim default/pvc-14-13-1 Normal FailedBinding no persistent volumes available for this claim and no storage class is set",
+                r#"PersistentVolumeClaim default/pvc-14-13-1 Warning VolumeMismatch Cannot bind PersistentVolume "pv-14-13-1" to requested PersistentVolumeClaim due to incompatible volumeMode."#,
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -296,15 +278,13 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-14-14-1 10Gi RWO,ROX Bound ref=default/pvc-14-14-1:uid-14-14-1 @by-controller",
-                    "pvc default/pvc-14-14-1 uid-14-14-1 10Gi RWO,ROX Bound volume=pv-14-14-1 has=RWO,ROX/10Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-14-14-1 10Gi RWO,ROX Bound ref=default/pvc-14-14-1:uid-14-14-1 @by-controller",
+                "pvc default/pvc-14-14-1 uid-14-14-1 10Gi RWO,ROX Bound volume=pv-14-14-1 has=RWO,ROX/10Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
 ];

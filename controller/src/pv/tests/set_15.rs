@@ -13,21 +13,15 @@ pub(super) const CASES: &[Case] = &[
         plugins: Plug::None,
         once: Some(Once {
             look_at: "claim default/pvc-15-5",
-            end: &[
-                "pvc default/pvc-15-5 uid-15-5 1Gi RWO,ROX Pending class=gold",
-            ],
+            end: &["pvc default/pvc-15-5 uid-15-5 1Gi RWO,ROX Pending class=gold"],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/pvc-15-5 uid-15-5 1Gi RWO,ROX Pending class=gold",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-15-5 Warning ProvisioningFailed no volume plugin matched name: kubernetes.io/no-provisioner",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pvc default/pvc-15-5 uid-15-5 1Gi RWO,ROX Pending class=gold"],
+            events: &[
+                "PersistentVolumeClaim default/pvc-15-5 Warning ProvisioningFailed no volume plugin matched name: kubernetes.io/no-provisioner",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -41,9 +35,7 @@ pub(super) const CASES: &[Case] = &[
         plugins: Plug::None,
         once: Some(Once {
             look_at: "claim default/pvc-15-2",
-            end: &[
-                "pvc default/pvc-15-2 uid-15-2 1Gi RWO,ROX Pending class=gold",
-            ],
+            end: &["pvc default/pvc-15-2 uid-15-2 1Gi RWO,ROX Pending class=gold"],
             events: &[],
         }),
         ..NO_CASE
@@ -59,23 +51,17 @@ pub(super) const CASES: &[Case] = &[
         plugins: Plug::None,
         once: Some(Once {
             look_at: "claim default/pvc-15-6",
-            end: &[
-                "pvc default/pvc-15-6 uid-15-6 1Gi RWO,ROX Pending class=copper",
-            ],
+            end: &["pvc default/pvc-15-6 uid-15-6 1Gi RWO,ROX Pending class=copper"],
             events: &[
                 "PersistentVolumeClaim default/pvc-15-6 Warning ProvisioningFailed no volume plugin matched name: kubernetes.io/no-provisioner",
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/pvc-15-6 uid-15-6 1Gi RWO,ROX Pending class=copper",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-15-6 Warning ProvisioningFailed no volume plugin matched name: kubernetes.io/no-provisioner",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pvc default/pvc-15-6 uid-15-6 1Gi RWO,ROX Pending class=copper"],
+            events: &[
+                "PersistentVolumeClaim default/pvc-15-6 Warning ProvisioningFailed no volume plugin matched name: kubernetes.io/no-provisioner",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -88,23 +74,17 @@ pub(super) const CASES: &[Case] = &[
         plugins: Plug::None,
         once: Some(Once {
             look_at: "claim default/pvc-15-7",
-            end: &[
-                "pvc default/pvc-15-7 uid-15-7 1Gi RWO,ROX Pending @beta-class",
-            ],
+            end: &["pvc default/pvc-15-7 uid-15-7 1Gi RWO,ROX Pending @beta-class"],
             events: &[
                 r#"PersistentVolumeClaim default/pvc-15-7 Warning ProvisioningFailed storageclass.storage.k8s.io "yes" not found"#,
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/pvc-15-7 uid-15-7 1Gi RWO,ROX Pending @beta-class",
-                ],
-                events: &[
-                    r#"PersistentVolumeClaim default/pvc-15-7 Warning ProvisioningFailed storageclass.storage.k8s.io "yes" not found"#,
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &["pvc default/pvc-15-7 uid-15-7 1Gi RWO,ROX Pending @beta-class"],
+            events: &[
+                r#"PersistentVolumeClaim default/pvc-15-7 Warning ProvisioningFailed storageclass.storage.k8s.io "yes" not found"#,
+            ],
+        }],
         ..NO_CASE
     },
 ];

@@ -12,23 +12,19 @@ pub(super) const CASES: &[Case] = &[
         plugins: Plug::None,
         once: Some(Once {
             look_at: "claim default/pvc-3-2",
-            end: &[
+            end: &["pvc default/pvc-3-2 uid-3-2 10Gi RWO,ROX Lost volume=pv-3-2 @completed @by-controller"],
+            events: &[
+                "PersistentVolumeClaim default/pvc-3-2 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
+            ],
+        }),
+        settled: &[End {
+            objects: &[
                 "pvc default/pvc-3-2 uid-3-2 10Gi RWO,ROX Lost volume=pv-3-2 @completed @by-controller",
             ],
             events: &[
                 "PersistentVolumeClaim default/pvc-3-2 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
             ],
-        }),
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/pvc-3-2 uid-3-2 10Gi RWO,ROX Lost volume=pv-3-2 @completed @by-controller",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-3-2 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
-                ],
-            },
-        ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -49,17 +45,15 @@ pub(super) const CASES: &[Case] = &[
                 "PersistentVolumeClaim default/pvc-3-4 Warning ClaimMisbound Two claims are bound to the same volume, this one is bound incorrectly",
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-3-4 10Gi RWO,ROX Released ref=default/pvc-3-4:uid-3-4-x",
-                    "pvc default/pvc-3-4 uid-3-4 10Gi RWO,ROX Lost volume=pv-3-4 @completed @by-controller",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-3-4 Warning ClaimMisbound Two claims are bound to the same volume, this one is bound incorrectly",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-3-4 10Gi RWO,ROX Released ref=default/pvc-3-4:uid-3-4-x",
+                "pvc default/pvc-3-4 uid-3-4 10Gi RWO,ROX Lost volume=pv-3-4 @completed @by-controller",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/pvc-3-4 Warning ClaimMisbound Two claims are bound to the same volume, this one is bound incorrectly",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -80,17 +74,15 @@ pub(super) const CASES: &[Case] = &[
                 "PersistentVolumeClaim default/pvc-3-6 Warning ClaimMisbound Two claims are bound to the same volume, this one is bound incorrectly",
             ],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-3-6 10Gi RWO,ROX Released ref=default/pvc-3-6-x:uid-3-6-x",
-                    "pvc default/pvc-3-6 uid-3-6 10Gi RWO,ROX Lost volume=pv-3-6 @completed",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-3-6 Warning ClaimMisbound Two claims are bound to the same volume, this one is bound incorrectly",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-3-6 10Gi RWO,ROX Released ref=default/pvc-3-6-x:uid-3-6-x",
+                "pvc default/pvc-3-6 uid-3-6 10Gi RWO,ROX Lost volume=pv-3-6 @completed",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/pvc-3-6 Warning ClaimMisbound Two claims are bound to the same volume, this one is bound incorrectly",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -109,15 +101,13 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-3-3 10Gi RWO,ROX Bound ref=default/pvc-3-3:uid-3-3 @by-controller",
-                    r#"pvc default/pvc-3-3 uid-3-3 10Gi RWO,ROX Bound volume=pv-3-3 has=RWO,ROX/10Gi selector={"matchLabels":{"foo":"true","bar":"false"}} @completed @by-controller"#,
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-3-3 10Gi RWO,ROX Bound ref=default/pvc-3-3:uid-3-3 @by-controller",
+                r#"pvc default/pvc-3-3 uid-3-3 10Gi RWO,ROX Bound volume=pv-3-3 has=RWO,ROX/10Gi selector={"matchLabels":{"foo":"true","bar":"false"}} @completed @by-controller"#,
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
 ];

@@ -6,25 +6,14 @@ pub(super) const CASES: &[Case] = &[
     Case {
         id: "PV-4-2",
         about: "Volume reserved by name only stays/becomes Available",
-        given: &[
-            "pv pv-4-2 10Gi RWO,ROX Available ref=default/pvc-4-2",
-        ],
+        given: &["pv pv-4-2 10Gi RWO,ROX Available ref=default/pvc-4-2"],
         plugins: Plug::None,
         once: Some(Once {
             look_at: "volume pv-4-2",
-            end: &[
-                "pv pv-4-2 10Gi RWO,ROX Available ref=default/pvc-4-2",
-            ],
+            end: &["pv pv-4-2 10Gi RWO,ROX Available ref=default/pvc-4-2"],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-4-2 10Gi RWO,ROX Available ref=default/pvc-4-2",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End { objects: &["pv pv-4-2 10Gi RWO,ROX Available ref=default/pvc-4-2"], events: &[] }],
         ..NO_CASE
     },
     Case {
@@ -43,17 +32,15 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-4-4 10Gi RWO,ROX Released ref=default/pvc-4-4:uid-4-4",
-                    "pvc default/pvc-4-4 uid-4-4-x 10Gi RWO,ROX Lost volume=pv-4-4 @completed",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-4-4 Warning ClaimMisbound Two claims are bound to the same volume, this one is bound incorrectly",
-                ],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-4-4 10Gi RWO,ROX Released ref=default/pvc-4-4:uid-4-4",
+                "pvc default/pvc-4-4 uid-4-4-x 10Gi RWO,ROX Lost volume=pv-4-4 @completed",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/pvc-4-4 Warning ClaimMisbound Two claims are bound to the same volume, this one is bound incorrectly",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -72,15 +59,13 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-4-6 10Gi RWO,ROX Bound ref=default/pvc-4-6:uid-4-6",
-                    "pvc default/pvc-4-6 uid-4-6 10Gi RWO,ROX Bound volume=pv-4-6 has=RWO,ROX/10Gi @completed",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-4-6 10Gi RWO,ROX Bound ref=default/pvc-4-6:uid-4-6",
+                "pvc default/pvc-4-6 uid-4-6 10Gi RWO,ROX Bound volume=pv-4-6 has=RWO,ROX/10Gi @completed",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -99,15 +84,13 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-4-7 10Gi RWO,ROX Available",
-                    "pvc default/pvc-4-7 uid-4-7 10Gi RWO,ROX Pending volume=pv-4-7-x",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-4-7 10Gi RWO,ROX Available",
+                "pvc default/pvc-4-7 uid-4-7 10Gi RWO,ROX Pending volume=pv-4-7-x",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -127,15 +110,13 @@ pub(super) const CASES: &[Case] = &[
             ],
             events: &[],
         }),
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-4-11 10Gi RWO,ROX Bound policy=Delete ref=default/pvc-4-11:uid-4-11",
-                    "pvc default/pvc-4-11 uid-4-11 10Gi RWO,ROX Bound volume=pv-4-11 has=RWO,ROX/10Gi @completed",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-4-11 10Gi RWO,ROX Bound policy=Delete ref=default/pvc-4-11:uid-4-11",
+                "pvc default/pvc-4-11 uid-4-11 10Gi RWO,ROX Bound volume=pv-4-11 has=RWO,ROX/10Gi @completed",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
 ];

@@ -6,42 +6,30 @@ pub(super) const CASES: &[Case] = &[
     Case {
         id: "PV-5-2",
         about: "New claim event leads to a bound pair",
-        given: &[
-            "pv pv-5-2 1Gi RWO,ROX Available",
-        ],
+        given: &["pv pv-5-2 1Gi RWO,ROX Available"],
         plugins: Plug::None,
-        steps: &[
-            "create pvc default/pvc-5-2 uid-5-2 1Gi RWO,ROX Pending",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-5-2 1Gi RWO,ROX Bound ref=default/pvc-5-2:uid-5-2 @by-controller",
-                    "pvc default/pvc-5-2 uid-5-2 1Gi RWO,ROX Bound volume=pv-5-2 has=RWO,ROX/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        steps: &["create pvc default/pvc-5-2 uid-5-2 1Gi RWO,ROX Pending", "settle"],
+        settled: &[End {
+            objects: &[
+                "pv pv-5-2 1Gi RWO,ROX Bound ref=default/pvc-5-2:uid-5-2 @by-controller",
+                "pvc default/pvc-5-2 uid-5-2 1Gi RWO,ROX Bound volume=pv-5-2 has=RWO,ROX/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
         id: "PV-5-2-2",
         about: "Start-up with both objects present leads to a bound pair",
-        given: &[
-            "pv pv-5-2 1Gi RWO,ROX Available",
-            "pvc default/pvc-5-2 uid-5-2 1Gi RWO,ROX Pending",
-        ],
+        given: &["pv pv-5-2 1Gi RWO,ROX Available", "pvc default/pvc-5-2 uid-5-2 1Gi RWO,ROX Pending"],
         plugins: Plug::None,
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-5-2 1Gi RWO,ROX Bound ref=default/pvc-5-2:uid-5-2 @by-controller",
-                    "pvc default/pvc-5-2 uid-5-2 1Gi RWO,ROX Bound volume=pv-5-2 has=RWO,ROX/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-5-2 1Gi RWO,ROX Bound ref=default/pvc-5-2:uid-5-2 @by-controller",
+                "pvc default/pvc-5-2 uid-5-2 1Gi RWO,ROX Bound volume=pv-5-2 has=RWO,ROX/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -52,15 +40,13 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/pvc-5-2 uid-5-2 2Gi RWO,ROX Pending has=-/2Gi",
         ],
         plugins: Plug::None,
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-5-2 2Gi RWO,ROX Bound ref=default/pvc-5-2:uid-5-2 @by-controller @pre-resize=1Gi",
-                    "pvc default/pvc-5-2 uid-5-2 2Gi RWO,ROX Bound volume=pv-5-2 has=RWO,ROX/1Gi @completed @by-controller",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-5-2 2Gi RWO,ROX Bound ref=default/pvc-5-2:uid-5-2 @by-controller @pre-resize=1Gi",
+                "pvc default/pvc-5-2 uid-5-2 2Gi RWO,ROX Bound volume=pv-5-2 has=RWO,ROX/1Gi @completed @by-controller",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -71,20 +57,15 @@ pub(super) const CASES: &[Case] = &[
             "pvc default/pvc-5-4 uid-5-4 1Gi RWO,ROX Bound volume=pv-5-4 has=RWO,ROX/1Gi @completed @by-controller",
         ],
         plugins: Plug::None,
-        steps: &[
-            "force-delete pv-5-4",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    "pvc default/pvc-5-4 uid-5-4 1Gi RWO,ROX Lost volume=pv-5-4 @completed @by-controller",
-                ],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-5-4 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
-                ],
-            },
-        ],
+        steps: &["force-delete pv-5-4", "settle"],
+        settled: &[End {
+            objects: &[
+                "pvc default/pvc-5-4 uid-5-4 1Gi RWO,ROX Lost volume=pv-5-4 @completed @by-controller",
+            ],
+            events: &[
+                "PersistentVolumeClaim default/pvc-5-4 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -96,18 +77,13 @@ pub(super) const CASES: &[Case] = &[
             "sc external gcr.io/vendor-csi",
         ],
         plugins: Plug::None,
-        steps: &[
-            "delete persistentvolumeclaims default/pvc-5-6",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[
-                    r#"pv pv-5-6 10Gi RWO,ROX Released policy=Delete class=external ref=default/pvc-5-6:uid-5-6 @by-controller @provisioned-by=gcr.io/vendor-csi src={"csi":{"driver":"fake.driver.csi","volumeHandle":"handle-pv-5-6","fsType":"ext4"}}"#,
-                ],
-                events: &[],
-            },
-        ],
+        steps: &["delete persistentvolumeclaims default/pvc-5-6", "settle"],
+        settled: &[End {
+            objects: &[
+                r#"pv pv-5-6 10Gi RWO,ROX Released policy=Delete class=external ref=default/pvc-5-6:uid-5-6 @by-controller @provisioned-by=gcr.io/vendor-csi src={"csi":{"driver":"fake.driver.csi","volumeHandle":"handle-pv-5-6","fsType":"ext4"}}"#,
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
     Case {
@@ -119,20 +95,13 @@ pub(super) const CASES: &[Case] = &[
             "sc external gcr.io/vendor-csi",
         ],
         plugins: Plug::None,
-        steps: &[
-            "force-delete pv-5-7",
-            "settle",
-            "delete persistentvolumeclaims default/pvc-5-7",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-5-7 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
-                ],
-            },
-        ],
+        steps: &["force-delete pv-5-7", "settle", "delete persistentvolumeclaims default/pvc-5-7", "settle"],
+        settled: &[End {
+            objects: &[],
+            events: &[
+                "PersistentVolumeClaim default/pvc-5-7 Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volume is lost!",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -143,18 +112,13 @@ pub(super) const CASES: &[Case] = &[
             "sc external gcr.io/vendor-csi",
         ],
         plugins: Plug::None,
-        steps: &[
-            "delete persistentvolumeclaims default/pvc-5-8",
-            "settle",
-        ],
-        settled: &[
-            End {
-                objects: &[],
-                events: &[
-                    "PersistentVolumeClaim default/pvc-5-8 Normal ExternalProvisioning Waiting for a volume to be created either by the external provisioner 'gcr.io/vendor-csi' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.",
-                ],
-            },
-        ],
+        steps: &["delete persistentvolumeclaims default/pvc-5-8", "settle"],
+        settled: &[End {
+            objects: &[],
+            events: &[
+                "PersistentVolumeClaim default/pvc-5-8 Normal ExternalProvisioning Waiting for a volume to be created either by the external provisioner 'gcr.io/vendor-csi' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.",
+            ],
+        }],
         ..NO_CASE
     },
     Case {
@@ -164,14 +128,12 @@ pub(super) const CASES: &[Case] = &[
             "pv pv-5-9 1Gi RWO,ROX Available policy=Delete fin=external-provisioner.volume.kubernetes.io/finalizer @migrated-to=pd.csi.storage.gke.io @provisioned-by=kubernetes.io/mock-volume",
         ],
         plugins: Plug::None,
-        settled: &[
-            End {
-                objects: &[
-                    "pv pv-5-9 1Gi RWO,ROX Available policy=Delete fin=kubernetes.io/pv-controller @provisioned-by=kubernetes.io/mock-volume",
-                ],
-                events: &[],
-            },
-        ],
+        settled: &[End {
+            objects: &[
+                "pv pv-5-9 1Gi RWO,ROX Available policy=Delete fin=kubernetes.io/pv-controller @provisioned-by=kubernetes.io/mock-volume",
+            ],
+            events: &[],
+        }],
         ..NO_CASE
     },
 ];

@@ -15,6 +15,7 @@ use crate::{Embedded, Kv, Options, Retention, Revision};
 
 const DIR: &str = "ORLOP_STORE_CRASH_DIR";
 const WRITERS: usize = 8;
+/// Kills of one run; `ORLOP_KILLS` asks for more.
 const KILLS: usize = 12;
 
 fn options() -> Options {
@@ -44,7 +45,7 @@ async fn child() {
                 String::from_utf8_lossy(value).split(' ').next().unwrap().parse::<u64>().unwrap()
             };
             let mut count = store.head().get(&key).map_or(0, |record| text(&record.value));
-            loop {
+            while count < u64::MAX {
                 count += 1;
                 let value = format!("{count} {}", "x".repeat(count as usize % 700));
                 let write = put(&*store, &key, &value);
@@ -92,7 +93,8 @@ fn run_child(dir: &Path, after: Duration) -> BTreeMap<String, (u64, u64)> {
 async fn killed_under_load() {
     let dir = tempfile::tempdir().unwrap();
     let mut newest: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for kill in 0..KILLS {
+    let kills = std::env::var("ORLOP_KILLS").map_or(KILLS, |text| text.parse().unwrap());
+    for kill in 0..kills {
         let after = Duration::from_millis(rand::rng().random_range(20..450));
         let acknowledged = run_child(dir.path(), after);
         println!("kill {kill} after {after:?}: {:?}", acknowledged.values().map(|(_, r)| r).max());

@@ -116,6 +116,28 @@ async fn a_failed_sync_poisons() {
     assert_eq!(put_one(&store, "/r/p/a", "3").await, Revision(3));
 }
 
+#[tokio::test]
+async fn what_a_failed_sync_dropped_is_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = Faulty::new(u64::MAX);
+    let options = || Options { files: Arc::new(files.clone()), ..small() };
+    let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
+    put_one(&store, "/r/p/a", "1").await;
+    files.fail_after(1);
+    assert!(store.commit(vec![put(&store, "/r/p/a", "2")]).await.is_err());
+    store.close().await;
+    files.heal();
+    // It is read from the page cache, and from then on it counts.
+    let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
+    assert_eq!(put_one(&store, "/r/p/b", "3").await, Revision(3));
+    store.close().await;
+    files.cut().unwrap();
+    // The served copy must not be what saves it.
+    std::fs::remove_dir_all(dir.path().join("sled")).unwrap();
+    let store = Embedded::<Sum>::open(dir.path(), small()).unwrap();
+    assert_eq!(records(&store), ["/r/p/a=2 1..2", "/r/p/b=3 3..3"]);
+}
+
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {

@@ -1,0 +1,143 @@
+//! What the controller knows: its own stores of volumes and claims, and the informers' caches of everything else. Here
+//! objects go into the stores, and here questions about them are answered.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+
+use super::cache::{ClaimStore, Offer, VolumeStore};
+use super::class;
+use super::controller::Binder;
+use super::error::SyncError;
+use super::object::{self, claim_key};
+use super::wake;
+use crate::pods::INDEX_CLAIM;
+
+/// What this controller believes about volumes and claims.
+#[derive(Debug, Default)]
+pub struct Stores {
+    /// Volumes.
+    pub volumes: VolumeStore,
+    /// Claims.
+    pub claims: ClaimStore,
+}
+
+impl Binder {
+    // === putting in ===
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Stores> {
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a volume into the store and wakes whom that may help. False if a newer one is there.
+    pub(super) fn store_volume(&self, volume: &Arc<PersistentVolume>) -> Result<bool, SyncError> {
+        let keys = {
+            let mut stores = self.lock();
+            match stores.volumes.offer(Arc::clone(volume))? {
+                Offer::Stale => return Ok(false),
+                Offer::Stored(old) => {
+                    let delayed = |class: &str| self.is_delayed(class);
+                    wake::claims_for_volume(&stores.claims, old.as_deref(), volume, delayed)
+                }
+            }
+        };
+        keys.into_iter().for_each(|key| self.claims.add(key));
+        Ok(true)
+    }
+
+    /// Puts a claim into the store. False if a newer one is there.
+    pub(super) fn store_claim(&self, claim: &Arc<PersistentVolumeClaim>) -> Result<bool, SyncError> {
+        let stored = self.lock().claims.offer(Arc::clone(claim))?;
+        match stored {
+            Offer::Stale => Ok(false),
+            Offer::Stored(old) => {
+                // Deleted and made anew between two looks: the volume of the old one has to know.
+                if let Some(old) = old.filter(|old| old.metadata.uid != claim.metadata.uid) {
+                    self.wake_volume_of(&old);
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Puts the server's answer to an own write into the store, unless the object has left it meanwhile: an object that is
+    /// gone must not come back this way.
+    pub(super) fn store_written_volume(
+        &self,
+        written: PersistentVolume,
+    ) -> Result<Arc<PersistentVolume>, SyncError> {
+        let written = Arc::new(written);
+        let gone = object::is_terminating(&written.metadata)
+            && written.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
+        let known = self.stored_volume(object::name(&written.metadata));
+        if !gone && known.is_some_and(|known| known.metadata.uid == written.metadata.uid) {
+            self.store_volume(&written)?;
+        }
+        Ok(written)
+    }
+
+    /// The same for a claim.
+    pub(super) fn store_written_claim(
+        &self,
+        written: PersistentVolumeClaim,
+    ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
+        let written = Arc::new(written);
+        let known = self.stored_claim(&claim_key(&written));
+        if known.is_some_and(|known| known.metadata.uid == written.metadata.uid) {
+            self.store_claim(&written)?;
+        }
+        Ok(written)
+    }
+
+    // === what is known ===
+
+    /// The volume in the own store.
+    pub(super) fn stored_volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
+        self.lock().volumes.get(name)
+    }
+
+    /// The claim in the own store.
+    pub(super) fn stored_claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
+        self.lock().claims.get(key)
+    }
+
+    /// The claim in the informer's cache, which may be ahead of the own store.
+    pub(super) fn cached_claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
+        self.claim_cache.get(key)
+    }
+
+    /// The search.
+    pub(super) fn find_volume(
+        &self,
+        claim: &PersistentVolumeClaim,
+        delayed: bool,
+    ) -> Option<Arc<PersistentVolume>> {
+        self.lock().volumes.index().find(claim, delayed).cloned()
+    }
+
+    /// The class of this name; the empty name is no class.
+    pub(super) fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
+        if name.is_empty() { None } else { self.class_cache.get(name) }
+    }
+
+    pub(super) fn is_delayed(&self, class_name: &str) -> bool {
+        class::delays_binding(self.class(class_name).as_deref()).unwrap_or(false)
+    }
+
+    /// The name of the default class.
+    pub(super) fn default_class(&self) -> Option<String> {
+        let classes = self.class_cache.list();
+        class::default_class(&classes).map(|class| object::name(&class.metadata).to_owned())
+    }
+
+    /// The node of this name.
+    pub(super) fn node(&self, name: &str) -> Option<Arc<Node>> {
+        self.node_cache.get(name)
+    }
+
+    /// The pods that name a claim.
+    pub(super) fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>> {
+        self.pod_cache.by_index(INDEX_CLAIM, key)
+    }
+}

@@ -1,0 +1,153 @@
+//! The recycler pod: what it is, what its end means, what is told.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::play::{Stage, stage, state};
+use super::table::{Case, NO_CASE};
+
+const NFS: Case = Case {
+    given: &[
+        r#"pv pv-a 25Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller src={"nfs":{"server":"nfs.example.test","path":"/export/a"}}"#,
+    ],
+    ..NO_CASE
+};
+
+const POD: &str = "default/recycler-for-pv-a";
+
+async fn second() {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+/// A stage on which the recycler pod was just made.
+async fn recycling(case: &Case) -> Stage {
+    let stage = stage(case, false);
+    stage.start();
+    second().await;
+    assert!(stage.api.get("pods", POD).is_some(), "there is a recycler pod");
+    stage
+}
+
+fn pod_uid(stage: &Stage) -> Option<String> {
+    stage.api.get("pods", POD)?["metadata"]["uid"].as_str().map(str::to_owned)
+}
+
+fn message(stage: &Stage) -> String {
+    let line = state(&stage.api).remove(0);
+    line.split_once(" msg=").map(|(_, message)| message.to_owned()).unwrap_or_default()
+}
+
+fn told(stage: &Stage, event: &str) -> bool {
+    stage.api.events().iter().any(|line| line == event)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pod_mounts_the_volume_and_has_time_for_its_size() {
+    let stage = recycling(&NFS).await;
+    let pod = stage.api.get("pods", POD).unwrap();
+    let spec = &pod["spec"];
+    assert_eq!(
+        spec["volumes"],
+        json!([{"name": "vol", "nfs": {"server": "nfs.example.test", "path": "/export/a"}}])
+    );
+    assert_eq!(spec["activeDeadlineSeconds"], 750);
+    assert_eq!(spec["restartPolicy"], "Never");
+    let container = &spec["containers"][0];
+    assert_eq!(container["name"], "pv-recycler");
+    assert_eq!(container["image"], "registry.k8s.io/build-image/debian-base:bookworm-v1.0.6");
+    assert_eq!(container["command"], json!(["/bin/sh"]));
+    assert_eq!(container["args"][0], "-c");
+    assert_eq!(container["volumeMounts"], json!([{"name": "vol", "mountPath": "/scrub"}]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_path_pod_has_at_least_a_minute() {
+    let case = Case {
+        given: &["pv pv-a 1Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller"],
+        ..NO_CASE
+    };
+    let stage = recycling(&case).await;
+    let spec = stage.api.get("pods", POD).unwrap()["spec"].clone();
+    assert_eq!(spec["activeDeadlineSeconds"], 60);
+    assert_eq!(spec["volumes"], json!([{"name": "vol", "hostPath": {"path": "/tmp/pv-cases/pv-a"}}]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn success_frees_the_volume_and_removes_the_pod() {
+    let stage = recycling(&NFS).await;
+    stage.api.patch("pods", POD, "status", json!({"status": {"phase": "Succeeded"}}));
+    second().await;
+    let line = state(&stage.api).remove(0);
+    assert!(line.starts_with("pv pv-a 25Gi RWO Available policy=Recycle src="), "{line}");
+    assert!(stage.api.get("pods", POD).is_none());
+    assert!(told(&stage, "PersistentVolume pv-a Normal VolumeRecycled Volume recycled"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_reach_the_volume() {
+    let table: [(&str, Value, &str); 2] = [
+        ("with a message", json!({"phase": "Failed", "message": "no space"}), "no space"),
+        ("without", json!({"phase": "Failed"}), "pod failed, pod.Status.Message unknown"),
+    ];
+    for (name, status, text) in table {
+        let stage = recycling(&NFS).await;
+        let first = pod_uid(&stage);
+        stage.api.patch("pods", POD, "status", json!({"status": status}));
+        second().await;
+        let wanted = format!("Recycle failed: failed to recycle volume: {text}");
+        assert_eq!(message(&stage), wanted, "{name}");
+        assert!(
+            told(&stage, &format!("PersistentVolume pv-a Warning VolumeFailedRecycle {wanted}")),
+            "{name}"
+        );
+        // The pod is removed in every case. The change of phase brings a second attempt at once, as upstream: a failed
+        // recycling has no back-off.
+        let again = pod_uid(&stage);
+        assert!(again.is_some() && again != first, "{name}");
+        stage.api.patch("pods", POD, "status", json!({"status": {"phase": "Succeeded"}}));
+        second().await;
+        assert!(
+            state(&stage.api)[0].starts_with("pv pv-a 25Gi RWO Available"),
+            "{name}: {:?}",
+            state(&stage.api)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_taken_away_is_a_failure() {
+    let stage = recycling(&NFS).await;
+    stage.api.delete("pods", POD);
+    second().await;
+    assert_eq!(message(&stage), "Recycle failed: failed to recycle volume: recycler pod was deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_an_earlier_controller_is_removed_and_not_believed() {
+    let stage = stage(&NFS, false);
+    stage.api.seed(json!({"kind": "Pod", "metadata": {"namespace": "default", "name": "recycler-for-pv-a"},
+        "spec": {"containers": []}, "status": {"phase": "Succeeded"}}));
+    let old = pod_uid(&stage);
+    stage.start();
+    second().await;
+    assert_eq!(message(&stage), "Recycle failed: old recycler pod found, will retry later");
+    // The old one is gone and its success was not believed; the second attempt has a pod of its own.
+    let own = pod_uid(&stage);
+    assert!(own.is_some() && own != old, "{own:?}");
+    assert!(state(&stage.api)[0].starts_with("pv pv-a 25Gi RWO Failed"), "{:?}", state(&stage.api));
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_the_pod_are_repeated_on_the_volume() {
+    let stage = recycling(&NFS).await;
+    let pod = stage.api.get("pods", POD).unwrap();
+    let about = json!({"kind": "Pod", "namespace": "default", "name": "recycler-for-pv-a", "uid": pod["metadata"]["uid"]});
+    stage.api.seed(
+        json!({"kind": "Event", "metadata": {"namespace": "default", "name": "e-1"}, "involvedObject": about,
+        "type": "Warning", "reason": "FailedMount", "message": "mount failed"}),
+    );
+    second().await;
+    let wanted = "PersistentVolume pv-a Warning RecyclerPod Recycler pod: mount failed";
+    assert!(told(&stage, wanted), "{:?}", stage.api.events());
+}

@@ -1,0 +1,111 @@
+//! What must never happen: data of a claim that exists is not touched (I8), and an object that is gone does not come back.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PersistentVolume;
+
+use super::play::{stage, state, step};
+use super::table::{Case, NO_CASE};
+use crate::testing::{Fault, FaultKind};
+
+const PAIR: Case = Case {
+    given: &[
+        "pv pv-1 1Gi RWO Bound policy=Delete ref=default/c-1:uid-c-1 @by-controller",
+        "pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 has=RWO/1Gi @completed @by-controller",
+    ],
+    ..NO_CASE
+};
+
+/// The operation that deletes asks the server once more: the own store may be behind, the informer's cache too.
+#[tokio::test(start_paused = true)]
+async fn i8_a_claim_that_only_the_server_knows_saves_its_volume() {
+    let stage = stage(&PAIR, false);
+    stage.prepare().await;
+    stage.binder.forget_claim("default/c-1");
+    let volume = stage.binder.stored_volume("pv-1").unwrap();
+    assert!(stage.binder.still_released(&volume).await.unwrap().is_none());
+    assert!(stage.binder.delete_operation(volume).await.is_ok());
+    assert_eq!(state(&stage.api).len(), 2, "{:?}", state(&stage.api));
+}
+
+/// A server that does not answer means no answer: nothing is released on a guess.
+#[tokio::test(start_paused = true)]
+async fn i8_without_an_answer_nothing_is_released() {
+    let stage = stage(&PAIR, false);
+    stage.prepare().await;
+    stage.binder.forget_claim("default/c-1");
+    step(&stage.api, "delete persistentvolumeclaims default/c-1");
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let fault = Fault { verb: "get", resource: "persistentvolumeclaims", skip: 0, kind: FaultKind::Broken };
+    stage.api.fail(fault);
+    stage.look_at("volume pv-1").await;
+    assert!(state(&stage.api)[0].starts_with("pv pv-1 1Gi RWO Bound"), "{:?}", state(&stage.api));
+    stage.look_at("volume pv-1").await;
+    assert!(state(&stage.api)[0].starts_with("pv pv-1 1Gi RWO Released"), "{:?}", state(&stage.api));
+}
+
+/// Retain keeps everything, whatever else is said (I8).
+#[tokio::test(start_paused = true)]
+async fn i8_retain_is_retained() {
+    let case = Case {
+        given: &[
+            "pv pv-1 1Gi RWO Released ref=default/c-1:uid-c-1 @by-controller @provisioned-by=kubernetes.io/host-path",
+        ],
+        ..NO_CASE
+    };
+    let stage = stage(&case, false);
+    stage.start();
+    stage.api.settle().await;
+    assert!(state(&stage.api)[0].starts_with("pv pv-1 1Gi RWO Released"), "{:?}", state(&stage.api));
+}
+
+/// The answer to an own write comes after the volume was deleted: it must not be put back into the store, or a claim would be
+/// bound to a volume that does not exist.
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_does_not_bring_a_volume_back() {
+    let stage = stage(&PAIR, false);
+    stage.prepare().await;
+    let written: PersistentVolume = stage.api.get_as("pv-1").unwrap();
+    step(&stage.api, "force-delete pv-1");
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    stage.look_at("volume pv-1").await;
+    assert!(stage.binder.stored_volume("pv-1").is_none());
+    assert!(stage.binder.store_written_volume(written).is_ok());
+    assert!(stage.binder.stored_volume("pv-1").is_none());
+}
+
+/// An update never changes a cached object in place: what the store held before a bind is as it was.
+#[tokio::test(start_paused = true)]
+async fn cached_objects_are_never_changed_in_place() {
+    let case =
+        Case { given: &["pv pv-1 1Gi RWO Available", "pvc default/c-1 uid-c-1 1Gi RWO Pending"], ..NO_CASE };
+    let stage = stage(&case, false);
+    stage.prepare().await;
+    let (volume, claim) =
+        (stage.binder.stored_volume("pv-1").unwrap(), stage.binder.stored_claim("default/c-1").unwrap());
+    let before = (PersistentVolume::clone(&volume), (*claim).clone());
+    stage.api.fail_nth_write(3, FaultKind::Status(500, "InternalError", "injected"));
+    stage.look_at("claim default/c-1").await;
+    assert_eq!((PersistentVolume::clone(&volume), (*claim).clone()), before);
+    let newer = stage.binder.stored_volume("pv-1").unwrap();
+    assert!(!Arc::ptr_eq(&volume, &newer), "the answer is a new object");
+}
+
+/// One bad object never stops the work on the others (I12).
+#[tokio::test(start_paused = true)]
+async fn i12_a_bad_claim_does_not_stop_the_others() {
+    let case = Case {
+        given: &[
+            "sc odd kubernetes.io/no-provisioner mode=-",
+            "pvc default/a-bad uid-a 1Gi RWO Pending class=odd",
+            "pvc default/b-good uid-b 1Gi RWO Pending",
+            "pv pv-1 1Gi RWO Available",
+        ],
+        ..NO_CASE
+    };
+    let stage = stage(&case, false);
+    stage.start();
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let lines = state(&stage.api);
+    assert!(lines.iter().any(|line| line.starts_with("pvc default/b-good uid-b 1Gi RWO Bound")), "{lines:?}");
+}

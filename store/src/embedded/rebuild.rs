@@ -1,0 +1,161 @@
+//! The lower rungs of the ladder: a new served copy from a snapshot and the journal behind it.
+//!
+//! Everything that is needed is read before anything is moved. The old copy is never deleted; it is
+//! set aside, and the log says so loudly.
+
+use std::sync::Arc;
+
+use super::feed::{BATCH_BYTES, Feeder};
+use super::frame::StoreId;
+use super::guard::guarded;
+use super::recover::{Opening, Recovered, Replay, Rung};
+use super::retention::Marks;
+use super::rows::{self, CurrentRow};
+use super::sled::{Changes, Served, ServedError};
+use super::snapshot::{self, Saved};
+use crate::snapshot::Index;
+use crate::{OpenError, Record, Revision, View};
+
+impl Opening<'_> {
+    /// A new copy from the newest snapshot that can be used and the journal behind it.
+    pub(super) fn rebuild<V: View>(&self, why: &str) -> Result<Recovered<V>, OpenError> {
+        // Everything is read before anything is moved.
+        let mut reasons = vec![format!("its served copy cannot be used ({why})")];
+        let mut bad = Vec::new();
+        let base = self.base(&mut reasons, &mut bad)?;
+        let Some(base) = base else {
+            reasons.push(format!("the journal starts at revision {} only", self.scan.first()));
+            reasons.push("restore the directory from a backup".into());
+            return Err(self.places.damaged(reasons.join("; ")));
+        };
+        if self.places.sled.exists() {
+            let aside = self.set_aside()?;
+            tracing::error!(
+                why,
+                aside = %aside.display(),
+                from = %base.revision,
+                "the served copy cannot be used; it is set aside and rebuilt from snapshot and journal. \
+                 No acknowledged write is lost; delete the old copy when it is of no interest"
+            );
+        } else {
+            tracing::warn!(from = %base.revision, "building the served copy from snapshot and journal");
+        }
+        let (dir, store, patience) = (self.places.sled.clone(), self.store, self.options.lock_wait);
+        let deadline = self.deadline();
+        let (revision, time_ms) = (base.revision, base.time_ms);
+        let (feeder, index) = guarded("building the served copy", deadline, move || {
+            let served = Arc::new(Served::open(&dir, patience)?);
+            let feeder = Feeder::new(served, store, revision, revision, Marks::default());
+            let index = restore::<V>(&feeder, store, base)?;
+            Ok((feeder, index))
+        })
+        .map_err(|error| self.places.served(error))?;
+        let state = Replay { feeder, index, time_ms };
+        match self.finish(state, revision, Vec::new()) {
+            Ok(mut recovered) => {
+                self.forget_snapshots(&mut recovered, &bad)?;
+                Ok(recovered)
+            }
+            Err(Rung::Final(error)) => Err(error),
+            Err(Rung::Next(why)) => {
+                Err(self.places.damaged(format!("the rebuilt copy cannot be used: {why}")))
+            }
+        }
+    }
+
+    /// Snapshots that were found damaged do not count as something to fall back on.
+    fn forget_snapshots<V>(&self, recovered: &mut Recovered<V>, bad: &[Revision]) -> Result<(), OpenError> {
+        for revision in bad {
+            let path = snapshot::path_of(&self.places.snapshots, *revision);
+            let aside = path.with_extension("snap-broken");
+            self.files().rename(&path, &aside).map_err(self.places.io("move aside", &path))?;
+            recovered.snapshots.retain(|known| known != revision);
+            recovered.needs_snapshot = true;
+        }
+        Ok(())
+    }
+
+    /// What a rebuild starts from.
+    fn base(&self, reasons: &mut Vec<String>, bad: &mut Vec<Revision>) -> Result<Option<Saved>, OpenError> {
+        for revision in self.snapshots.iter().rev() {
+            if revision.next() < self.scan.first() {
+                reasons.push(format!("the snapshot at {revision} ends before the journal starts"));
+            } else if *revision > self.scan.last() {
+                return Err(self.lost(*revision, self.scan.last()));
+            } else {
+                match snapshot::read(self.files(), &self.places.snapshots, self.store, *revision)? {
+                    Ok(saved) => return Ok(Some(saved)),
+                    Err(why) => {
+                        tracing::error!(why, "a snapshot cannot be used");
+                        reasons.push(why);
+                        bad.push(*revision);
+                    }
+                }
+            }
+        }
+        let whole = self.scan.first() == Revision(1);
+        Ok(whole.then(|| Saved { revision: Revision::ZERO, time_ms: i64::MIN, records: Vec::new() }))
+    }
+
+    fn set_aside(&self) -> Result<std::path::PathBuf, OpenError> {
+        let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+        let mut aside = self.places.root.join(format!("sled.broken-{time}"));
+        let mut nth = 1;
+        while aside.exists() {
+            nth += 1;
+            aside = self.places.root.join(format!("sled.broken-{time}-{nth}"));
+        }
+        self.files()
+            .rename(&self.places.sled, &aside)
+            .map_err(self.places.io("move aside", &self.places.sled))?;
+        self.files().sync_dir(self.places.root).map_err(self.places.io("sync", self.places.root))?;
+        Ok(aside)
+    }
+}
+
+/// Puts the records of a snapshot into an empty served copy, as if everything before had been
+/// compacted. That it is complete is noted with the last batch.
+fn restore<V: View>(feeder: &Feeder, store: StoreId, saved: Saved) -> Result<Index<V>, ServedError> {
+    let mut index = Index::new();
+    let mut changes = Changes::default();
+    let mut bytes = 0;
+    for saved in saved.records {
+        let key = saved.key.as_str();
+        let zero = Revision::ZERO;
+        let chunks = rows::encode_log(
+            store,
+            saved.revision,
+            saved.time_ms,
+            saved.create,
+            zero,
+            key,
+            Some(&saved.value),
+        );
+        for (key, chunk) in chunks {
+            changes.insert(&key, chunk);
+        }
+        let value_crc = crc32c::crc32c(&saved.value);
+        let row = CurrentRow { deleted: false, create: saved.create, revision: saved.revision, value_crc };
+        changes.insert(&rows::current_key(key), row.encode(store, key));
+        bytes += saved.value.len() + 128;
+        if bytes >= BATCH_BYTES {
+            bytes = 0;
+            feeder.served().apply(std::mem::take(&mut changes))?;
+        }
+        let record = Record {
+            view: V::of(&saved.key, &saved.value),
+            key: saved.key,
+            value: saved.value,
+            create_revision: saved.create,
+            mod_revision: saved.revision,
+            time_ms: saved.time_ms,
+        };
+        index.insert(record.key.clone(), Arc::new(record));
+    }
+    if saved.revision > Revision::ZERO {
+        feeder.set_compacted(&mut changes, saved.revision, saved.revision);
+        feeder.set_applied(&mut changes, saved.revision, saved.time_ms);
+    }
+    feeder.served().apply(changes)?;
+    Ok(index)
+}

@@ -1,0 +1,190 @@
+//! The journal as it is found: read and checked frame by frame, and not changed.
+//!
+//! What can be repaired ([`Scan::torn`], [`Scan::unfinished`]) is repaired later, when it is known
+//! that the store can be opened; what cannot is refused here.
+
+use std::path::{Path, PathBuf};
+
+use super::files::Files;
+use super::frame::{self, BadHeader, Entry, Frame, HEADER, SegmentHeader, StoreId};
+use super::journal::SUFFIX;
+use crate::{OpenError, Revision};
+
+/// One segment, as it was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) path: PathBuf,
+    /// The revision of its first entry, also when it has none yet.
+    pub(crate) first: Revision,
+    /// The revision after its last entry.
+    pub(crate) next: Revision,
+    /// Bytes that are valid.
+    pub(super) length: u64,
+    /// Where its last frame starts.
+    pub(super) last_frame: u64,
+}
+
+/// What was found, before anything is changed.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// In order, without gaps.
+    pub(crate) segments: Vec<Segment>,
+    /// Bytes behind the last valid frame of the last segment.
+    pub(super) torn: u64,
+    /// A last segment that was being created when the power went.
+    pub(super) unfinished: Option<PathBuf>,
+}
+
+impl Scan {
+    /// The oldest revision that the journal holds (or would hold).
+    pub(crate) fn first(&self) -> Revision {
+        self.segments.first().map_or(Revision(1), |segment| segment.first)
+    }
+
+    /// Bytes of the segments that hold nothing after a revision.
+    pub(crate) fn bytes_through(&self, revision: Revision) -> u64 {
+        let covered = self.segments.iter().filter(|segment| segment.next <= revision.next());
+        covered.map(|segment| segment.length).sum()
+    }
+
+    /// The newest revision that the journal holds; the one before its first when it is empty.
+    pub(crate) fn last(&self) -> Revision {
+        Revision(self.segments.last().map_or(1, |segment| segment.next.0) - 1)
+    }
+}
+
+/// The segments in a directory, by first revision.
+pub(crate) fn list(files: &dyn Files, dir: &Path) -> std::io::Result<Vec<(Revision, PathBuf)>> {
+    let mut found = Vec::new();
+    for name in files.list(dir)? {
+        let Some(digits) = name.strip_suffix(SUFFIX) else { continue };
+        if let Ok(first) = digits.parse() {
+            found.push((Revision(first), dir.join(name)));
+        }
+    }
+    Ok(found)
+}
+
+/// Reads and checks every frame, and changes nothing.
+pub(crate) fn scan(files: &dyn Files, root: &Path, dir: &Path, store: StoreId) -> Result<Scan, OpenError> {
+    let damaged = |what: String| OpenError::Damaged { path: root.to_owned(), what };
+    let found = list(files, dir).map_err(|source| io("list", dir, source))?;
+    let mut scan = Scan { segments: Vec::new(), torn: 0, unfinished: None };
+    for (at, (first, path)) in found.iter().enumerate() {
+        let is_last = at + 1 == found.len();
+        let bytes = read(files, path)?;
+        let whole_frame = Frame::decode(store, bytes.get(HEADER..).unwrap_or_default());
+        match SegmentHeader::decode(&bytes) {
+            Ok(header) if header.store != store => {
+                return Err(damaged(format!(
+                    "{} belongs to the store {}, the directory to {store}; put the right files together",
+                    path.display(),
+                    header.store
+                )));
+            }
+            Ok(header) if header.first != *first => {
+                let is = header.first;
+                return Err(damaged(format!("{} starts at revision {is}; rename it so", path.display())));
+            }
+            Ok(_) => {}
+            Err(BadHeader::TooNew(found)) => {
+                return Err(OpenError::TooNew { path: path.clone(), found, supported: frame::FORMAT });
+            }
+            Err(BadHeader::Broken) if whole_frame.is_some_and(|frame| frame.first == *first) => {
+                tracing::warn!(path = %path.display(), "the header of a journal segment is damaged; its frames are whole");
+            }
+            Err(BadHeader::Broken) => {
+                if !is_last || frame::frame_after(store, &bytes, Revision::ZERO).is_some() {
+                    return Err(damaged(way_on(path, 0, *first)));
+                }
+                scan.unfinished = Some(path.clone());
+                continue;
+            }
+        }
+        if let Some(before) = scan.segments.last()
+            && before.next != *first
+        {
+            return Err(damaged(format!(
+                "{} ends before revision {}, but the next segment starts at {first}: one is missing; put it back",
+                before.path.display(),
+                before.next
+            )));
+        }
+        let (segment, rest) = scan_frames(store, path, *first, &bytes);
+        if rest > 0 {
+            let bad = segment.length as usize;
+            if !is_last || frame::frame_after(store, &bytes[bad..], segment.next).is_some() {
+                return Err(damaged(way_on(path, segment.length, segment.next)));
+            }
+            scan.torn = rest;
+        }
+        scan.segments.push(segment);
+    }
+    Ok(scan)
+}
+
+/// The segment up to its first bad frame, and how many bytes follow.
+fn scan_frames(store: StoreId, path: &Path, first: Revision, bytes: &[u8]) -> (Segment, u64) {
+    let mut segment = Segment {
+        path: path.to_owned(),
+        first,
+        next: first,
+        length: HEADER as u64,
+        last_frame: HEADER as u64,
+    };
+    let mut rest = bytes.get(HEADER..).unwrap_or_default();
+    while let Some(frame) = Frame::decode(store, rest) {
+        if frame.first != segment.next || frame.entries().is_none() {
+            break;
+        }
+        segment.next = frame.last().next();
+        segment.last_frame = segment.length;
+        segment.length += frame.size() as u64;
+        rest = &rest[frame.size()..];
+    }
+    (segment, rest.len() as u64)
+}
+
+fn way_on(path: &Path, offset: u64, revision: Revision) -> String {
+    format!(
+        "{path} is not readable at byte {offset} (revision {revision}), and what follows was acknowledged. \
+         Restore the data directory from a backup. Without one: move this segment and all older ones \
+         out of the directory; the store opens if its sled or a snapshot covers what was in them",
+        path = path.display()
+    )
+}
+
+/// Hands on every entry after a revision, in order. The frames were checked by [`scan`].
+pub(crate) fn replay<E: From<OpenError>>(
+    files: &dyn Files,
+    scan: &Scan,
+    store: StoreId,
+    after: Revision,
+    mut take: impl FnMut(Entry) -> Result<(), E>,
+) -> Result<(), E> {
+    for segment in scan.segments.iter().filter(|segment| segment.next.0 > after.0 + 1) {
+        let bytes = read(files, &segment.path)?;
+        let mut rest = bytes.get(HEADER..segment.length as usize).unwrap_or_default();
+        while let Some(frame) = Frame::decode(store, rest) {
+            rest = &rest[frame.size()..];
+            if frame.last() <= after {
+                continue;
+            }
+            for entry in frame.entries().unwrap_or_default() {
+                if entry.revision > after {
+                    take(entry)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read(files: &dyn Files, path: &Path) -> Result<Vec<u8>, OpenError> {
+    let bytes = files.read(path).map_err(|source| io("read", path, source))?;
+    bytes.ok_or_else(|| io("read", path, std::io::ErrorKind::NotFound.into()))
+}
+
+pub(super) fn io(action: &'static str, path: &Path, source: std::io::Error) -> OpenError {
+    OpenError::Io { action, path: path.to_owned(), source }
+}

@@ -1,0 +1,422 @@
+//! The story of one volume and one claim, told through kubectl: added, bound, lost, found again, released, not
+//! recycled, freed by hand. The same story is told in one process and in two, in either order, and with a `kill -9`
+//! after every command and after every state that was reached (I6).
+//!
+//! What was seen on the way is one half. The other half is the history: a watch from before the story shows every
+//! state that volume and claim ever had, and nothing else may be in it.
+
+use serde_json::{Value, json};
+
+use crate::harness::http::Http;
+use crate::harness::kubectl::Kubectl;
+use crate::harness::plane::{Layout, Plane};
+use crate::harness::wait;
+
+const VOLUMES: &str = "/api/v1/persistentvolumes";
+const PV3: &str = "/api/v1/persistentvolumes/pv3";
+const PV4: &str = "/api/v1/persistentvolumes/pv4";
+const CLAIMS: &str = "/api/v1/namespaces/test/persistentvolumeclaims";
+const MYCLAIM: &str = "/api/v1/namespaces/test/persistentvolumeclaims/myclaim";
+const RECYCLER: &str = "/api/v1/namespaces/default/pods/recycler-for-pv3";
+
+const CLAIM_YAML: &str = "
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: myclaim
+  namespace: test
+spec:
+  accessModes: [ReadWriteOnce]
+  resources:
+    requests:
+      storage: 5Gi
+";
+
+/// What the recycler pod complains about.
+const COMPLAINT: &str = "mount.nfs: No route to host";
+
+/// What a person does in the editor: the claimRef goes, with everything below it.
+const REMOVE_CLAIM_REF: &str = r#"sed -i '/^  claimRef:/,/^  [a-z]/{/^  claimRef:/d;/^    /d}' "$1"
+"#;
+
+fn volume_yaml(name: &str) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: PersistentVolume
+metadata:
+  name: {name}
+spec:
+  capacity:
+    storage: 5Gi
+  accessModes: [ReadWriteOnce, ReadWriteMany, ReadOnlyMany]
+  persistentVolumeReclaimPolicy: Recycle
+  nfs:
+    server: 172.16.51.58.1
+    path: /var/nfsshare/v1
+"
+    )
+}
+
+/// Which process dies after every command and after every state.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Killed {
+    Nobody,
+    Server,
+    Controllers,
+}
+
+/// What is added first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    Volume,
+    Claim,
+}
+
+/// How the claimRef is removed at the end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hand {
+    Patch,
+    Edit,
+}
+
+struct Story {
+    plane: Plane,
+    kubectl: Kubectl,
+    http: Http,
+    killed: Killed,
+}
+
+impl Story {
+    async fn begin(layout: Layout, killed: Killed) -> Story {
+        // Without kills nothing may wait for a resync, so there is none. A controller that dies in the middle of
+        // recycling leaves its pod behind, and the next one retries at a resync, as upstream.
+        let period = if killed == Killed::Nobody { "1h" } else { "1s" };
+        let without = "--controllers=*,-persistentvolume-protection-controller,-persistentvolumeclaim-protection-controller";
+        let plane = Plane::of(layout)
+            .server_flags(&["--disable-admission-plugins=StorageObjectInUseProtection"])
+            .controller_flags(&[without, "--pvclaimbinder-sync-period", period])
+            .start()
+            .await;
+        let (kubectl, http) = (plane.kubectl(), plane.http());
+        Story { plane, kubectl, http, killed }
+    }
+
+    async fn kill(&mut self) {
+        match self.killed {
+            Killed::Nobody => {}
+            Killed::Server => self.plane.kill_and_restart_server().await,
+            Killed::Controllers => self.plane.kill_and_restart_controllers().await,
+        }
+    }
+
+    /// A command that must go well.
+    async fn run(&mut self, args: &[&str]) -> String {
+        let said = self.kubectl.run(args).await.ok();
+        self.kill().await;
+        said
+    }
+
+    async fn apply(&mut self, yaml: &str) {
+        self.kubectl.apply(yaml).await;
+        self.kill().await;
+    }
+
+    /// A state that must be reached.
+    async fn see(&mut self, path: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        let seen = self.http.until(path, what, fits).await;
+        self.kill().await;
+        seen
+    }
+
+    async fn see_phase(&mut self, path: &str, phase: &str) -> Value {
+        self.see(path, phase, |object| object["status"]["phase"] == phase).await
+    }
+}
+
+async fn tell(layout: Layout, killed: Killed, first: First, hand: Hand) {
+    let mut story = Story::begin(layout, killed).await;
+    story.run(&["create", "namespace", "test"]).await;
+    let before = story.http.get(VOLUMES).await.expect(200)["metadata"]["resourceVersion"].clone();
+    let before = before.as_str().unwrap().to_owned();
+
+    // Both are added and find each other.
+    match first {
+        First::Volume => {
+            story.apply(&volume_yaml("pv3")).await;
+            story.see_phase(PV3, "Available").await;
+            story.apply(CLAIM_YAML).await;
+        }
+        First::Claim => {
+            story.apply(CLAIM_YAML).await;
+            story.see_phase(MYCLAIM, "Pending").await;
+            story.apply(&volume_yaml("pv3")).await;
+        }
+    }
+    let claim = story.see_phase(MYCLAIM, "Bound").await;
+    let volume = story.see_phase(PV3, "Bound").await;
+    assert_bound(&claim, &volume);
+    let uid = claim["metadata"]["uid"].clone();
+
+    // The volume goes. Its claim remembers it, and takes no other.
+    story.run(&["delete", "pv", "pv3"]).await;
+    let lost = story.see_phase(MYCLAIM, "Lost").await;
+    assert_eq!(lost["spec"]["volumeName"], "pv3");
+    assert_eq!(lost["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"], "yes");
+    story.apply(&volume_yaml("pv4")).await;
+    story.see_phase(PV4, "Available").await;
+
+    // The volume comes back, and so does the bond.
+    let added = std::time::Instant::now();
+    story.apply(&volume_yaml("pv3")).await;
+    let claim = story.see_phase(MYCLAIM, "Bound").await;
+    if killed == Killed::Nobody {
+        assert!(added.elapsed().as_secs() < 10, "bound at once, not by a resync: {:?}", added.elapsed());
+    }
+    let volume = story.see_phase(PV3, "Bound").await;
+    assert_bound(&claim, &volume);
+    assert_eq!(claim["metadata"]["uid"], uid, "the same claim as before");
+
+    // The claim goes. The volume remembers it, and is scrubbed.
+    story.run(&["delete", "pvc", "--namespace", "test", "myclaim"]).await;
+    let released = story
+        .see(PV3, "Released (or, when somebody died, retried)", |volume| {
+            let phase = &volume["status"]["phase"];
+            phase == "Released" || killed != Killed::Nobody && phase == "Failed"
+        })
+        .await;
+    assert_eq!(released["spec"]["claimRef"]["uid"], uid);
+    let pod = story.see(RECYCLER, "there", |_| true).await;
+    assert_eq!(pod["spec"]["volumes"][0]["nfs"], released["spec"]["nfs"]);
+    assert_eq!(pod["spec"]["restartPolicy"], "Never");
+
+    // The pod fails, and so does the volume.
+    recycling_fails(&story.http, killed).await;
+    story.kill().await;
+    let failed = story.see_phase(PV3, "Failed").await;
+    assert_eq!(failed["spec"]["claimRef"]["uid"], uid);
+
+    // A person removes the claimRef: the volume is free again.
+    match hand {
+        Hand::Patch => {
+            let patch = r#"[{"op": "remove", "path": "/spec/claimRef"}]"#;
+            story.run(&["patch", "pv", "pv3", "--type=json", "--patch", patch]).await;
+        }
+        Hand::Edit => {
+            let said = story.kubectl.edit(&["pv", "pv3"], REMOVE_CLAIM_REF).await.ok();
+            assert!(said.contains("persistentvolume/pv3 edited"), "{said}");
+            story.kill().await;
+        }
+    }
+    let free = story.see_phase(PV3, "Available").await;
+    assert!(free["spec"]["claimRef"].is_null(), "{free:#}");
+
+    check_history(&story.http, &before).await;
+    story.plane.stop().await;
+}
+
+#[track_caller]
+fn assert_bound(claim: &Value, volume: &Value) {
+    let yes = |object: &Value, annotation: &str| {
+        assert_eq!(object["metadata"]["annotations"][annotation], "yes", "{object:#}");
+    };
+    yes(claim, "pv.kubernetes.io/bind-completed");
+    yes(claim, "pv.kubernetes.io/bound-by-controller");
+    yes(volume, "pv.kubernetes.io/bound-by-controller");
+    assert_eq!(claim["spec"]["volumeName"], "pv3");
+    assert_eq!(claim["status"]["capacity"]["storage"], "5Gi");
+    let modes = json!(["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany"]);
+    assert_eq!(claim["status"]["accessModes"], modes);
+    let reference = &volume["spec"]["claimRef"];
+    for (field, wanted) in
+        [("apiVersion", "v1"), ("kind", "PersistentVolumeClaim"), ("namespace", "test"), ("name", "myclaim")]
+    {
+        assert_eq!(reference[field], wanted, "{volume:#}");
+    }
+    assert_eq!(reference["uid"], claim["metadata"]["uid"], "{volume:#}");
+}
+
+/// Marks the recycler pod as failed, as a kubelet would, until the volume says that this is why it failed. A controller
+/// that died meanwhile has left its pod to the next one, which fails the volume for that and makes another pod; what the
+/// volume says of its first failure stays.
+async fn recycling_fails(http: &Http, killed: Killed) {
+    let status = json!({"status": {"phase": "Failed", "message": COMPLAINT}});
+    wait::until("pv3: Failed because its pod failed", async || {
+        let volume = http.get(PV3).await.expect(200);
+        let message = volume["status"]["message"].as_str().unwrap_or_default();
+        let left_over = message == "Recycle failed: old recycler pod found, will retry later";
+        if volume["status"]["phase"] == "Failed" && !(left_over && killed == Killed::Nobody) {
+            let pod_failed = message == format!("Recycle failed: failed to recycle volume: {COMPLAINT}");
+            assert!(left_over || pod_failed, "{message}");
+            return Ok(());
+        }
+        let pod = http.patch(&format!("{RECYCLER}/status"), &status).await;
+        Err(format!("{volume:#}\n{}", pod.text()))
+    })
+    .await;
+}
+
+/// The states that volume and claim went through, from the watch of everything since `before`.
+async fn check_history(http: &Http, before: &str) {
+    let lives = lives(http, CLAIMS, before).await;
+    assert_eq!(lives["myclaim"], [vec!["Pending", "Bound", "Lost", "Bound"]], "the claim");
+    let lives = self::lives(http, VOLUMES, before).await;
+    assert_eq!(lives["pv4"], [vec!["Pending", "Available"]], "the volume that nobody asked for");
+    let [one, two] = &lives["pv3"][..] else { panic!("pv3 lived twice: {lives:?}") };
+    // Whether a volume that somebody waits for is Available first is a matter of who looks first.
+    let bound = |life: &[String]| life.iter().position(|phase| phase == "Bound").expect("it was bound");
+    for life in [one, two] {
+        let begin = &life[..bound(life)];
+        assert!(begin == ["Pending"] || begin == ["Pending", "Available"], "{lives:?}");
+    }
+    assert_eq!(one[bound(one)..], ["Bound"], "{lives:?}");
+    assert_eq!(two[bound(two)..], ["Bound", "Released", "Failed", "Available"], "{lives:?}");
+}
+
+/// By name: one list of phases per life, repetitions left out.
+async fn lives(
+    http: &Http,
+    path: &str,
+    before: &str,
+) -> std::collections::BTreeMap<String, Vec<Vec<String>>> {
+    let now = http.get(path).await.expect(200);
+    let now: u64 = now["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    let query = format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion={before}");
+    let mut watch = http.watch(&query).await;
+    let mut lives = std::collections::BTreeMap::<String, Vec<Vec<String>>>::new();
+    while let Some(event) = watch.next().await {
+        let (kind, object) = (event["type"].as_str().unwrap(), &event["object"]);
+        let revision: u64 = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        if kind == "BOOKMARK" || revision > now {
+            continue;
+        }
+        let lives = lives.entry(object["metadata"]["name"].as_str().unwrap().to_owned()).or_default();
+        if kind == "ADDED" {
+            lives.push(Vec::new());
+        }
+        let life = lives.last_mut().expect("first of all it was added");
+        let phase = object["status"]["phase"].as_str().unwrap_or("none").to_owned();
+        if life.last() != Some(&phase) {
+            life.push(phase);
+        }
+    }
+    lives
+}
+
+#[tokio::test]
+async fn one_process() {
+    tell(Layout::OneProcess, Killed::Nobody, First::Volume, Hand::Patch).await;
+}
+
+#[tokio::test]
+async fn one_process_claim_first() {
+    tell(Layout::OneProcess, Killed::Nobody, First::Claim, Hand::Edit).await;
+}
+
+#[tokio::test]
+async fn one_process_that_dies_all_the_time() {
+    tell(Layout::OneProcess, Killed::Server, First::Volume, Hand::Edit).await;
+}
+
+#[tokio::test]
+async fn one_process_that_dies_all_the_time_claim_first() {
+    tell(Layout::OneProcess, Killed::Server, First::Claim, Hand::Patch).await;
+}
+
+#[tokio::test]
+async fn two_processes() {
+    tell(Layout::TwoProcesses, Killed::Nobody, First::Volume, Hand::Edit).await;
+}
+
+#[tokio::test]
+async fn two_processes_claim_first() {
+    tell(Layout::TwoProcesses, Killed::Nobody, First::Claim, Hand::Patch).await;
+}
+
+#[tokio::test]
+async fn two_processes_the_server_dies_all_the_time() {
+    tell(Layout::TwoProcesses, Killed::Server, First::Volume, Hand::Patch).await;
+}
+
+#[tokio::test]
+async fn two_processes_the_server_dies_all_the_time_claim_first() {
+    tell(Layout::TwoProcesses, Killed::Server, First::Claim, Hand::Edit).await;
+}
+
+#[tokio::test]
+async fn two_processes_the_controllers_die_all_the_time() {
+    tell(Layout::TwoProcesses, Killed::Controllers, First::Volume, Hand::Edit).await;
+}
+
+#[tokio::test]
+async fn two_processes_the_controllers_die_all_the_time_claim_first() {
+    tell(Layout::TwoProcesses, Killed::Controllers, First::Claim, Hand::Patch).await;
+}
+
+/// I8: what is in use is not deleted, it waits as Terminating. The volume waits for its claim, the claim for its pod.
+async fn protected(layout: Layout, killed: Killed) {
+    let plane = Plane::of(layout).controller_flags(&["--pvclaimbinder-sync-period", "1h"]).start().await;
+    let (kubectl, http) = (plane.kubectl(), plane.http());
+    let mut story = Story { plane, kubectl, http, killed };
+    story.run(&["create", "namespace", "test"]).await;
+    story.apply(&volume_yaml("pv3")).await;
+    story.apply(CLAIM_YAML).await;
+    story.see_phase(MYCLAIM, "Bound").await;
+    let volume = story.see_phase(PV3, "Bound").await;
+    assert_eq!(volume["metadata"]["finalizers"], json!(["kubernetes.io/pv-protection"]));
+    // Only a pod that has a node uses its claims.
+    let pod = "
+apiVersion: v1
+kind: Node
+metadata: {name: here}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: user, namespace: test}
+spec:
+  nodeName: here
+  containers: [{name: c, image: none}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: myclaim}}]
+";
+    story.apply(pod).await;
+    let terminating = |object: &Value| object["metadata"]["deletionTimestamp"].is_string();
+
+    story.run(&["delete", "pv", "pv3", "--wait=false"]).await;
+    let said = story.run(&["get", "pv", "pv3", "--no-headers"]).await;
+    assert!(said.contains(" Terminating "), "{said}");
+    story
+        .see(PV3, "waits for its claim", |volume| terminating(volume) && volume["status"]["phase"] == "Bound")
+        .await;
+    story.run(&["delete", "pvc", "myclaim", "--namespace", "test", "--wait=false"]).await;
+    let said = story.run(&["get", "pvc", "myclaim", "--namespace", "test", "--no-headers"]).await;
+    assert!(said.contains(" Terminating "), "{said}");
+    story
+        .see(MYCLAIM, "waits for its pod", |claim| terminating(claim) && claim["status"]["phase"] == "Bound")
+        .await;
+
+    // The last user goes, and everything follows.
+    story.run(&["delete", "pod", "user", "--namespace", "test", "--force", "--grace-period=0"]).await;
+    story.http.until_gone(MYCLAIM).await;
+    story.http.until_gone(PV3).await;
+    story.plane.stop().await;
+}
+
+#[tokio::test]
+async fn protected_in_one_process() {
+    protected(Layout::OneProcess, Killed::Nobody).await;
+}
+
+#[tokio::test]
+async fn protected_in_one_process_that_dies() {
+    protected(Layout::OneProcess, Killed::Server).await;
+}
+
+#[tokio::test]
+async fn protected_in_two_processes() {
+    protected(Layout::TwoProcesses, Killed::Nobody).await;
+}
+
+#[tokio::test]
+async fn protected_while_the_controllers_die() {
+    protected(Layout::TwoProcesses, Killed::Controllers).await;
+}
