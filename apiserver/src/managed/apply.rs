@@ -241,7 +241,7 @@ impl Form {
         if std::ptr::eq(self.ty, other.ty) {
             return object;
         }
-        other.kind.from_stored(self.kind.to_stored(Object(object))).0
+        other.kind.to_shown(self.kind.to_stored(Object(object))).0
     }
 
     fn paths(&self, object: &Map<String, Value>) -> Set {
