@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod harness;
+mod kubectl;
 mod process;
 mod story;
 mod tidy;
