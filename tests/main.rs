@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod crash;
 mod harness;
 mod kubectl;
 mod process;
