@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod api;
 mod crash;
 mod harness;
 mod kubectl;

@@ -43,6 +43,12 @@ impl Answer {
         self.json()
     }
 
+    /// The text of an answer that must be this one, with code 200.
+    #[track_caller]
+    pub(crate) fn expect_text(&self, text: &str) {
+        assert_eq!((self.code, self.text().as_str()), (200, text));
+    }
+
     /// A header, or an empty text.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
