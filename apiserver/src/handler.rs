@@ -85,6 +85,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             query,
             accept: accept.clone(),
             content_type,
+            user_agent: header_text(&parts.headers, header::USER_AGENT).unwrap_or_default(),
             pretty,
             body,
         };

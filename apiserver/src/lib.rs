@@ -13,6 +13,7 @@ mod dispatch;
 mod encode;
 mod handler;
 pub mod limits;
+mod managed;
 mod metrics;
 pub mod object;
 pub mod patch;

@@ -68,6 +68,18 @@ fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
     let _ = serde_json::to_writer(&mut *out, value);
 }
 
+/// The same for a new object. Where the first update must write ([`Kind::first_update_writes`])
+/// the bytes are not quite canonical: a blank stands behind them, which is nothing to JSON.
+pub(crate) fn encode_new(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
+    let (value, view) = encode(kind, object);
+    if !kind.first_update_writes() {
+        return (value, view);
+    }
+    let mut value = Vec::from(value);
+    value.push(b' ');
+    (Bytes::from(value), view)
+}
+
 /// The object of a record in its stored form, with its resourceVersion.
 pub(crate) fn decode(record: &Record<Projection>) -> Object {
     let mut object =

@@ -266,6 +266,12 @@ pub trait Kind: Send + Sync {
         None
     }
 
+    /// Whether the first update of an object writes even when it changes nothing. So it is upstream
+    /// where a new object is stored without something that every read fills in (a claim's phase).
+    fn first_update_writes(&self) -> bool {
+        false
+    }
+
     /// Whether this kind is another view of the objects of a kind that is stored in its own form.
     fn is_view(&self) -> bool {
         false

@@ -46,6 +46,10 @@ impl Kind for PersistentVolumeClaim {
         Scope::Namespaced
     }
 
+    fn first_update_writes(&self) -> bool {
+        true
+    }
+
     fn storage_prefix(&self) -> &'static str {
         "/registry/persistentvolumeclaims/"
     }

@@ -26,7 +26,7 @@ pub(crate) async fn create(request: &Request) -> Result<Response, ApiError> {
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
     let decoded = decode_object(request.names(), media, &request.body, options.validation)?;
     let mut warnings = decoded.warnings;
-    let written = create_object(request, decoded.object, options.dry_run, &mut warnings)
+    let written = create_object(request, decoded.object, &options, &mut warnings)
         .await
         .map_err(|error| error.with_warnings(&warnings))?;
     answer::written(request.kind(), 201, &written, wanted, &warnings, &request.query, request.now())
@@ -36,13 +36,24 @@ pub(crate) async fn create(request: &Request) -> Result<Response, ApiError> {
 pub(crate) async fn create_object(
     request: &Request,
     mut object: Object,
+    options: &WriteOptions,
+    warnings: &mut Vec<String>,
+) -> Result<Written, ApiError> {
+    write::settle_namespace(request, &mut object)?;
+    write::strip_metadata(&mut object, warnings);
+    request.kind().defaults(&mut object);
+    write::track(request, &request.manager(options), None, &mut object);
+    create_tracked(request, object, options.dry_run, warnings).await
+}
+
+/// Creates an object that is complete, with its managed fields.
+pub(crate) async fn create_tracked(
+    request: &Request,
+    mut object: Object,
     dry_run: bool,
     warnings: &mut Vec<String>,
 ) -> Result<Written, ApiError> {
     let kind = request.kind();
-    write::settle_namespace(request, &mut object)?;
-    write::strip_metadata(&mut object, warnings);
-    kind.defaults(&mut object);
     let given_version = object.str_at(&["metadata", "resourceVersion"]).to_owned();
     for name in
         ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"]

@@ -33,9 +33,10 @@ pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
         write::check_version(kind, &given, &old, true)?;
         // The body's metadata counts here, as upstream has it; its status does not.
         let mut object = given.clone();
+        kind.defaults(&mut object);
+        write::track(request, &request.manager(&options), Some(&old), &mut object);
         object.copy_member(&old, "status");
         write::keep_metadata(&mut object, &old);
-        kind.defaults(&mut object);
         if options.dry_run {
             return answer::object(kind, 200, object, wanted, &request.query, request.now());
         }

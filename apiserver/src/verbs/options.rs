@@ -12,6 +12,10 @@ pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     /// What to do about unknown and duplicate fields.
     pub(crate) validation: FieldValidation,
+    /// Who writes; `""` leaves it to the client's name.
+    pub(crate) field_manager: String,
+    /// An apply takes fields from other managers.
+    pub(crate) force: bool,
 }
 
 const FIELD_MANAGER_MAX: usize = 128;
@@ -35,7 +39,8 @@ impl WriteOptions {
             }
         };
         if errors.is_empty() {
-            return Ok(WriteOptions { dry_run, validation });
+            let field_manager = query.text("fieldManager").to_owned();
+            return Ok(WriteOptions { dry_run, validation, field_manager, force: query.flag("force") });
         }
         Err(ApiError::invalid_options(kind, &errors))
     }

@@ -41,6 +41,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
     }
     let options = WriteOptions::parse("PatchOptions", &request.query)?;
     let kind = request.kind();
+    let manager = request.manager(&options);
     let mut attempts = ATTEMPTS;
     loop {
         attempts -= 1;
@@ -52,7 +53,8 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         write::settle_namespace(request, &mut object)?;
         write::strip_metadata(&mut object, &mut warnings);
         write::check_version(kind, &object, &old, true)?;
-        let change = Change { part, old: &old, record: &record, dry_run: options.dry_run };
+        let dry_run = options.dry_run;
+        let change = Change { part, old: &old, record: &record, manager: Some(&manager), dry_run };
         match apply(request, object, change, &mut warnings).await {
             Ok(written) => {
                 return answer::written(

@@ -11,12 +11,14 @@ use crate::decode::Media;
 use crate::dispatch::{self, Resource};
 use crate::encode::negotiate::{Endpoint, Wanted, negotiate};
 use crate::encode::stored;
+use crate::managed;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::{Kind, Names};
 use crate::server::Inner;
 use crate::status::ApiError;
+use crate::verbs::options::WriteOptions;
 
 /// A request for a resource, with its body read.
 pub(crate) struct Request {
@@ -25,6 +27,8 @@ pub(crate) struct Request {
     pub(crate) query: Query,
     pub(crate) accept: Option<String>,
     pub(crate) content_type: Option<String>,
+    /// What the client calls itself; `""` when it does not say.
+    pub(crate) user_agent: String,
     /// People read the answer: indent it.
     pub(crate) pretty: bool,
     pub(crate) body: Bytes,
@@ -42,6 +46,11 @@ impl Request {
     /// The time of this request, in whole seconds as objects show it.
     pub(crate) fn now(&self) -> Timestamp {
         self.server.now()
+    }
+
+    /// Who writes, as managed fields name it.
+    pub(crate) fn manager(&self, options: &WriteOptions) -> String {
+        managed::manager_name(&options.field_manager, &self.user_agent)
     }
 
     /// The form of the answer.

@@ -9,6 +9,7 @@ use crate::admission::Operation;
 use crate::decode::decode_object;
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
+use crate::managed;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::status::ApiError;
@@ -32,6 +33,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
     write::settle_namespace(request, &mut object)?;
     write::strip_metadata(&mut object, &mut warnings);
     let kind = request.kind();
+    let manager = request.manager(&options);
     let unconditional = object.str_at(&["metadata", "resourceVersion"]).is_empty();
     let mut attempts = if unconditional { UNCONDITIONAL_ATTEMPTS } else { 1 };
     loop {
@@ -45,7 +47,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
                 return Err(ApiError::not_found(request.names(), &request.resource.name));
             }
             object.meta().remove("resourceVersion");
-            let written = create_object(request, object, options.dry_run, &mut warnings).await?;
+            let written = create_object(request, object, &options, &mut warnings).await?;
             return answer::written(kind, 201, &written, wanted, &warnings, &request.query, request.now());
         };
         let old = stored::decode_as(kind, &record);
@@ -55,7 +57,8 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
         let free = kind.policy().unconditional_update || part == Part::Status;
         write::check_version(kind, &object, &old, free)?;
         let mut attempt_warnings = warnings.clone();
-        let change = Change { part, old: &old, record: &record, dry_run: options.dry_run };
+        let dry_run = options.dry_run;
+        let change = Change { part, old: &old, record: &record, manager: Some(&manager), dry_run };
         match apply(request, object.clone(), change, &mut attempt_warnings).await {
             Ok(written) => {
                 return answer::written(
@@ -82,6 +85,8 @@ pub(crate) struct Change<'a> {
     pub(crate) part: Part,
     pub(crate) old: &'a Object,
     pub(crate) record: &'a Arc<Record<Projection>>,
+    /// Who changes it; `None` when the object's managed fields say so already.
+    pub(crate) manager: Option<&'a str>,
     pub(crate) dry_run: bool,
 }
 
@@ -94,9 +99,13 @@ pub(crate) async fn apply(
     warnings: &mut Vec<String>,
 ) -> Result<Written, StoreError> {
     let kind = request.kind();
-    let Change { part, old, record, dry_run } = change;
+    let Change { part, old, record, manager, dry_run } = change;
     kind.defaults(&mut object);
+    if let Some(manager) = manager {
+        write::track(request, manager, Some(old), &mut object);
+    }
     write::admit(request, Operation::Update, &mut object, Some(old))?;
+    managed::keep_times(&mut object, old);
     write::settle_update(request, part, &mut object, old);
     write::validate_changed(kind, part, &object, old)?;
     warnings.extend(kind.warnings(&object, Some(old)));

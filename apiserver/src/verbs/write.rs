@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::admission::{self, Operation};
 use crate::dispatch::key_names;
 use crate::encode::stored;
+use crate::managed::{self, Writer};
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::{Generation, Kind, Scope, StatusSubresource};
@@ -82,7 +83,6 @@ pub(crate) fn settle_namespace(request: &Request, object: &mut Object) -> Result
 pub(crate) fn strip_metadata(object: &mut Object, warnings: &mut Vec<String>) {
     let metadata = object.meta();
     metadata.remove("selfLink");
-    metadata.remove("managedFields");
     let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else { return };
     let mut seen: Vec<String> = Vec::new();
     let mut doubled: Vec<String> = Vec::new();
@@ -104,6 +104,18 @@ pub(crate) fn strip_metadata(object: &mut Object, warnings: &mut Vec<String>) {
             doubled.join(", ")
         ));
     }
+}
+
+/// Makes the manager of a plain write the owner of what it changes.
+pub(crate) fn track(request: &Request, manager: &str, live: Option<&Object>, object: &mut Object) {
+    let now = show_time(request.now());
+    let writer = Writer {
+        kind: request.kind(),
+        subresource: &request.resource.subresource,
+        manager,
+        now: now.as_str().unwrap_or_default(),
+    };
+    managed::track(&writer, live, object);
 }
 
 /// Lets the admission plugins change the object.
@@ -210,6 +222,7 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
         (Part::Status, policy) => {
             let status = object.0.remove("status");
             let metadata = object.0.remove("metadata");
+            let managed = metadata.as_ref().and_then(|metadata| metadata.get("managedFields")).cloned();
             object.0.clone_from(&old.0);
             match status {
                 Some(status) => object.0.insert("status".to_owned(), status),
@@ -217,6 +230,12 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
             };
             if let (StatusSubresource::WithMetadata, Some(metadata)) = (policy, metadata) {
                 object.0.insert("metadata".to_owned(), metadata);
+            } else {
+                // Who wrote the status is the one thing about metadata that a write of it changes.
+                match managed {
+                    Some(managed) => object.set(&["metadata", "managedFields"], managed),
+                    None => drop(object.meta().remove("managedFields")),
+                }
             }
         }
     }
@@ -338,7 +357,7 @@ pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Writt
     let key = request.resource.key(object.name());
     let mut object = kind.to_stored(object);
     object.meta().remove("resourceVersion");
-    let (value, view) = stored::encode(kind, &object);
+    let (value, view) = stored::encode_new(kind, &object);
     let write = Write { key: Key::from(key), expect: Expect::Absent, op: Op::Put { value, view } };
     commit_one(request, write).await
 }
