@@ -2,6 +2,9 @@
 
 use std::process::Stdio;
 
+use serde_json::json;
+
+use crate::harness::browser::{Browser, FLAGS, MISSING};
 use crate::harness::plane::Plane;
 use crate::harness::process::command;
 
@@ -29,26 +32,12 @@ spec:
 async fn dom(plane: &Plane, path: &str) -> String {
     let profile = tempfile::tempdir().unwrap();
     let mut browser = command("chromium", profile.path());
-    browser.args([
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        // Time runs only while the page waits for nothing: this is no pause.
-        "--virtual-time-budget=5000",
-        "--dump-dom",
-    ]);
+    browser.env("TMPDIR", profile.path());
+    // Time runs only while the page waits for nothing: this is no pause.
+    browser.args(FLAGS).args(["--virtual-time-budget=5000", "--dump-dom"]);
     browser.arg(format!("--user-data-dir={}", profile.path().display())).arg(plane.url() + path);
     browser.stdin(Stdio::null());
-    let run = move || {
-        browser.output().unwrap_or_else(|error| {
-            panic!("chromium does not start ({error}); hack/test installs it: apt-get install -y chromium")
-        })
-    };
+    let run = move || browser.output().unwrap_or_else(|error| panic!("{MISSING} ({error})"));
     let output = tokio::task::spawn_blocking(run).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -138,4 +127,58 @@ async fn everything_on_the_page_comes_from_the_server_itself() {
     for words in ["No volumes yet.", "No claims yet.", "kubectl --server http://127.0.0.1:"] {
         assert!(text(&dom).contains(words), "{words}: {dom}");
     }
+}
+
+#[tokio::test]
+async fn it_follows_what_happens() {
+    let mut plane = Plane::start().await;
+    let (kubectl, http) = (plane.kubectl(), plane.http());
+    let mut browser = Browser::open(&(plane.url() + "/ui/")).await;
+    // The row of an object as one text.
+    let row = |kind: &str, name: &str| {
+        format!(
+            "([...document.querySelectorAll('#{kind} tbody tr')].find(row => row.querySelector('button')?.textContent == '{name}')?.innerText ?? '')"
+        )
+    };
+    let live = "document.getElementById('connection')?.dataset.state == 'live'";
+    browser.until("is live", live).await;
+    kubectl.apply(VOLUME).await;
+    browser.until("a volume comes", &(row("persistentvolumes", "pv3") + ".includes('Available')")).await;
+    kubectl.apply(CLAIM).await;
+    browser.until("its claim", &(row("persistentvolumeclaims", "myclaim") + ".includes('Bound')")).await;
+    browser.until("both sides", &(row("persistentvolumes", "pv3") + ".includes('default/myclaim')")).await;
+    // What others write is text and nothing else.
+    let trap = "<img src=x onerror=\"document.title='caught'\">";
+    let event = json!({"metadata": {"name": "trap"}, "reason": "Trap", "message": trap, "type": "Warning",
+        "involvedObject": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "myclaim"}});
+    http.create("/api/v1/namespaces/default/events", &event).await;
+    browser.until("the trap as text", &(row("events", "Trap") + ".includes('<img src=x')")).await;
+    assert_eq!(browser.value("document.querySelectorAll('img').length").await, 0);
+    assert_eq!(browser.value("document.title").await, "orlop");
+    // The panel, and the way back.
+    browser.value("document.querySelector('#persistentvolumeclaims tbody button').click()").await;
+    browser
+        .until("the panel", "document.getElementById('panel-text').innerText.includes('volumeName: pv3')")
+        .await;
+    assert_eq!(browser.value("location.hash").await, "#/persistentvolumeclaims/default/myclaim");
+    browser.value("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'})), 0").await;
+    browser.until("no panel", "document.getElementById('panel').hidden").await;
+    // The filter.
+    let filter = |text: &str| {
+        format!(
+            "(field => {{ field.value = '{text}'; field.dispatchEvent(new Event('input')); return 0; }})(document.getElementById('filter'))"
+        )
+    };
+    browser.value(&filter("nobody")).await;
+    browser.until("all are filtered", &(row("persistentvolumes", "pv3") + " == ''")).await;
+    browser.value(&filter("")).await;
+    browser.until("nobody is filtered", &(row("persistentvolumes", "pv3") + ".includes('Bound')")).await;
+    // The server dies: the page says so, and goes on when it is back.
+    plane.kill().await;
+    browser.until("is not live", &live.replace("==", "!=")).await;
+    plane.start_again().await;
+    browser.until("is live again", live).await;
+    kubectl.run(&["delete", "pvc", "myclaim"]).await.ok();
+    browser.until("the claim goes", &(row("persistentvolumeclaims", "myclaim") + " == ''")).await;
+    browser.until("its volume", &(row("persistentvolumes", "pv3") + ".includes('Released')")).await;
 }
