@@ -1,6 +1,7 @@
 //! What can be done to any kind, one file per verb. Nothing here knows a particular kind, except
 //! the two subresources that only one kind has ([`binding`], [`finalize`]).
 
+pub(crate) mod apply;
 pub(crate) mod binding;
 pub(crate) mod create;
 pub(crate) mod delete;

@@ -4,7 +4,6 @@ use axum::response::Response;
 use orlop_openapi::types;
 use serde_json::{Map, Value};
 
-use crate::admission::Operation;
 use crate::decode::{FieldValidation, conform, duplicate_fields};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
@@ -13,9 +12,10 @@ use crate::patch::{self, PatchKind};
 use crate::registry::Names;
 use crate::status::ApiError;
 use crate::validate::{FieldErrors, Path};
+use crate::verbs::apply;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
-use crate::verbs::update::{Change, apply, check_name};
+use crate::verbs::update::{self, Change, check_name};
 use crate::verbs::write::{self, Part, StoreError};
 
 /// How often a patch is taken to a newer version when others get in between.
@@ -29,15 +29,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
     };
     let wanted = request.wanted(Endpoint::Single)?;
     if patch_kind == PatchKind::Apply {
-        // An apply of what is missing is a create; what forbids that is told first.
-        if request.record(&request.head()).is_err() {
-            let mut object = Object::default();
-            object.set(&["metadata", "name"], request.resource.name.clone());
-            write::admit(request, Operation::Create, &mut object, None)?;
-        }
-        return Err(ApiError::unsupported_media_type(
-            "server-side apply is not served yet; use client-side apply (kubectl apply without --server-side)",
-        ));
+        return apply::apply(request, part, wanted).await;
     }
     let options = WriteOptions::parse("PatchOptions", &request.query)?;
     let kind = request.kind();
@@ -55,7 +47,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         write::check_version(kind, &object, &old, true)?;
         let dry_run = options.dry_run;
         let change = Change { part, old: &old, record: &record, manager: Some(&manager), dry_run };
-        match apply(request, object, change, &mut warnings).await {
+        match update::apply(request, object, change, &mut warnings).await {
             Ok(written) => {
                 return answer::written(
                     kind,

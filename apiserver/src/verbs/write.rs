@@ -108,14 +108,17 @@ pub(crate) fn strip_metadata(object: &mut Object, warnings: &mut Vec<String>) {
 
 /// Makes the manager of a plain write the owner of what it changes.
 pub(crate) fn track(request: &Request, manager: &str, live: Option<&Object>, object: &mut Object) {
-    let now = show_time(request.now());
-    let writer = Writer {
+    managed::track(&writer(request, manager, &show_time(request.now())), live, object);
+}
+
+/// Who writes what; `now` is the time as objects show it.
+pub(crate) fn writer<'a>(request: &'a Request, manager: &'a str, now: &'a Value) -> Writer<'a> {
+    Writer {
         kind: request.kind(),
         subresource: &request.resource.subresource,
         manager,
         now: now.as_str().unwrap_or_default(),
-    };
-    managed::track(&writer, live, object);
+    }
 }
 
 /// Lets the admission plugins change the object.
