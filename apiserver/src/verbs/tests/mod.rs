@@ -1,0 +1,7 @@
+//! The verbs from the outside: requests through the router, over a store in memory, with a clock
+//! that tests turn and tokio's paused time where time passes.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod rig;
+mod samples;
+mod walk;
