@@ -59,7 +59,14 @@ impl Details {
 
 impl ApiError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        ApiError { code, reason, message: message.into(), details: None, continue_token: None, warnings: Vec::new() }
+        ApiError {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+            warnings: Vec::new(),
+        }
     }
 
     fn with(mut self, details: Details) -> Self {

@@ -45,11 +45,7 @@ impl Verb {
 }
 
 /// The verb and resource of a request; `None` for paths that are nothing here.
-pub(super) fn plan(
-    method: &Method,
-    path: &str,
-    query: &Query,
-) -> Result<Option<(Verb, Resource)>, ApiError> {
+pub(super) fn plan(method: &Method, path: &str, query: &Query) -> Result<Option<(Verb, Resource)>, ApiError> {
     if !path.starts_with("/api/") && !path.starts_with("/apis/") {
         return Ok(None);
     }
@@ -90,9 +86,7 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
     let item = !resource.name.is_empty();
     match (resource.subresource.as_str(), method) {
         ("", &Method::GET) if item => Ok(Verb::Get),
-        ("", &Method::GET) => {
-            Ok(if query.flag("watch") { Verb::Watch } else { Verb::List })
-        }
+        ("", &Method::GET) => Ok(if query.flag("watch") { Verb::Watch } else { Verb::List }),
         ("", &Method::POST) if !item && !resource.is_all_namespaces() && has("create") => Ok(Verb::Create),
         ("", &Method::PUT) if item && has("update") => Ok(Verb::Update),
         ("", &Method::PATCH) if item && has("patch") => Ok(Verb::Patch),

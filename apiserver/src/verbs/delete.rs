@@ -230,8 +230,7 @@ async fn delete_record(
     }
     // The mark is a write of its own, so that a watcher sees the end begin. When the removal
     // behind it fails, the object is marked with no grace left, and the next delete removes it.
-    let last =
-        if plan.marked { write::put(request, record, plan.object).await? } else { record.clone() };
+    let last = if plan.marked { write::put(request, record, plan.object).await? } else { record.clone() };
     let revision = write::remove(request, &last).await?;
     let mut object = stored::decode_as(kind, &last);
     // What is gone is shown at the revision of its deletion, as the event shows it.

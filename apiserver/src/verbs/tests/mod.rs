@@ -2,6 +2,15 @@
 //! that tests turn and tokio's paused time where time passes.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod deletes;
+mod lists;
+mod paging;
+mod racy;
 mod rig;
 mod samples;
+mod selectors;
+mod serving;
 mod walk;
+mod watches;
+mod writers;
+mod writes;

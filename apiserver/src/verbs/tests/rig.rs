@@ -1,6 +1,7 @@
 //! What the tests of this directory stand on: a server, its clock, and a client of few words.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
 use axum::response::Response;
@@ -13,6 +14,7 @@ use orlop_store::{Clock as _, Kv, ManualClock, Revision};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
+use super::racy::Racy;
 use crate::projection::Projection;
 use crate::server::{Config, Server};
 
@@ -21,8 +23,8 @@ const START_MS: i64 = 1_767_268_800_000;
 
 pub(super) struct Rig {
     pub(super) server: Server,
-    pub(super) store: Arc<Memory<Projection>>,
-    pub(super) clock: Arc<ManualClock>,
+    pub(super) store: Arc<dyn Kv<Projection>>,
+    clock: Arc<ManualClock>,
 }
 
 impl Rig {
@@ -33,7 +35,7 @@ impl Rig {
     pub(super) async fn with(change: impl FnOnce(&mut Config)) -> Rig {
         let clock = Arc::new(ManualClock::new(START_MS));
         let options = MemoryOptions { clock: clock.clone(), ..MemoryOptions::default() };
-        let store = Arc::new(Memory::with(options));
+        let store: Arc<dyn Kv<Projection>> = Arc::new(Racy(Memory::with(options)));
         let time = clock.clone();
         let now = move || Timestamp::from_millisecond(time.now_ms()).unwrap();
         let mut config = Config { clock: Arc::new(now), ..Config::default() };
@@ -42,7 +44,13 @@ impl Rig {
         Rig { server, store, clock }
     }
 
-    pub(super) async fn raw(&self, method: &str, target: &str, headers: &[(&str, &str)], body: Body) -> Response {
+    pub(super) async fn raw(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: Body,
+    ) -> Response {
         let mut request = Request::builder().method(method).uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -50,11 +58,22 @@ impl Rig {
         self.server.router().oneshot(request.body(body).unwrap()).await.unwrap()
     }
 
-    pub(super) async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: Body) -> Answer {
+    pub(super) async fn send(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: Body,
+    ) -> Answer {
         let response = self.raw(method, target, headers, body).await;
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes().to_vec();
-        Answer { asked: format!("{method} {target}"), code: parts.status.as_u16(), headers: parts.headers, bytes }
+        Answer {
+            asked: format!("{method} {target}"),
+            code: parts.status.as_u16(),
+            headers: parts.headers,
+            bytes,
+        }
     }
 
     pub(super) async fn get(&self, target: &str) -> Answer {
@@ -103,6 +122,12 @@ impl Rig {
         let response = self.raw("GET", target, &[("accept", accept)], Body::empty()).await;
         assert_eq!(response.status().as_u16(), 200, "{target}");
         Lines { body: response.into_body().into_data_stream(), rest: Vec::new() }
+    }
+
+    /// Turns the clock on.
+    pub(super) fn advance(&self, by: Duration) {
+        let by = i64::try_from(by.as_millis()).unwrap();
+        self.clock.set(self.clock.now_ms() + by);
     }
 
     pub(super) fn head(&self) -> Revision {

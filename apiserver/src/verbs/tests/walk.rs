@@ -138,7 +138,8 @@ async fn the_status_is_written_at_its_own_place() {
         let mut body = made.clone();
         let had_spec = body.as_object_mut().unwrap().remove("spec");
         if had_spec.is_some() {
-            let got = rig.patch(&status, "merge", json!({"spec": {"nonsense": null}})).await.expect(200).json();
+            let got =
+                rig.patch(&status, "merge", json!({"spec": {"nonsense": null}})).await.expect(200).json();
             assert_eq!(got["spec"], made["spec"], "{}", show(kind));
         }
         body["metadata"]["labels"]["status"] = "was-here".into();
@@ -155,9 +156,11 @@ async fn tables_and_metadata_alone() {
     for (kind, collection, item) in kinds() {
         let rig = Rig::new().await;
         let made = rig.post(&collection, sample(kind, NAME)).await.expect(201).json();
-        for (target, rows) in
-            [(item.clone(), 1), (format!("{collection}?labelSelector=walk"), 1), (format!("{collection}?labelSelector=no"), 0)]
-        {
+        for (target, rows) in [
+            (item.clone(), 1),
+            (format!("{collection}?labelSelector=walk"), 1),
+            (format!("{collection}?labelSelector=no"), 0),
+        ] {
             let table = rig.get_as(&target, TABLE).await.expect(200).json();
             assert_eq!(table["kind"], "Table", "{target}");
             let columns = table["columnDefinitions"].as_array().unwrap();
@@ -198,7 +201,12 @@ async fn watches_tell_it_all() {
         let patch = json!({"metadata": {"labels": {"walk": "on"}}});
         let changed = rig.patch(&item, "merge", patch).await.expect(200).json();
         let modified = all.next().await.unwrap();
-        assert_eq!((&modified["type"], &modified["object"]), (&json!("MODIFIED"), &changed), "{}", show(kind));
+        assert_eq!(
+            (&modified["type"], &modified["object"]),
+            (&json!("MODIFIED"), &changed),
+            "{}",
+            show(kind)
+        );
         let mut now = rig.watch(&format!("{collection}?watch=1&labelSelector=walk")).await;
         assert_eq!(now.next().await.unwrap()["object"], changed, "{}", show(kind));
         assert!(table.next().await.unwrap()["object"]["columnDefinitions"].is_array(), "{}", show(kind));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{Stream, stream};
+use futures::{Stream, StreamExt as _, stream};
 use orlop_store::{Event, Kv, Record, Revision, WatchError, Watcher};
 use prometheus::IntCounter;
 use tokio::time::{Instant, sleep_until};
@@ -86,9 +86,11 @@ pub(super) fn stream(
     };
     let next_bookmark = bookmark_time(now, end);
     let running = Running { live, writer, state, end, next_bookmark };
-    stream::unfold(running, |mut running| async move {
+    let pieces = stream::unfold(running, |mut running| async move {
         running.piece().await.map(|piece| (Ok(Bytes::from(piece)), running))
-    })
+    });
+    // Fused, so that who asks once more behind the end gets an answer.
+    pieces.fuse()
 }
 
 /// The next time for a bookmark: once a minute, and a last one shortly before the end.
