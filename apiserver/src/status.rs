@@ -59,7 +59,14 @@ impl Details {
 
 impl ApiError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        ApiError { code, reason, message: message.into(), details: None, continue_token: None, warnings: Vec::new() }
+        ApiError {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+            warnings: Vec::new(),
+        }
     }
 
     fn with(mut self, details: Details) -> Self {
@@ -161,6 +168,19 @@ impl ApiError {
     pub fn conflict_because(resource: &str, details: Details, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} \"{}\": {why}", details.name);
         Self::new(409, "Conflict", message).with(details)
+    }
+
+    /// 409: an apply would change what other managers own.
+    pub fn apply_conflict(message: impl Into<String>, causes: Vec<Cause>) -> Self {
+        Self::new(409, "Conflict", message).with(Details { causes, ..Details::default() })
+    }
+
+    /// 409: an object that is to be applied with a uid is not there.
+    pub fn no_such_uid(names: &Names, name: &str, uid: &str) -> Self {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        Self::conflict_because(&qualified(names.plural, names.group), Details::of(names, name), &why)
     }
 
     /// 410: the revision asked for is compacted.

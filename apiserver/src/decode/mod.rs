@@ -67,6 +67,13 @@ pub struct Conformed {
     pub type_meta: (String, String),
 }
 
+/// Reads the document of an apply: YAML, of which JSON is a part. With it come lines about keys that
+/// are given twice, such as `line 9: key "a" already set in map`. The error is go-yaml's text.
+pub fn read_yaml(body: &[u8]) -> Result<(Value, Vec<String>), String> {
+    let document = yaml::read(body)?;
+    Ok((document.value, document.duplicates))
+}
+
 /// Fits a document in memory (such as a patched object) to a type: unknown fields are dropped and
 /// listed, scalars made canonical, empty values left out or filled in. The error is upstream's
 /// text for a value that does not fit, such as `json: cannot unmarshal number into Go struct field

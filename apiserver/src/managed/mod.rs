@@ -3,11 +3,18 @@
 //! Every write through the API makes its manager the owner of what it changed; an apply says what
 //! its manager wants to own. Reading order: `set` is a set of paths and `fields_v1` its wire form;
 //! `typed` says how values of a type are owned; `compare` finds what a write changed; `entries` is
-//! the list on the object; `update` tracks plain writes. Everything is pure; the verbs call it.
+//! the list on the object; `update` tracks plain writes. For applies, `config` judges what is sent,
+//! `merge` puts it onto the live object, `apply` does the whole, `conflicts` says no, and
+//! `last_applied` takes over from client-side apply. Everything is pure; the verbs call it.
 
+mod apply;
 mod compare;
+mod config;
+mod conflicts;
 mod entries;
 mod fields_v1;
+mod last_applied;
+mod merge;
 mod set;
 mod typed;
 mod update;
@@ -32,4 +39,5 @@ pub(crate) fn manager_name(field_manager: &str, user_agent: &str) -> String {
     if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
+pub(crate) use apply::apply;
 pub(crate) use update::{Writer, keep_times, track};

@@ -114,6 +114,15 @@ impl Set {
         found.ok().map(|at| &self.nodes[at])
     }
 
+    /// Whether a path is in the set.
+    pub(crate) fn has(&self, path: &[Element]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.get(last).is_some_and(|node| node.member),
+            [first, rest @ ..] => self.get(first).is_some_and(|node| node.below.has(rest)),
+        }
+    }
+
     /// Adds the paths of another set.
     pub(crate) fn unite(&mut self, other: Set) {
         if self.nodes.is_empty() {
@@ -162,15 +171,6 @@ impl Set {
             }
         });
         Set { nodes: common }
-    }
-
-    /// Whether the sets have a path in common.
-    pub(crate) fn meets(&self, other: &Set) -> bool {
-        let mut meets = false;
-        self.each_pair(other, |mine, theirs| {
-            meets = meets || (mine.member && theirs.member) || mine.below.meets(&theirs.below);
-        });
-        meets
     }
 
     /// Takes out exactly the paths of another set; what is below or above them stays.

@@ -2,7 +2,7 @@
 //!
 //! Atomic structs, maps and lists are leaves here, like scalars.
 
-use orlop_openapi::{Field, ListType, Merge, Presence, Scalar, Shape, StructType, TypeId, types};
+use orlop_openapi::{Field, ListType, Merge, Presence, Scalar, Shape, StructType, types};
 use serde_json::Value;
 
 use super::fields_v1::atom;
@@ -73,11 +73,6 @@ impl Ty {
     }
 }
 
-/// The struct type of an id.
-pub(crate) fn struct_type(id: TypeId) -> &'static StructType {
-    types().get(id)
-}
-
 impl Items {
     pub(crate) fn ty(self) -> Ty {
         Ty::of_shape(self.shape)
@@ -91,9 +86,9 @@ impl Items {
                     Err("associative list without keys has an element that's an explicit null".to_owned())
                 }
                 Value::Array(_) => Err("not supported: associative list with lists as elements".to_owned()),
-                item => atom(item)
-                    .map(Element::Value)
-                    .ok_or_else(|| "associative list without keys has an element that's a map type".to_owned()),
+                item => atom(item).map(Element::Value).ok_or_else(|| {
+                    "associative list without keys has an element that's a map type".to_owned()
+                }),
             };
         };
         let map = match item {

@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 
 use super::compare::{Changes, compare};
 use super::entries::{Entries, Entry, Operation, Owner, identity};
-use super::set::Set;
+use super::fields_v1::path_text;
+use super::set::{Element, Set};
 use crate::decode::zero_object;
 use crate::object::Object;
 use crate::registry::{KINDS, Kind, StatusSubresource};
@@ -44,11 +45,7 @@ impl Writer<'_> {
         static SPEC: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["spec"]]));
         static ALL_BUT_STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["spec"], &["metadata"]]));
         static POD: LazyLock<Set> = LazyLock::new(|| {
-            Set::of_fields(&[
-                &["spec"],
-                &["metadata", "deletionTimestamp"],
-                &["metadata", "ownerReferences"],
-            ])
+            Set::of_fields(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
         });
         static DEPLOYMENT: LazyLock<Set> =
             LazyLock::new(|| Set::of_fields(&[&["spec"], &["metadata", "labels"]]));
@@ -172,6 +169,7 @@ pub(crate) struct Conflict {
     pub(crate) owner: Owner,
     /// The path as messages show it.
     pub(crate) path: String,
+    pub(crate) elements: Vec<Element>,
 }
 
 /// Takes what changed from the entries of all but one owner. Without `force` nothing is taken when
@@ -196,11 +194,11 @@ pub(super) fn disown(
             others.push((theirs.clone(), changes));
         }
     }
-    let in_form = |owner: &Owner| -> Option<(&Set, Set)> { None.or_else(|| {
+    let in_form = |owner: &Owner| -> Option<(&Set, Set)> {
         let found = others.iter().find(|(known, _)| *known == owner.api_version)?;
         let changes = found.1.as_ref()?;
         Some((&changes.removed, changes.written()))
-    }) };
+    };
     if !force {
         let mut conflicts = Vec::new();
         for entry in entries.0.iter().filter(|entry| !kept(entry)) {
@@ -212,8 +210,8 @@ pub(super) fn disown(
                 continue;
             };
             common.each_path(&mut |path| {
-                let path = super::fields_v1::path_text(path);
-                conflicts.push(Conflict { owner: entry.owner.clone(), path });
+                let elements = path.iter().map(|element| (*element).clone()).collect();
+                conflicts.push(Conflict { owner: entry.owner.clone(), path: path_text(path), elements });
             });
         }
         if !conflicts.is_empty() {
@@ -240,7 +238,7 @@ pub(super) fn disown(
 }
 
 /// The kind that shows the same objects in another version.
-fn form(kind: &'static dyn Kind, api_version: &str) -> Option<&'static dyn Kind> {
+pub(super) fn form(kind: &'static dyn Kind, api_version: &str) -> Option<&'static dyn Kind> {
     let is_form = |other: &&&'static dyn Kind| {
         other.storage_prefix() == kind.storage_prefix() && other.names().api_version() == api_version
     };

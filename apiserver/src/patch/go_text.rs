@@ -1,11 +1,11 @@
-//! Values as Go's `%v` shows them; errors about patches do.
+//! Values as Go's `%v` and `%#v` show them; errors about patches do.
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
 /// `map[a:1 b:[x y]]`: keys sorted, text without quotes.
-pub(super) fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);
     text
@@ -41,8 +41,24 @@ fn write(value: &Value, text: &mut String) {
     }
 }
 
+/// `map[string]interface {}{"a":1}`, as Go's `%#v` shows a value.
+pub(crate) fn syntax(value: &Value) -> String {
+    let joined = |parts: Vec<String>| format!("{}{{{}}}", type_name(value), parts.join(", "));
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+        Value::Array(items) => joined(items.iter().map(syntax).collect()),
+        Value::Object(members) => {
+            let part = |(name, value): (&String, &Value)| {
+                format!("{}:{}", Value::from(name.as_str()), syntax(value))
+            };
+            joined(members.iter().map(part).collect())
+        }
+    }
+}
+
 /// The Go type of a value, as `%s` of a `reflect.Type` shows it.
-pub(super) fn type_name(value: &Value) -> &'static str {
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "nil",
         Value::Bool(_) => "bool",
@@ -64,6 +80,11 @@ mod tests {
     fn values() {
         let value = json!({"b": [1, "x y", null, true, 1.5], "a": {"k": {}}, "c": []});
         assert_eq!(shown(&value), "map[a:map[k:map[]] b:[1 x y <nil> true 1.5] c:[]]");
+        assert_eq!(
+            syntax(&json!({"b": [1, "x"], "a": {}, "c": null})),
+            "map[string]interface {}{\"a\":map[string]interface {}{}, \"b\":[]interface {}{1, \"x\"}, \
+             \"c\":interface {}(nil)}"
+        );
         let types: Vec<_> =
             json!([null, true, 1, 1.5, "", [], {}]).as_array().into_iter().flatten().map(type_name).collect();
         let expected =

@@ -5,7 +5,7 @@
 //! values in errors. Whether the result fits its type is the decoder's business.
 
 mod body;
-mod go_text;
+pub(crate) mod go_text;
 mod json;
 mod merge;
 mod strategic;

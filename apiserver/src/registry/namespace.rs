@@ -89,7 +89,10 @@ impl Kind for Namespace {
     fn is_held(&self, object: &Object) -> bool {
         // The first delete always begins and never ends the deletion: the contents come first.
         !object.is_terminating()
-            || object.at(&["spec", "finalizers"]).and_then(Value::as_array).is_some_and(|held| !held.is_empty())
+            || object
+                .at(&["spec", "finalizers"])
+                .and_then(Value::as_array)
+                .is_some_and(|held| !held.is_empty())
     }
 
     fn prepare_create(&self, object: &mut Object, _now: Timestamp) {

@@ -92,7 +92,8 @@ async fn v3(Path(path): Path<String>, RawQuery(query): RawQuery) -> Response {
     match query.get("hash") {
         Some(given) if given != document.hash => {
             let mut response = answer::body(301, "text/plain; charset=utf-8", Vec::new());
-            if let Ok(location) = HeaderValue::from_str(&format!("/openapi/v3/{path}?hash={}", document.hash)) {
+            if let Ok(location) = HeaderValue::from_str(&format!("/openapi/v3/{path}?hash={}", document.hash))
+            {
                 response.headers_mut().insert(header::LOCATION, location);
             }
             response

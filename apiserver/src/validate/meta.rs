@@ -23,7 +23,7 @@ use crate::registry::NameRule;
 pub use managed_fields::validate_field_manager;
 
 /// Keys and values of all annotations together may have this many bytes.
-const ANNOTATIONS_MAX: usize = 256 * 1024;
+pub(crate) const ANNOTATIONS_MAX: usize = 256 * 1024;
 const IMMUTABLE: &str = "field is immutable";
 
 /// A rule for a text: what is wrong with it.

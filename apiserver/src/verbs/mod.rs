@@ -1,6 +1,7 @@
 //! What can be done to any kind, one file per verb. Nothing here knows a particular kind, except
 //! the two subresources that only one kind has ([`binding`], [`finalize`]).
 
+pub(crate) mod apply;
 pub(crate) mod binding;
 pub(crate) mod create;
 pub(crate) mod delete;
@@ -17,3 +18,6 @@ pub(crate) mod revision;
 pub(crate) mod update;
 pub(crate) mod watch;
 pub(crate) mod write;
+
+#[cfg(test)]
+mod tests;

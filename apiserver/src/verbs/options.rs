@@ -24,9 +24,22 @@ impl WriteOptions {
     /// Reads them. `kind` is the option kind for errors, such as `CreateOptions`.
     pub(crate) fn parse(kind: &str, query: &Query) -> Result<Self, ApiError> {
         let mut errors = FieldErrors::new();
-        if kind == "PatchOptions" && query.flag("force") {
+        if kind == "PatchOptions" && query.has("force") {
             errors.forbidden(&Path::new("force"), "may not be specified for non-apply patch");
         }
+        Self::finish(kind, query, errors)
+    }
+
+    /// Reads those of an apply, which must name its manager.
+    pub(crate) fn parse_apply(query: &Query) -> Result<Self, ApiError> {
+        let mut errors = FieldErrors::new();
+        if query.text("fieldManager").is_empty() {
+            errors.required(&Path::new("fieldManager"), "is required for apply patch");
+        }
+        Self::finish("PatchOptions", query, errors)
+    }
+
+    fn finish(kind: &str, query: &Query, mut errors: FieldErrors) -> Result<Self, ApiError> {
         let dry_run = dry_run(query, &mut errors);
         field_manager(query.text("fieldManager"), &mut errors);
         let validation = match query.text("fieldValidation") {

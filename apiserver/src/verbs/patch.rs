@@ -4,7 +4,6 @@ use axum::response::Response;
 use orlop_openapi::types;
 use serde_json::{Map, Value};
 
-use crate::admission::Operation;
 use crate::decode::{FieldValidation, conform, duplicate_fields};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
@@ -13,9 +12,10 @@ use crate::patch::{self, PatchKind};
 use crate::registry::Names;
 use crate::status::ApiError;
 use crate::validate::{FieldErrors, Path};
+use crate::verbs::apply;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
-use crate::verbs::update::{Change, apply, check_name};
+use crate::verbs::update::{self, Change, check_name};
 use crate::verbs::write::{self, Part, StoreError};
 
 /// How often a patch is taken to a newer version when others get in between.
@@ -29,15 +29,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
     };
     let wanted = request.wanted(Endpoint::Single)?;
     if patch_kind == PatchKind::Apply {
-        // An apply of what is missing is a create; what forbids that is told first.
-        if request.record(&request.head()).is_err() {
-            let mut object = Object::default();
-            object.set(&["metadata", "name"], request.resource.name.clone());
-            write::admit(request, Operation::Create, &mut object, None)?;
-        }
-        return Err(ApiError::unsupported_media_type(
-            "server-side apply is not served yet; use client-side apply (kubectl apply without --server-side)",
-        ));
+        return apply::apply(request, part, wanted).await;
     }
     let options = WriteOptions::parse("PatchOptions", &request.query)?;
     let kind = request.kind();
@@ -55,7 +47,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         write::check_version(kind, &object, &old, true)?;
         let dry_run = options.dry_run;
         let change = Change { part, old: &old, record: &record, manager: Some(&manager), dry_run };
-        match apply(request, object, change, &mut warnings).await {
+        match update::apply(request, object, change, &mut warnings).await {
             Ok(written) => {
                 return answer::written(
                     kind,
@@ -93,7 +85,11 @@ fn patched(
     if validation == FieldValidation::Strict && !warnings.is_empty() {
         return Err(ApiError::bad_request(format!("strict decoding error: {}", warnings.join(", "))));
     }
-    let shown = result.document.to_string();
+    // What errors show. They are rare, so it is made again for them and not kept for all.
+    let shown = || {
+        let again = patch::apply(patch_kind, versioned(names, old), &request.body, ty);
+        again.map(|result| result.document.to_string()).unwrap_or_default()
+    };
     let mut document = match result.document {
         Value::Object(map) => map,
         other => return Err(rejected(&other.to_string(), "the patch does not leave an object")),
@@ -107,9 +103,9 @@ fn patched(
             version_given,
             names.kind
         );
-        return Err(rejected(&shown, &why));
+        return Err(rejected(&shown(), &why));
     }
-    let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&shown, &why))?;
+    let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&shown(), &why))?;
     let duplicates = match patch_kind {
         PatchKind::Merge | PatchKind::Strategic => duplicate_fields(&request.body),
         PatchKind::Json | PatchKind::Apply => Vec::new(),
@@ -119,7 +115,7 @@ fn patched(
     unknown.extend(conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")));
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {
-            return Err(rejected(&shown, &format!("strict decoding error: {}", unknown.join(", "))));
+            return Err(rejected(&shown(), &format!("strict decoding error: {}", unknown.join(", "))));
         }
         FieldValidation::Warn => warnings.extend(unknown),
         FieldValidation::Strict => {}
