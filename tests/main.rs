@@ -6,7 +6,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod api;
+mod crash;
 mod harness;
+mod kubectl;
+mod page;
 mod process;
 mod story;
 mod tidy;

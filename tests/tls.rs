@@ -10,20 +10,20 @@ use crate::harness::http::Http;
 use crate::harness::process::Process;
 use crate::harness::wait;
 
-fn file(name: &str) -> PathBuf {
+pub(crate) fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/tls_files").join(name)
 }
 
 /// A server that asks for tokens and takes client certificates.
-struct Secured {
-    url: String,
+pub(crate) struct Secured {
+    pub(crate) url: String,
     // Before the folder, so that the process is gone first.
     process: Process,
-    _dir: TempDir,
+    pub(crate) dir: TempDir,
 }
 
 impl Secured {
-    async fn start() -> Secured {
+    pub(crate) async fn start() -> Secured {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
         std::fs::write(dir.path().join("tokens.csv"), "hush,bob,u2,\"readers\"\n").unwrap();
@@ -45,7 +45,7 @@ impl Secured {
             std::fs::read_to_string(dir.path().join("address")).map_err(|_| process.log())
         })
         .await;
-        Secured { url: url.trim().to_owned(), process, _dir: dir }
+        Secured { url: url.trim().to_owned(), process, dir }
     }
 
     /// A client that trusts the server and shows these credentials.

@@ -119,6 +119,7 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Option<Target> {
     };
     if let ("", "v1", ["bindings"]) = (group, version, rest)
         && !namespace.is_empty()
+        && !watch_path
     {
         return Some(Target::Bindings { namespace: namespace.to_owned() });
     }
@@ -145,7 +146,8 @@ fn item(
     subresource: &str,
     watch_path: bool,
 ) -> Option<Target> {
-    if !subresource.is_empty() && !has_subresource(kind, subresource) {
+    // Subresources have no old watch form.
+    if !subresource.is_empty() && (watch_path || !has_subresource(kind, subresource)) {
         return None;
     }
     Some(Target::Resource(Resource {

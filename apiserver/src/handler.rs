@@ -1,32 +1,43 @@
-//! The way of a request: what every answer carries, and from method and path to a verb.
+//! The way of a request: what every answer carries, its time, its body, and the verb that serves it.
 
+mod plan;
+
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::middleware::Next;
 use axum::response::Response;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header, request::Parts};
+use bytes::Bytes;
+use futures::FutureExt as _;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt, Limited};
+use orlop_apimachinery::duration;
 use tokio::time::Instant;
 
-use crate::dispatch::{self, Resource, Target};
+use crate::dispatch::Resource;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
 use crate::metrics::{self, InFlight, Labels};
 use crate::query::Query;
-use crate::registry::{Scope, by_resource};
+use crate::registry::Scope;
 use crate::server::Inner;
 use crate::status::ApiError;
 use crate::verbs::request::Request;
 use crate::verbs::write::Part;
 use crate::verbs::{binding, create, delete, delete_collection, finalize, get, list, patch, update, watch};
+use plan::{Verb, plan};
 
 /// The largest body that is read, bytes.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const AUDIT_ID_MAX: usize = 64;
+/// The longest that a write may take, as upstream has it.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
 
-/// Gives every answer the headers that upstream's have.
+/// Gives every answer the headers that upstream's have. A request that panics ends with an answer
+/// as well, so that neither its connection nor a controller in this process goes down with it.
 pub(crate) async fn frame(
     State(_server): State<Arc<Inner>>,
     request: axum::extract::Request,
@@ -38,7 +49,11 @@ pub(crate) async fn frame(
         .filter(|id| id.len() <= AUDIT_ID_MAX)
         .cloned()
         .or_else(|| HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()).ok());
-    let mut response = next.run(request).await;
+    let path = request.uri().path().to_owned();
+    let mut response = AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!(path, "a request panicked; this is a fault of the server");
+        answer::text(500, "This request caused apiserver to panic. Look in the logs for details.\n")
+    });
     let headers = response.headers_mut();
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     if let Some(audit) = audit {
@@ -57,28 +72,24 @@ pub(crate) async fn method_not_allowed(request: axum::extract::Request) -> Respo
 pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::extract::Request) -> Response {
     let (parts, body) = request.into_parts();
     let accept = header_text(&parts.headers, header::ACCEPT);
-    let pretty = wants_pretty(&parts);
+    let query = Query::parse(parts.uri.query());
+    let pretty = wants_pretty(&parts.headers, &query);
     let started = Instant::now();
-    let (verb, resource) = match plan(&parts) {
+    let (verb, resource) = match plan(&parts.method, parts.uri.path(), &query) {
         Ok(Some(plan)) => plan,
         Ok(None) => return answer::text(404, "404 page not found\n"),
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), pretty),
     };
-    let query = Query::parse(parts.uri.query());
     let labels = labels(verb, &resource, &query);
     let in_flight = match verb {
         Verb::Watch => server.metrics.begin_watch(&labels),
         verb => server.metrics.begin(verb.is_mutating()),
     };
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
-    let result = async {
-        let body = match Limited::new(body, BODY_LIMIT).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-                return Err(ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}")));
-            }
-            Err(error) => return Err(ApiError::bad_request(format!("cannot read the body: {error}"))),
-        };
+    let limit = time_limit(verb, &query, server.config.request_timeout);
+    let work = async {
+        // What is only read has no use for a body.
+        let body = if verb.is_mutating() { read(body).await? } else { Bytes::new() };
         let request = Request {
             server: server.clone(),
             resource,
@@ -89,9 +100,15 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             pretty,
             body,
         };
-        within_time(verb, &request).await
-    }
-    .await;
+        serve(verb, &request).await
+    };
+    let result = match limit {
+        // The time for the body counts, or a client that sends none would stay for ever.
+        Ok(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+            Err(ApiError::timeout("Timeout: request did not complete within the allotted timeout"))
+        }),
+        Err(error) => Err(error),
+    };
     let response = match result {
         Ok(response) => response,
         Err(error) => {
@@ -122,119 +139,33 @@ fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 }
 
 /// Whether a person reads the answer.
-fn wants_pretty(parts: &Parts) -> bool {
-    let query = Query::parse(parts.uri.query());
+fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if query.has("pretty") {
         return query.flag("pretty");
     }
-    let agent = header_text(&parts.headers, header::USER_AGENT).unwrap_or_default();
-    ["curl/", "Wget/", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
+    let agent = headers.get(header::USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
+    ["curl/", "Wget/", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person.as_bytes()))
 }
 
-/// What is done to a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verb {
-    Get,
-    List,
-    Watch,
-    Create,
-    Update,
-    UpdateStatus,
-    Patch,
-    PatchStatus,
-    Delete,
-    DeleteCollection,
-    Bind,
-    Finalize,
+/// How long a request may take: what the server grants, or less when the client says so. A watch
+/// has a time of its own and heeds `timeout` as little as upstream's.
+fn time_limit(verb: Verb, query: &Query, granted: Duration) -> Result<Duration, ApiError> {
+    let granted = if verb.is_mutating() { granted.min(WRITE_TIME_MAX) } else { granted };
+    let (Some(text), false) = (query.get("timeout"), verb == Verb::Watch) else { return Ok(granted) };
+    let (text, negative) = text.strip_prefix('-').map_or((text, false), |text| (text, true));
+    let asked = duration::parse(text).map_err(|why| {
+        ApiError::bad_request(format!("invalid timeout specified in the request URL - {why}"))
+    })?;
+    Ok(if asked.is_zero() || negative { granted } else { asked.min(granted) })
 }
 
-impl Verb {
-    fn is_mutating(self) -> bool {
-        !matches!(self, Verb::Get | Verb::List | Verb::Watch)
-    }
-
-    /// The verb as metrics name it.
-    fn label(self) -> &'static str {
-        match self {
-            Verb::Get => "GET",
-            Verb::List => "LIST",
-            Verb::Watch => "WATCH",
-            Verb::Create | Verb::Bind => "POST",
-            Verb::Update | Verb::UpdateStatus | Verb::Finalize => "PUT",
-            Verb::Patch | Verb::PatchStatus => "PATCH",
-            Verb::Delete => "DELETE",
-            Verb::DeleteCollection => "DELETECOLLECTION",
+async fn read(body: axum::body::Body) -> Result<Bytes, ApiError> {
+    match Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}")))
         }
-    }
-}
-
-/// The verb and resource of a request; `None` for paths that are nothing here.
-fn plan(parts: &Parts) -> Result<Option<(Verb, Resource)>, ApiError> {
-    let path = parts.uri.path();
-    if !path.starts_with("/api/") && !path.starts_with("/apis/") {
-        return Ok(None);
-    }
-    match dispatch::target(path) {
-        Target::UnknownGroup => Ok(None),
-        Target::UnknownResource => Err(ApiError::no_such_resource()),
-        Target::NoNamespace => Err(ApiError::bad_request("Namespace parameter required.")),
-        Target::BadName(name) => {
-            Err(ApiError::bad_request(format!("invalid name {name:?}: may not be '.' or '..'")))
-        }
-        Target::Bindings { namespace } => {
-            if parts.method != Method::POST {
-                return Err(ApiError::method_not_allowed());
-            }
-            let kind = by_resource("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
-            let resource = Resource {
-                kind,
-                namespace,
-                name: String::new(),
-                subresource: "binding".to_owned(),
-                watch_path: false,
-            };
-            Ok(Some((Verb::Bind, resource)))
-        }
-        Target::Resource(resource) => {
-            let verb = verb(parts, &resource)?;
-            Ok(Some((verb, resource)))
-        }
-    }
-}
-
-fn verb(parts: &Parts, resource: &Resource) -> Result<Verb, ApiError> {
-    let refused = Err(ApiError::method_not_allowed());
-    let has = |name: &str| resource.kind.verbs().contains(&name);
-    if resource.watch_path {
-        return if parts.method == Method::GET && has("watch") { Ok(Verb::Watch) } else { refused };
-    }
-    let item = !resource.name.is_empty();
-    match (resource.subresource.as_str(), &parts.method) {
-        ("", &Method::GET) if item => Ok(Verb::Get),
-        ("", &Method::GET) => {
-            Ok(if Query::parse(parts.uri.query()).flag("watch") { Verb::Watch } else { Verb::List })
-        }
-        ("", &Method::POST) if !item && !resource.is_all_namespaces() && has("create") => Ok(Verb::Create),
-        ("", &Method::PUT) if item && has("update") => Ok(Verb::Update),
-        ("", &Method::PATCH) if item && has("patch") => Ok(Verb::Patch),
-        ("", &Method::DELETE) if item && has("delete") => Ok(Verb::Delete),
-        ("", &Method::DELETE) if !item && !resource.is_all_namespaces() && has("deletecollection") => {
-            Ok(Verb::DeleteCollection)
-        }
-        ("status", &Method::GET) => Ok(Verb::Get),
-        ("status", &Method::PUT) => Ok(Verb::UpdateStatus),
-        ("status", &Method::PATCH) => Ok(Verb::PatchStatus),
-        ("binding", &Method::POST) => Ok(Verb::Bind),
-        ("finalize", &Method::PUT) => Ok(Verb::Finalize),
-        _ => refused,
-    }
-}
-
-async fn within_time(verb: Verb, request: &Request) -> Result<Response, ApiError> {
-    let limit = request.server.config.request_timeout;
-    match tokio::time::timeout(limit, serve(verb, request)).await {
-        Ok(result) => result,
-        Err(_) => Err(ApiError::timeout("Timeout: request did not complete within the allotted timeout")),
+        Err(error) => Err(ApiError::bad_request(format!("cannot read the body: {error}"))),
     }
 }
 
@@ -269,5 +200,50 @@ fn labels(verb: Verb, resource: &Resource, query: &Query) -> Labels {
         resource: names.plural,
         subresource: resource.subresource.clone(),
         scope: metrics::scope(resource.kind.scope(), namespace, &resource.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_limits() {
+        let minute = Duration::from_secs(60);
+        for (case, verb, query, want) in [
+            ("1 nothing said", Verb::List, "", Ok(60_000)),
+            ("2 less", Verb::List, "timeout=5s", Ok(5_000)),
+            ("3 more than there is", Verb::List, "timeout=1h", Ok(60_000)),
+            ("4 zero is nothing said", Verb::Get, "timeout=0", Ok(60_000)),
+            ("5 writes have less", Verb::Create, "timeout=50s", Ok(34_000)),
+            ("6 and may have still less", Verb::Patch, "timeout=1500ms", Ok(1_500)),
+            ("7 not for watches", Verb::Watch, "timeout=nonsense", Ok(60_000)),
+            ("8 below zero", Verb::Get, "timeout=-5s", Ok(60_000)),
+            ("9 a number alone", Verb::Get, "timeout=5", Err("time: missing unit in duration \"5\"")),
+            ("10 empty", Verb::Delete, "timeout=", Err("time: invalid duration \"\"")),
+        ] {
+            let got = time_limit(verb, &Query::parse(Some(query)), minute);
+            let got = got.map(|limit| limit.as_millis()).map_err(|error| (error.code, error.message));
+            let want =
+                want.map_err(|why| (400, format!("invalid timeout specified in the request URL - {why}")));
+            assert_eq!(got, want, "{case}");
+        }
+    }
+
+    #[test]
+    fn who_reads() {
+        for (case, agent, query, want) in [
+            ("1 a program", "kubectl/v1.36.0", "", false),
+            ("2 curl", "curl/8.5.0", "", true),
+            ("3 a browser", "Mozilla/5.0 (X11)", "", true),
+            ("4 curl that says no", "curl/8.5.0", "pretty=false", false),
+            ("5 a program that says yes", "kubectl/v1.36.0", "pretty=1", true),
+            ("6 an empty yes", "", "pretty", true),
+            ("7 not at the beginning", "my curl/8", "", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
+            assert_eq!(wants_pretty(&headers, &Query::parse(Some(query))), want, "{case}");
+        }
     }
 }

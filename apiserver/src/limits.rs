@@ -14,6 +14,8 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use tokio::sync::Semaphore;
 
+use crate::query::Query;
+
 /// The limits of a server.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -50,10 +52,7 @@ fn is_long(request: &Request) -> bool {
     if ["/livez", "/readyz", "/healthz"].iter().any(|probe| path.starts_with(probe)) {
         return true;
     }
-    let query = request.uri().query().unwrap_or_default();
-    let watches =
-        query.split('&').any(|pair| matches!(pair, "watch" | "watch=1" | "watch=true" | "watch=True"));
-    watches || path.split('/').any(|part| part == "watch")
+    Query::parse(request.uri().query()).flag("watch") || path.split('/').any(|part| part == "watch")
 }
 
 async fn admit(State(limits): State<Limits>, request: Request, next: Next) -> Response {
@@ -104,6 +103,8 @@ mod tests {
             ("GET", "/api", 429),
             ("GET", "/api?watch=false", 429),
             ("GET", "/api?watch=1", 200),
+            ("GET", "/api?watch=yes", 200),
+            ("GET", "/api?watch=0", 429),
             ("GET", "/api?a=b&watch=true", 200),
             ("GET", "/api/v1/watch/pods", 200),
             ("GET", "/readyz", 200),

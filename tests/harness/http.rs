@@ -43,6 +43,12 @@ impl Answer {
         self.json()
     }
 
+    /// The text of an answer that must be this one, with code 200.
+    #[track_caller]
+    pub(crate) fn expect_text(&self, text: &str) {
+        assert_eq!((self.code, self.text().as_str()), (200, text));
+    }
+
     /// A header, or an empty text.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
@@ -148,11 +154,17 @@ impl Http {
 
     /// Starts a watch; the path has its query.
     pub(crate) async fn watch(&self, path: &str) -> Watch {
+        self.try_watch(path).await.unwrap_or_else(|error| panic!("GET {path}: {error}"))
+    }
+
+    /// Starts a watch that may find no server. An answer other than 200 is a fault.
+    pub(crate) async fn try_watch(&self, path: &str) -> Result<Watch, String> {
         let request = Request::get(path).body(Body::empty()).unwrap();
         let response = wait::in_time(path, self.client.send(request)).await;
-        let response = response.unwrap_or_else(|error| panic!("GET {path}: {error:?}"));
+        let response = response.map_err(|error| format!("{error:?}"))?;
         assert_eq!(response.status().as_u16(), 200, "GET {path}");
-        Watch { path: path.to_owned(), body: response.into_body(), rest: Vec::new(), ready: VecDeque::new() }
+        let body = response.into_body();
+        Ok(Watch { path: path.to_owned(), body, rest: Vec::new(), ready: VecDeque::new() })
     }
 }
 
@@ -167,18 +179,23 @@ pub(crate) struct Watch {
 impl Watch {
     /// The next event; nothing when the watch has ended cleanly.
     pub(crate) async fn next(&mut self) -> Option<Value> {
+        let next = self.try_next().await;
+        next.unwrap_or_else(|error| panic!("the watch {} broke: {error}", self.path))
+    }
+
+    /// The next event; an error when the watch did not end cleanly.
+    pub(crate) async fn try_next(&mut self) -> Result<Option<Value>, String> {
         while self.ready.is_empty() {
             let what = format!("an event of {}", self.path);
-            let frame = wait::in_time(&what, self.body.frame()).await?;
-            let frame = frame.unwrap_or_else(|error| panic!("the watch {} broke: {error}", self.path));
-            let Ok(data) = frame.into_data() else { continue };
+            let Some(frame) = wait::in_time(&what, self.body.frame()).await else { return Ok(None) };
+            let Ok(data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
             self.rest.extend_from_slice(&data);
             while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
                 self.ready.push_back(serde_json::from_slice(&line).unwrap());
             }
         }
-        self.ready.pop_front()
+        Ok(self.ready.pop_front())
     }
 
     /// Takes events until one fits, and returns all of them; the last one fits.

@@ -1,10 +1,14 @@
 //! The real kubectl against a plane, with a home of its own: no configuration, no cache of others.
 
+use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
 
 use super::process::command;
+use super::wait;
 
 /// kubectl for one server.
 pub(crate) struct Kubectl {
@@ -26,6 +30,59 @@ impl Said {
     pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "kubectl said:\n{}\n{}", self.out, self.err);
         self.out
+    }
+
+    /// What it complained about; it must not have gone well.
+    #[track_caller]
+    pub(crate) fn refused(self) -> String {
+        assert_ne!(self.code, Some(0), "kubectl said:\n{}\n{}", self.out, self.err);
+        self.err
+    }
+}
+
+/// A kubectl that runs beside the test.
+pub(crate) struct Running {
+    what: String,
+    child: Child,
+    out: PathBuf,
+}
+
+impl Running {
+    /// What it has said so far.
+    pub(crate) fn said(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.out).unwrap_or_default()).into_owned()
+    }
+
+    /// Waits until it has said something.
+    pub(crate) async fn says(&self, fits: impl Fn(&str) -> bool) -> String {
+        wait::until(&format!("kubectl {} says it", self.what), async || {
+            let said = self.said();
+            if fits(&said) { Ok(said) } else { Err(said) }
+        })
+        .await
+    }
+
+    /// It has not ended yet.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for its end; it must go well.
+    pub(crate) async fn ok(mut self) -> String {
+        let status = wait::until(&format!("kubectl {} ends", self.what), async || {
+            self.child.try_wait().unwrap().ok_or_else(|| self.said())
+        })
+        .await;
+        assert!(status.success(), "kubectl {}: {}", self.what, self.said());
+        self.said()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -54,6 +111,32 @@ impl Kubectl {
         command.env("KUBE_EDITOR", format!("sh {}", editor.display()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self::finish(command, "").await
+    }
+
+    /// `kubectl ARGS` beside the test: it runs until it ends or is dropped.
+    pub(crate) fn start(&self, name: &str, args: &[&str]) -> Running {
+        let out = self.home.join(format!("kubectl-{name}.out"));
+        let file = File::create(&out).unwrap();
+        let mut command = self.command(args);
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        Running { what: args.join(" "), child: command.spawn().unwrap(), out }
+    }
+
+    /// The minor version of this kubectl.
+    pub(crate) async fn minor(&self) -> u32 {
+        let text = self.run(&["version", "--client", "--output", "json"]).await.ok();
+        let version: Value = serde_json::from_str(&text).unwrap();
+        let minor = version["clientVersion"]["minor"].as_str().unwrap().trim_end_matches('+');
+        minor.parse().unwrap_or_else(|_| panic!("a version of kubectl: {text}"))
+    }
+
+    /// Whether this kubectl can do something that came with 1.`minor`; if not, stderr says what is left out.
+    pub(crate) async fn can(&self, what: &str, minor: u32) -> bool {
+        let has = self.minor().await;
+        if has < minor {
+            eprintln!("left out, this kubectl is 1.{has} and it came with 1.{minor}: {what}");
+        }
+        has >= minor
     }
 
     /// `kubectl ARGS`, not yet started.

@@ -11,6 +11,7 @@
 // A helper is here because some story needs it, not every story.
 #![allow(dead_code)]
 
+pub(crate) mod browser;
 pub(crate) mod http;
 pub(crate) mod kubectl;
 pub(crate) mod plane;

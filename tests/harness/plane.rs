@@ -185,10 +185,15 @@ impl Plane {
         self.start_again().await;
     }
 
-    /// kill -9 for the process with the API server alone, and again on the same data and the same port.
-    pub(crate) async fn kill_and_restart_server(&mut self) {
+    /// kill -9 for the process with the API server alone.
+    pub(crate) async fn kill_server(&mut self) {
         self.server().kill().await;
         self.server = None;
+    }
+
+    /// kill -9 for the process with the API server alone, and again on the same data and the same port.
+    pub(crate) async fn kill_and_restart_server(&mut self) {
+        self.kill_server().await;
         self.start_again().await;
     }
 

@@ -11,7 +11,8 @@ export function age(time, now = Date.now()) {
 }
 
 const MODES = { ReadWriteOnce: 'RWO', ReadOnlyMany: 'ROX', ReadWriteMany: 'RWX', ReadWriteOncePod: 'RWOP' };
-const modes = (list = []) => list.map((mode) => MODES[mode] || mode).join(',');
+/** In the order in which kubectl has them. */
+const modes = (list = []) => Object.keys(MODES).filter((mode) => list.includes(mode)).map((mode) => MODES[mode]).join(',');
 const created = (object) => object.metadata.creationTimestamp;
 /** An object that is being deleted says so, whatever its phase. */
 const phase = (object) => (object.metadata.deletionTimestamp ? 'Terminating' : object.status?.phase || 'Pending');

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use http::{HeaderValue, header};
 use jiff::Timestamp;
 use orlop_store::{Record, Revision};
@@ -116,7 +116,8 @@ fn copied(kind: &'static dyn Kind, listed: Listed, wanted: Wanted) -> Response {
             (Ok::<_, std::convert::Infallible>(Bytes::from(out)), (rest, next))
         }))
     });
-    let mut response = Response::new(Body::from_stream(pieces));
+    // Fused, because the compression asks once more behind the end.
+    let mut response = Response::new(Body::from_stream(pieces.fuse()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if size > COMPRESS_ABOVE {
         response.extensions_mut().insert(LongBody);

@@ -37,18 +37,18 @@ pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
             return Err(write::uid_conflict(request.kind(), &key, binding.uid(), old.uid()));
         }
         let bound = bound_pod(request, &binding, &old, &name, &node)?;
-        if options.dry_run {
-            break;
+        if !options.dry_run {
+            match write::store_changed(request, &record, bound).await {
+                Ok(_) => {}
+                Err(StoreError::Api(error)) => return Err(error),
+                Err(StoreError::Moved(_)) => continue,
+            }
         }
-        match write::store_changed(request, &record, bound).await {
-            Ok(_) => break,
-            Err(StoreError::Api(error)) => return Err(error),
-            Err(StoreError::Moved(_)) => {}
-        }
+        let status =
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+        return answer::value_answer(201, wanted, &status);
     }
-    let status =
-        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    answer::value_answer(201, wanted, &status)
+    Err(ApiError::conflict(request.names(), &name))
 }
 
 fn check_target(binding: &Object) -> Result<String, ApiError> {

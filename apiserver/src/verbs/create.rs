@@ -82,23 +82,26 @@ pub(crate) async fn create_tracked(
                 ));
             }
         }
-        let taken = match store(request, object.clone(), dry_run).await {
+        let name = object.name().to_owned();
+        // Only a generated name is tried again.
+        let again = generated && attempt < GENERATE_ATTEMPTS;
+        let body = if again { object.clone() } else { std::mem::take(&mut object) };
+        let taken = match store(request, body, dry_run).await {
             Ok(written) => return Ok(written),
             Err(StoreError::Api(error)) => return Err(error),
             Err(StoreError::Moved(taken)) => taken,
         };
-        if generated && attempt < GENERATE_ATTEMPTS {
+        if again {
             continue;
         }
-        let name = object.name();
         if !base.is_empty() {
-            return Err(ApiError::no_unique_name(request.names(), name));
+            return Err(ApiError::no_unique_name(request.names(), &name));
         }
         let terminating = taken.is_some_and(|record| crate::encode::stored::decode(&record).is_terminating());
         return Err(if terminating {
-            ApiError::being_deleted(request.names(), name)
+            ApiError::being_deleted(request.names(), &name)
         } else {
-            ApiError::already_exists(request.names(), name)
+            ApiError::already_exists(request.names(), &name)
         });
     }
     Err(ApiError::no_unique_name(request.names(), object.name()))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use jiff::{SignedDuration, Timestamp};
-use orlop_store::{Expect, Op, Record, Write};
+use orlop_store::Record;
 use serde_json::{Map, Value, json};
 
 use crate::encode::negotiate::Endpoint;
@@ -225,35 +225,15 @@ async fn delete_record(
         if plan.object == old {
             return Ok(Deleted::Held(old));
         }
-        let held = put(request, record, plan.object).await?;
+        let held = write::put(request, record, plan.object).await?;
         return Ok(Deleted::Held(stored::decode_as(kind, &held)));
     }
     // The mark is a write of its own, so that a watcher sees the end begin. When the removal
     // behind it fails, the object is marked with no grace left, and the next delete removes it.
-    let last = if plan.marked { put(request, record, plan.object).await? } else { record.clone() };
-    let write = Write { key: last.key.clone(), expect: Expect::Revision(last.mod_revision), op: Op::Delete };
-    let committed = request.server.store.commit(vec![write]).await.map_err(write::commit_error)?;
+    let last = if plan.marked { write::put(request, record, plan.object).await? } else { record.clone() };
+    let revision = write::remove(request, &last).await?;
     let mut object = stored::decode_as(kind, &last);
     // What is gone is shown at the revision of its deletion, as the event shows it.
-    object.set(&["metadata", "resourceVersion"], committed.revision().to_string());
+    object.set(&["metadata", "resourceVersion"], revision.to_string());
     Ok(Deleted::Gone(object))
-}
-
-async fn put(
-    request: &Request,
-    record: &Arc<Record<Projection>>,
-    object: Object,
-) -> Result<Arc<Record<Projection>>, StoreError> {
-    let kind = request.kind();
-    let mut object = kind.to_stored(object);
-    object.meta().remove("resourceVersion");
-    let (value, view) = stored::encode(kind, &object);
-    let write = Write {
-        key: record.key.clone(),
-        expect: Expect::Revision(record.mod_revision),
-        op: Op::Put { value, view },
-    };
-    let committed = request.server.store.commit(vec![write]).await.map_err(write::commit_error)?;
-    let put = committed.events.into_iter().next_back().and_then(|event| event.record.clone());
-    put.ok_or_else(|| ApiError::internal("a put left no record").into())
 }

@@ -1,15 +1,16 @@
 //! Label and field selectors of a request, held against records by their projection.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use orlop_apimachinery::{fields, labels};
-use orlop_store::Record;
+use orlop_store::{Record, Snapshot};
 
 use crate::dispatch::key_names;
 use crate::encode::stored;
 use crate::projection::Projection;
 use crate::query::Query;
-use crate::registry::{Kind, UnknownField};
+use crate::registry::{Kind, Scope, UnknownField};
 use crate::status::ApiError;
 
 /// What a list, watch or deletecollection selects.
@@ -62,6 +63,27 @@ impl Filter {
     pub(crate) fn name(&self) -> Option<&str> {
         let selected = || self.fields.as_ref().and_then(|fields| fields.requires_exact("metadata.name"));
         self.named.as_deref().or_else(selected)
+    }
+
+    /// The selected records below a prefix, in order, from a key on when one is given. When only
+    /// one name can match, nothing else is looked at.
+    pub(crate) fn select<'a>(
+        &'a self,
+        snapshot: &'a Snapshot<Projection>,
+        prefix: &'a str,
+        from: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Arc<Record<Projection>>> {
+        // A collection over all namespaces has a namespace between its prefix and the name.
+        let whole = self.kind.scope() == Scope::Namespaced && prefix == self.kind.storage_prefix();
+        let (one, many) = match self.name() {
+            Some(name) if !whole => {
+                let key = format!("{prefix}{name}");
+                let due = from.is_none_or(|from| from <= key.as_str());
+                (due.then(|| snapshot.get(&key)).flatten(), None)
+            }
+            Some(_) | None => (None, Some(snapshot.range(prefix, from))),
+        };
+        one.into_iter().chain(many.into_iter().flatten()).filter(|record| self.matches(record))
     }
 
     /// Whether a record is selected.

@@ -10,7 +10,7 @@ use crate::validate::{FieldErrors, Path};
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::update::check_name;
-use crate::verbs::write::{self, StoreError};
+use crate::verbs::write::{self, Part, StoreError};
 
 const ATTEMPTS: usize = 32;
 
@@ -19,7 +19,8 @@ pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("UpdateOptions", &request.query)?;
     let decoded = decode_object(request.names(), request.media()?, &request.body, options.validation)?;
-    let given = decoded.object;
+    let mut given = decoded.object;
+    write::settle_namespace(request, &mut given)?;
     check_name(request, &given)?;
     check_finalizers(request, &given)?;
     let kind = request.kind();
@@ -37,6 +38,7 @@ pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
         write::track(request, &request.manager(&options), Some(&old), &mut object);
         object.copy_member(&old, "status");
         write::keep_metadata(&mut object, &old);
+        write::validate_changed(kind, Part::Status, &object, &old)?;
         if options.dry_run {
             return answer::object(kind, 200, object, wanted, &request.query, request.now());
         }

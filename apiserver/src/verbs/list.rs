@@ -78,8 +78,6 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
     let store = &*request.server.store;
     let given = query.text("resourceVersion");
     let token = query.text("continue");
-    // Any state will do for 0, and then upstream answers from its cache, which knows no pages.
-    let limit = if given == "0" { 0 } else { limit };
     if !token.is_empty() {
         let token = ContinueToken::decode(token)?;
         if !given.is_empty() && given != "0" {
@@ -105,6 +103,8 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
     let revision = parse_revision(given)
         .map_err(|error| ApiError::bad_request(format!("invalid resource version: {error}")))?;
     let Some(revision) = revision else {
+        // Any state will do for 0, and then upstream answers from its cache, which knows no pages.
+        let limit = if given.is_empty() { limit } else { 0 };
         return Ok(Page { snapshot: store.head(), from: None, limit });
     };
     let exact = match query.text("resourceVersionMatch") {
@@ -131,26 +131,22 @@ fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
         continue_token: None,
         remaining: None,
     };
-    let mut range = page.snapshot.range(prefix, page.from.as_deref());
-    while let Some(record) = range.next() {
-        if !filter.matches(record) {
+    let mut selected = filter.select(&page.snapshot, prefix, page.from.as_deref());
+    while let Some(record) = selected.next() {
+        listed.records.push(record.clone());
+        if page.limit == 0 || listed.records.len() < page.limit {
             continue;
         }
-        listed.records.push(record.clone());
-        if page.limit > 0 && listed.records.len() == page.limit {
-            let remaining = if filter.is_everything() {
-                range.count()
-            } else {
-                usize::from(range.any(|record| filter.matches(record)))
-            };
-            if remaining > 0 {
-                let last = &record.key.as_str()[prefix.len()..];
-                let token = ContinueToken { revision: Some(listed.revision), start: format!("{last}\0") };
-                listed.continue_token = Some(token.encode());
-                listed.remaining = filter.is_everything().then_some(remaining as u64);
-            }
-            break;
+        // How many are left is told only where everything is selected, as upstream does.
+        let all = filter.is_everything();
+        let remaining = if all { selected.count() } else { usize::from(selected.next().is_some()) };
+        if remaining > 0 {
+            let last = &record.key.as_str()[prefix.len()..];
+            let token = ContinueToken { revision: Some(listed.revision), start: format!("{last}\0") };
+            listed.continue_token = Some(token.encode());
+            listed.remaining = all.then_some(remaining as u64);
         }
+        break;
     }
     listed
 }

@@ -18,3 +18,6 @@ pub(crate) mod revision;
 pub(crate) mod update;
 pub(crate) mod watch;
 pub(crate) mod write;
+
+#[cfg(test)]
+mod tests;

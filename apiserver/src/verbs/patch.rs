@@ -85,7 +85,11 @@ fn patched(
     if validation == FieldValidation::Strict && !warnings.is_empty() {
         return Err(ApiError::bad_request(format!("strict decoding error: {}", warnings.join(", "))));
     }
-    let shown = result.document.to_string();
+    // What errors show. They are rare, so it is made again for them and not kept for all.
+    let shown = || {
+        let again = patch::apply(patch_kind, versioned(names, old), &request.body, ty);
+        again.map(|result| result.document.to_string()).unwrap_or_default()
+    };
     let mut document = match result.document {
         Value::Object(map) => map,
         other => return Err(rejected(&other.to_string(), "the patch does not leave an object")),
@@ -99,9 +103,9 @@ fn patched(
             version_given,
             names.kind
         );
-        return Err(rejected(&shown, &why));
+        return Err(rejected(&shown(), &why));
     }
-    let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&shown, &why))?;
+    let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&shown(), &why))?;
     let duplicates = match patch_kind {
         PatchKind::Merge | PatchKind::Strategic => duplicate_fields(&request.body),
         PatchKind::Json | PatchKind::Apply => Vec::new(),
@@ -111,7 +115,7 @@ fn patched(
     unknown.extend(conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")));
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {
-            return Err(rejected(&shown, &format!("strict decoding error: {}", unknown.join(", "))));
+            return Err(rejected(&shown(), &format!("strict decoding error: {}", unknown.join(", "))));
         }
         FieldValidation::Warn => warnings.extend(unknown),
         FieldValidation::Strict => {}

@@ -13,14 +13,17 @@ const FUTURE_WAIT: Duration = Duration::from_secs(3);
 /// A resourceVersion: `None` for absent and `0`, which both leave the choice to the server. The
 /// error is upstream's text.
 pub(crate) fn parse_revision(text: &str) -> Result<Option<Revision>, String> {
-    match text {
-        "" | "0" => Ok(None),
-        text => text.parse().map(|revision| Some(Revision(revision))).map_err(|_| {
-            format!(
-                "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-            )
-        }),
+    if text.is_empty() {
+        return Ok(None);
     }
+    let why = match text.parse() {
+        // Rust takes a sign where Go's ParseUint does not.
+        _ if !text.bytes().all(|byte| byte.is_ascii_digit()) => "invalid syntax",
+        Ok(0) => return Ok(None),
+        Ok(revision) => return Ok(Some(Revision(revision))),
+        Err(_) => "value out of range",
+    };
+    Err(format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}"))
 }
 
 /// Waits a little for a revision that has not happened yet.
@@ -53,4 +56,32 @@ pub(crate) enum ExactError {
     Expired,
     /// Anything else.
     Api(ApiError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions() {
+        let bad = |text: &str, why: &str| {
+            Err(format!(
+                "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}"
+            ))
+        };
+        for (text, want) in [
+            ("", Ok(None)),
+            ("0", Ok(None)),
+            ("00", Ok(None)),
+            ("17", Ok(Some(Revision(17)))),
+            ("18446744073709551615", Ok(Some(Revision(u64::MAX)))),
+            ("18446744073709551616", bad("18446744073709551616", "value out of range")),
+            ("+5", bad("+5", "invalid syntax")),
+            ("-1", bad("-1", "invalid syntax")),
+            ("abc", bad("abc", "invalid syntax")),
+            ("1.5", bad("1.5", "invalid syntax")),
+        ] {
+            assert_eq!(parse_revision(text), want, "{text:?}");
+        }
+    }
 }

@@ -46,8 +46,14 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
             if !kind.policy().create_on_update || part == Part::Status {
                 return Err(ApiError::not_found(request.names(), &request.resource.name));
             }
-            object.meta().remove("resourceVersion");
-            let written = create_object(request, object, &options, &mut warnings).await?;
+            let mut new = object.clone();
+            new.meta().remove("resourceVersion");
+            let written = match create_object(request, new, &options, &mut warnings).await {
+                Ok(written) => written,
+                // Somebody else has created it meanwhile: then this is an update of that.
+                Err(error) if error.reason == "AlreadyExists" && attempts > 0 => continue,
+                Err(error) => return Err(error.with_warnings(&warnings)),
+            };
             return answer::written(kind, 201, &written, wanted, &warnings, &request.query, request.now());
         };
         let old = stored::decode_as(kind, &record);
@@ -59,7 +65,8 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
         let mut attempt_warnings = warnings.clone();
         let dry_run = options.dry_run;
         let change = Change { part, old: &old, record: &record, manager: Some(&manager), dry_run };
-        match apply(request, object.clone(), change, &mut attempt_warnings).await {
+        let body = if attempts == 0 { std::mem::take(&mut object) } else { object.clone() };
+        match apply(request, body, change, &mut attempt_warnings).await {
             Ok(written) => {
                 return answer::written(
                     kind,

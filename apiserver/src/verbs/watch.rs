@@ -8,14 +8,12 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderValue, header};
-use orlop_store::{Record, Revision};
+use orlop_store::Revision;
 use rand::Rng;
-use std::sync::Arc;
 
 use crate::encode::negotiate::{Endpoint, Transform};
 use crate::encode::shape;
 use crate::encode::table::{IncludeObject, Table};
-use crate::projection::Projection;
 use crate::status::ApiError;
 use crate::validate::{FieldErrors, Path};
 use crate::verbs::filter::Filter;
@@ -23,6 +21,9 @@ use crate::verbs::request::Request;
 use crate::verbs::revision::{parse_revision, wait_for};
 use event::{Framing, Writer};
 use stream::{Live, Start};
+
+/// Nobody waits longer, and times beyond a few centuries cannot be counted.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Opens a watch on a collection, or on one object in the old form.
 pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
@@ -43,7 +44,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         filter = filter.by_name(&request.resource.name);
     }
     let timeout = match request.query.int("timeoutSeconds")? {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()).min(LONGEST),
         // Somewhere between the least time and twice it, so that not all come back at once.
         Some(_) | None => {
             request.server.config.min_request_timeout.mul_f64(rand::rng().random_range(1.0..2.0))
@@ -111,16 +112,7 @@ async fn start(request: &Request, filter: &Filter) -> Result<Start, ApiError> {
         return Ok(Start::Failed(error));
     }
     let snapshot = request.head();
-    let prefix = request.resource.prefix();
-    let records: Vec<Arc<Record<Projection>>> = match filter.name() {
-        Some(name) if !request.resource.is_all_namespaces() => {
-            let record = snapshot.get(&format!("{prefix}{name}"));
-            record.filter(|record| filter.matches(record)).cloned().into_iter().collect()
-        }
-        Some(_) | None => {
-            snapshot.range(&prefix, None).filter(|record| filter.matches(record)).cloned().collect()
-        }
-    };
+    let records = filter.select(&snapshot, &request.resource.prefix(), None).cloned().collect();
     Ok(Start::Initial { records, at: snapshot.revision() })
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use orlop_store::{CommitError, Expect, Key, Op, Record, Write};
+use orlop_store::{CommitError, Expect, Key, Op, Record, Revision, Write};
 use serde_json::Value;
 
 use crate::admission::{self, Operation};
@@ -42,7 +42,7 @@ impl From<ApiError> for StoreError {
 }
 
 /// From a failed commit to an answer; conflicts are the caller's.
-pub(crate) fn commit_error(error: CommitError<Projection>) -> StoreError {
+fn commit_error(error: CommitError<Projection>) -> StoreError {
     match error {
         CommitError::Conflict { actual, .. } => StoreError::Moved(actual),
         CommitError::TooLarge { size, limit, .. } => StoreError::Api(ApiError::too_large(format!(
@@ -362,7 +362,7 @@ pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Writt
     object.meta().remove("resourceVersion");
     let (value, view) = stored::encode_new(kind, &object);
     let write = Write { key: Key::from(key), expect: Expect::Absent, op: Op::Put { value, view } };
-    commit_one(request, write).await
+    commit_one(request, write).await.map(Written::Record)
 }
 
 /// Stores a changed object in place of `record`; a result that is the same as what is stored is
@@ -374,31 +374,49 @@ pub(crate) async fn store_changed(
 ) -> Result<Written, StoreError> {
     let kind = request.kind();
     if may_go(kind, &object) {
-        let write =
-            Write { key: record.key.clone(), expect: Expect::Revision(record.mod_revision), op: Op::Delete };
-        request.server.store.commit(vec![write]).await.map_err(commit_error)?;
+        remove(request, record).await?;
         let mut object = object;
         object.set(&["metadata", "resourceVersion"], record.mod_revision.to_string());
         return Ok(Written::Object(object));
     }
+    put(request, record, object).await.map(Written::Record)
+}
+
+/// Puts an object, given in the kind's own form, in the place of `record`, if it differs.
+pub(crate) async fn put(
+    request: &Request,
+    record: &Arc<Record<Projection>>,
+    object: Object,
+) -> Result<Arc<Record<Projection>>, StoreError> {
+    let kind = request.kind();
     let mut object = kind.to_stored(object);
     object.meta().remove("resourceVersion");
     let (value, view) = stored::encode(kind, &object);
     if value == record.value {
-        return Ok(Written::Record(record.clone()));
+        return Ok(record.clone());
     }
-    let write = Write {
-        key: record.key.clone(),
-        expect: Expect::Revision(record.mod_revision),
-        op: Op::Put { value, view },
-    };
-    commit_one(request, write).await
+    let expect = Expect::Revision(record.mod_revision);
+    commit_one(request, Write { key: record.key.clone(), expect, op: Op::Put { value, view } }).await
 }
 
-async fn commit_one(request: &Request, write: Write<Projection>) -> Result<Written, StoreError> {
+/// Removes a record, and gives back the revision of that.
+pub(crate) async fn remove(
+    request: &Request,
+    record: &Arc<Record<Projection>>,
+) -> Result<Revision, StoreError> {
+    let expect = Expect::Revision(record.mod_revision);
+    let write = Write { key: record.key.clone(), expect, op: Op::Delete };
+    let committed = request.server.store.commit(vec![write]).await.map_err(commit_error)?;
+    Ok(committed.revision())
+}
+
+async fn commit_one(
+    request: &Request,
+    write: Write<Projection>,
+) -> Result<Arc<Record<Projection>>, StoreError> {
     let committed = request.server.store.commit(vec![write]).await.map_err(commit_error)?;
     let record = committed.events.into_iter().next_back().and_then(|event| event.record.clone());
-    record.map(Written::Record).ok_or_else(|| ApiError::internal("a put left no record").into())
+    record.ok_or_else(|| ApiError::internal("a put left no record").into())
 }
 
 /// A deletion time and grace for an object whose deletion begins.

@@ -57,6 +57,14 @@ pub enum SyncError {
         /// What the server said.
         source: kube::Error,
     },
+    /// The pods that may use a volume could not be read.
+    #[error("cannot read the pods that use claim {claim}")]
+    ListPods {
+        /// The claim, `namespace/name`.
+        claim: String,
+        /// What the server said.
+        source: kube::Error,
+    },
     /// A volume object could not be deleted.
     #[error("cannot delete volume {volume}")]
     DeleteVolume {
@@ -123,6 +131,7 @@ impl SyncError {
             | Self::WriteClaimStatus { source, .. }
             | Self::ReadVolume { source, .. }
             | Self::ReadClaim { source, .. }
+            | Self::ListPods { source, .. }
             | Self::DeleteVolume { source, .. } => Some(source),
             Self::Reclaim { .. }
             | Self::Provision { .. }

@@ -50,13 +50,19 @@ impl Binder {
         let Some(volume) = self.still_released(volume).await? else { return Ok(()) };
         let Some(reference) = claim_ref(&volume) else { return Ok(()) };
         let key = reference_key(reference);
-        let users = users(&self.pods_of_claim(&key));
         // A claim of that name in the store is a new one, and the pods are its own.
         // Tests: PV-6-9
-        if !users.is_empty() && self.stored_claim(&key).is_none() {
-            let message = format!("Volume is used by pods: {}", users.join(","));
-            self.volume_event(&volume, EventType::Normal, reason::VOLUME_FAILED_RECYCLE, &message);
-            return Ok(());
+        if self.stored_claim(&key).is_none() {
+            // The cache first; where that knows of nobody, the server: a pod that was just made must not lose its data.
+            let mut in_use_by = users(&self.pods_of_claim(&key));
+            if in_use_by.is_empty() {
+                in_use_by = users(&self.read_pods_of_claim(&key).await?);
+            }
+            if !in_use_by.is_empty() {
+                let message = format!("Volume is used by pods: {}", in_use_by.join(","));
+                self.volume_event(&volume, EventType::Normal, reason::VOLUME_FAILED_RECYCLE, &message);
+                return Ok(());
+            }
         }
         let Ok(plugin) = self.plugins.recyclable(&volume) else {
             let message = "No recycler plugin found for the volume!";

@@ -4,14 +4,15 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 
 use super::controller::Binder;
 use super::error::SyncError;
 use super::object::{claim_key, name};
 use crate::informer::split_key;
+use crate::pods::claim_keys;
 
 impl Binder {
     pub(super) fn volumes_api(&self) -> Api<PersistentVolume> {
@@ -78,6 +79,15 @@ impl Binder {
     pub(super) async fn read_volume(&self, name: &str) -> Result<Option<PersistentVolume>, SyncError> {
         let answer = self.volumes_api().get_opt(name).await;
         answer.map_err(|source| SyncError::ReadVolume { volume: name.to_owned(), source })
+    }
+
+    /// Asks the server for the pods that name a claim.
+    pub(super) async fn read_pods_of_claim(&self, key: &str) -> Result<Vec<Arc<Pod>>, SyncError> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), split_key(key).0);
+        let pods = api.list(&ListParams::default()).await;
+        let pods = pods.map_err(|source| SyncError::ListPods { claim: key.to_owned(), source })?;
+        let names_it = |pod: &Pod| claim_keys(pod).iter().any(|named| named == key);
+        Ok(pods.items.into_iter().filter(names_it).map(Arc::new).collect())
     }
 
     /// Asks the server for a claim.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{Stream, stream};
-use orlop_store::{Kv, Record, Revision, WatchError, Watcher};
+use futures::{Stream, StreamExt as _, stream};
+use orlop_store::{Event, Kv, Record, Revision, WatchError, Watcher};
 use prometheus::IntCounter;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -40,7 +40,7 @@ pub(super) struct Live {
     pub(super) counter: IntCounter,
 }
 
-/// The state of a stream. Each state is left for a later one only.
+/// The state of a stream.
 enum State {
     /// Initial events from this position on; then the bookmark; then `Following`.
     Initial { records: Vec<Arc<Record<Projection>>>, next: usize, at: Revision },
@@ -48,6 +48,9 @@ enum State {
     Opening { after: Revision },
     /// Waiting for events.
     Following { watcher: Watcher<Projection> },
+    /// Events that have come, from this position on; then back to `Following`. Until they are all
+    /// sent no bookmark may be: it would promise them.
+    Sending { watcher: Watcher<Projection>, events: Vec<Arc<Event<Projection>>>, next: usize },
     /// The error is all that is left to say.
     Failing(ApiError),
     /// Nothing more comes.
@@ -83,9 +86,11 @@ pub(super) fn stream(
     };
     let next_bookmark = bookmark_time(now, end);
     let running = Running { live, writer, state, end, next_bookmark };
-    stream::unfold(running, |mut running| async move {
+    let pieces = stream::unfold(running, |mut running| async move {
         running.piece().await.map(|piece| (Ok(Bytes::from(piece)), running))
-    })
+    });
+    // Fused, so that who asks once more behind the end gets an answer.
+    pieces.fuse()
 }
 
 /// The next time for a bookmark: once a minute, and a last one shortly before the end.
@@ -105,6 +110,14 @@ impl Running {
                 State::Initial { records, next, at } => self.initial(&mut out, records, next, at),
                 State::Opening { after } => self.open(after),
                 State::Following { watcher } => self.follow(&mut out, watcher).await,
+                State::Sending { watcher, events, next } => {
+                    let state = self.send(&mut out, watcher, events, next);
+                    if out.is_empty() {
+                        // Nothing for this watcher; others want to run before the next lot.
+                        tokio::task::yield_now().await;
+                    }
+                    state
+                }
                 State::Failing(error) => {
                     self.writer.error(&mut out, &error);
                     State::Ended
@@ -124,6 +137,7 @@ impl Running {
     ) -> State {
         while let Some(record) = records.get(next) {
             self.writer.record(out, Type::Added, record, record.mod_revision);
+            self.live.counter.inc();
             next += 1;
             if out.len() >= PIECE {
                 return State::Initial { records, next, at };
@@ -132,7 +146,6 @@ impl Running {
         if self.live.bookmarks {
             self.writer.bookmark(out, at, true);
         }
-        self.live.counter.inc_by(records.len() as u64);
         self.open(at)
     }
 
@@ -144,33 +157,42 @@ impl Running {
     }
 
     async fn follow(&mut self, out: &mut Vec<u8>, mut watcher: Watcher<Projection>) -> State {
-        let bookmark_at = if self.live.bookmarks { self.next_bookmark } else { self.end };
-        tokio::select! {
+        let events = tokio::select! {
             biased;
-            () = self.live.closing.cancelled() => State::Ended,
-            events = watcher.next() => {
-                let events = match events {
-                    Ok(events) => events,
-                    Err(error) => return ended(error),
-                };
-                let mut sent = 0;
-                for event in &events {
-                    if let Some((ty, record, revision)) = seen(&self.live.filter, event) {
-                        self.writer.record(out, ty, record, revision);
-                        sent += 1;
-                    }
-                }
-                self.live.counter.inc_by(sent);
-                State::Following { watcher }
-            }
-            () = sleep_until(self.end) => State::Ended,
-            () = sleep_until(bookmark_at) => {
-                let now = Instant::now();
-                self.next_bookmark = bookmark_time(now, self.end);
+            () = self.live.closing.cancelled() => return State::Ended,
+            // The times come before the events: in a steady flow they would never have their turn.
+            () = sleep_until(self.end) => return State::Ended,
+            () = sleep_until(self.next_bookmark), if self.live.bookmarks => {
+                self.next_bookmark = bookmark_time(Instant::now(), self.end);
                 self.writer.bookmark(out, watcher.progress(), false);
-                State::Following { watcher }
+                return State::Following { watcher };
+            }
+            events = watcher.next() => events,
+        };
+        match events {
+            Ok(events) => State::Sending { watcher, events, next: 0 },
+            Err(error) => ended(error),
+        }
+    }
+
+    fn send(
+        &mut self,
+        out: &mut Vec<u8>,
+        watcher: Watcher<Projection>,
+        events: Vec<Arc<Event<Projection>>>,
+        mut next: usize,
+    ) -> State {
+        while let Some(event) = events.get(next) {
+            next += 1;
+            if let Some((ty, record, revision)) = seen(&self.live.filter, event) {
+                self.writer.record(out, ty, record, revision);
+                self.live.counter.inc();
+            }
+            if out.len() >= PIECE {
+                return State::Sending { watcher, events, next };
             }
         }
+        State::Following { watcher }
     }
 }
 

@@ -109,3 +109,24 @@ async fn i12_a_bad_claim_does_not_stop_the_others() {
     let lines = state(&stage.api);
     assert!(lines.iter().any(|line| line.starts_with("pvc default/b-good uid-b 1Gi RWO Bound")), "{lines:?}");
 }
+
+/// The cache does not know of a pod that was just made; the server is asked before anything is scrubbed (I8).
+#[tokio::test(start_paused = true)]
+async fn i8_a_pod_that_only_the_server_knows_keeps_its_data() {
+    let case = Case {
+        given: &["pv pv-1 1Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller"],
+        ..NO_CASE
+    };
+    let stage = stage(&case, false);
+    stage.prepare().await;
+    let volume = stage.binder.stored_volume("pv-1").unwrap();
+    // Made in the same moment: no event has been read yet.
+    step(&stage.api, "create pod default/p1 Running claims=c-1");
+    assert!(stage.binder.pods_of_claim("default/c-1").is_empty());
+    stage.api.fail_nth_write(0, FaultKind::Status(500, "InternalError", "nothing may be written"));
+    assert!(stage.binder.recycle_operation(volume).await.is_ok());
+    assert_eq!(stage.api.pending_faults(), 1, "no recycler pod was made");
+    stage.api.settle().await;
+    let told = "PersistentVolume pv-1 Normal VolumeFailedRecycle Volume is used by pods: default/p1";
+    assert!(stage.api.events().iter().any(|event| event == told), "{:?}", stage.api.events());
+}

@@ -1,0 +1,163 @@
+//! From method and path to a verb and what it is done to.
+
+use http::Method;
+
+use crate::dispatch::{self, Resource, Target};
+use crate::query::Query;
+use crate::registry::by_resource;
+use crate::status::ApiError;
+
+/// What is done to a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    UpdateStatus,
+    Patch,
+    PatchStatus,
+    Delete,
+    DeleteCollection,
+    Bind,
+    Finalize,
+}
+
+impl Verb {
+    pub(super) fn is_mutating(self) -> bool {
+        !matches!(self, Verb::Get | Verb::List | Verb::Watch)
+    }
+
+    /// The verb as metrics name it.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Verb::Get => "GET",
+            Verb::List => "LIST",
+            Verb::Watch => "WATCH",
+            Verb::Create | Verb::Bind => "POST",
+            Verb::Update | Verb::UpdateStatus | Verb::Finalize => "PUT",
+            Verb::Patch | Verb::PatchStatus => "PATCH",
+            Verb::Delete => "DELETE",
+            Verb::DeleteCollection => "DELETECOLLECTION",
+        }
+    }
+}
+
+/// The verb and resource of a request; `None` for paths that are nothing here.
+pub(super) fn plan(method: &Method, path: &str, query: &Query) -> Result<Option<(Verb, Resource)>, ApiError> {
+    if !path.starts_with("/api/") && !path.starts_with("/apis/") {
+        return Ok(None);
+    }
+    match dispatch::target(path) {
+        Target::UnknownGroup => Ok(None),
+        Target::UnknownResource => Err(ApiError::no_such_resource()),
+        Target::NoNamespace => Err(ApiError::bad_request("Namespace parameter required.")),
+        Target::BadName(name) => {
+            Err(ApiError::bad_request(format!("invalid name {name:?}: may not be '.' or '..'")))
+        }
+        Target::Bindings { namespace } => {
+            if *method != Method::POST {
+                return Err(ApiError::method_not_allowed());
+            }
+            let kind = by_resource("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
+            let resource = Resource {
+                kind,
+                namespace,
+                name: String::new(),
+                subresource: "binding".to_owned(),
+                watch_path: false,
+            };
+            Ok(Some((Verb::Bind, resource)))
+        }
+        Target::Resource(resource) => {
+            let verb = verb(method, &resource, query)?;
+            Ok(Some((verb, resource)))
+        }
+    }
+}
+
+fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, ApiError> {
+    let refused = Err(ApiError::method_not_allowed());
+    let has = |name: &str| resource.kind.verbs().contains(&name);
+    if resource.watch_path {
+        return if *method == Method::GET && has("watch") { Ok(Verb::Watch) } else { refused };
+    }
+    let item = !resource.name.is_empty();
+    match (resource.subresource.as_str(), method) {
+        ("", &Method::GET) if item => Ok(Verb::Get),
+        ("", &Method::GET) => Ok(if query.flag("watch") { Verb::Watch } else { Verb::List }),
+        ("", &Method::POST) if !item && !resource.is_all_namespaces() && has("create") => Ok(Verb::Create),
+        ("", &Method::PUT) if item && has("update") => Ok(Verb::Update),
+        ("", &Method::PATCH) if item && has("patch") => Ok(Verb::Patch),
+        ("", &Method::DELETE) if item && has("delete") => Ok(Verb::Delete),
+        ("", &Method::DELETE) if !item && !resource.is_all_namespaces() && has("deletecollection") => {
+            Ok(Verb::DeleteCollection)
+        }
+        ("status", &Method::GET) => Ok(Verb::Get),
+        ("status", &Method::PUT) => Ok(Verb::UpdateStatus),
+        ("status", &Method::PATCH) => Ok(Verb::PatchStatus),
+        ("binding", &Method::POST) => Ok(Verb::Bind),
+        ("finalize", &Method::PUT) => Ok(Verb::Finalize),
+        _ => refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(method: &str, target: &str) -> String {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let method = Method::from_bytes(method.as_bytes()).expect("a method");
+        match plan(&method, path, &Query::parse(Some(query))) {
+            Ok(Some((verb, resource))) => format!("{verb:?} {}", resource.kind.names().plural),
+            Ok(None) => "nothing".to_owned(),
+            Err(error) => error.code.to_string(),
+        }
+    }
+
+    #[test]
+    fn methods_and_paths() {
+        for (method, target, want) in [
+            ("GET", "/api/v1/nodes", "List nodes"),
+            ("GET", "/api/v1/nodes/a", "Get nodes"),
+            ("GET", "/api/v1/nodes/a?watch=1", "Get nodes"),
+            ("GET", "/api/v1/nodes?watch", "Watch nodes"),
+            ("GET", "/api/v1/nodes?watch=abc", "Watch nodes"),
+            ("GET", "/api/v1/nodes?watch=0", "List nodes"),
+            ("GET", "/api/v1/nodes?watch=False", "List nodes"),
+            ("GET", "/api/v1/watch/nodes/a", "Watch nodes"),
+            ("POST", "/api/v1/watch/nodes", "405"),
+            ("GET", "/api/v1/watch/nodes/a/status", "404"),
+            ("POST", "/api/v1/watch/namespaces/a/bindings", "404"),
+            ("POST", "/api/v1/nodes", "Create nodes"),
+            ("POST", "/api/v1/nodes/a", "405"),
+            ("POST", "/api/v1/pods", "405"),
+            ("POST", "/api/v1/namespaces/a/pods/b/status", "405"),
+            ("PUT", "/api/v1/nodes", "405"),
+            ("PUT", "/api/v1/nodes/a", "Update nodes"),
+            ("PUT", "/api/v1/nodes/a/status", "UpdateStatus nodes"),
+            ("PATCH", "/api/v1/nodes/a", "Patch nodes"),
+            ("PATCH", "/api/v1/nodes/a/status", "PatchStatus nodes"),
+            ("PATCH", "/api/v1/namespaces/a/finalize", "405"),
+            ("PUT", "/api/v1/namespaces/a/finalize", "Finalize namespaces"),
+            ("DELETE", "/api/v1/nodes/a", "Delete nodes"),
+            ("DELETE", "/api/v1/nodes", "DeleteCollection nodes"),
+            ("DELETE", "/api/v1/pods", "405"),
+            ("DELETE", "/api/v1/namespaces", "405"),
+            ("DELETE", "/api/v1/nodes/a/status", "405"),
+            ("HEAD", "/api/v1/nodes", "405"),
+            ("OPTIONS", "/api/v1/nodes/a", "405"),
+            ("TRACE", "/api/v1/nodes/a", "405"),
+            ("POST", "/api/v1/namespaces/a/bindings", "Bind pods"),
+            ("POST", "/api/v1/namespaces/a/pods/b/binding", "Bind pods"),
+            ("GET", "/api/v1/namespaces/a/bindings", "405"),
+            ("GET", "/api/v1/nope", "404"),
+            ("GET", "/apis/nope/v1", "nothing"),
+            ("GET", "/favicon.ico", "nothing"),
+        ] {
+            assert_eq!(show(method, target), want, "{method} {target}");
+        }
+    }
+}

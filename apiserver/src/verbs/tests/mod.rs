@@ -1,0 +1,16 @@
+//! The verbs from the outside: requests through the router, over a store in memory, with a clock
+//! that tests turn and tokio's paused time where time passes.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod deletes;
+mod lists;
+mod paging;
+mod racy;
+mod rig;
+mod samples;
+mod selectors;
+mod serving;
+mod walk;
+mod watches;
+mod writers;
+mod writes;

@@ -1,0 +1,73 @@
+//! A store in which everybody is overtaken: each commit lets the others run first.
+
+use std::sync::Arc;
+
+use orlop_store::kv::BoxFuture;
+use orlop_store::memory::Memory;
+use orlop_store::{
+    CommitError, Committed, Event, Key, Kv, ReadError, Revision, Snapshot, WatchError, Watcher, Write,
+};
+
+use crate::projection::Projection;
+
+pub(super) struct Racy(pub(super) Memory<Projection>);
+
+impl Kv<Projection> for Racy {
+    fn commit(
+        &self,
+        writes: Vec<Write<Projection>>,
+    ) -> BoxFuture<'_, Result<Committed<Projection>, CommitError<Projection>>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            self.0.commit(writes).await
+        })
+    }
+
+    fn head(&self) -> Snapshot<Projection> {
+        self.0.head()
+    }
+
+    fn at<'a>(
+        &'a self,
+        revision: Revision,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<Snapshot<Projection>, ReadError>> {
+        self.0.at(revision, prefix)
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watcher<Projection>, WatchError> {
+        self.0.watch(prefix, after)
+    }
+
+    fn history<'a>(
+        &'a self,
+        key: &'a Key,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Event<Projection>>>, ReadError>> {
+        self.0.history(key, limit)
+    }
+
+    fn reached(&self, revision: Revision) -> BoxFuture<'_, ()> {
+        self.0.reached(revision)
+    }
+
+    fn compact(&self, before: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.0.compact(before)
+    }
+
+    fn oldest(&self) -> Revision {
+        self.0.oldest()
+    }
+
+    fn poisoned(&self) -> Option<String> {
+        self.0.poisoned()
+    }
+
+    fn size_on_disk(&self) -> u64 {
+        self.0.size_on_disk()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.close()
+    }
+}

@@ -1,0 +1,73 @@
+//! The least object of every kind: what a create takes without a word of complaint.
+
+use serde_json::{Value, json};
+
+use crate::registry::{Kind, Scope};
+
+/// The collection of a kind, in the namespace `default` when it lives in one.
+pub(super) fn collection(kind: &dyn Kind) -> String {
+    let names = kind.names();
+    let root = if names.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", names.group) };
+    let namespace = match kind.scope() {
+        Scope::Cluster => "",
+        Scope::Namespaced => "namespaces/default/",
+    };
+    format!("{root}/{}/{namespace}{}", names.version, names.plural)
+}
+
+/// An object of a kind with a name.
+pub(super) fn sample(kind: &dyn Kind, name: &str) -> Value {
+    let names = kind.names();
+    let mut object = members(names.group, names.plural);
+    object["metadata"] = json!({"name": name, "labels": {"walk": "yes"}});
+    object
+}
+
+fn members(group: &str, plural: &str) -> Value {
+    let selector = json!({"matchLabels": {"app": "a"}});
+    let template = json!({
+        "metadata": {"labels": {"app": "a"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
+    match (group, plural) {
+        ("", "configmaps" | "namespaces" | "nodes" | "secrets" | "serviceaccounts") => json!({}),
+        ("", "events") => json!({"involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}}),
+        ("events.k8s.io", "events") => json!({
+            "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "a.example/c",
+            "reportingInstance": "i", "action": "Act", "reason": "Why", "type": "Normal",
+            "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+        }),
+        ("", "pods") => json!({"spec": {"containers": [{"name": "c", "image": "i"}]}}),
+        ("", "persistentvolumeclaims") => json!({
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }),
+        ("", "persistentvolumes") => json!({
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/a"},
+            },
+        }),
+        ("", "replicationcontrollers") => json!({"spec": {"selector": {"app": "a"}, "template": template}}),
+        ("apps", "deployments" | "replicasets" | "daemonsets") => {
+            json!({"spec": {"selector": selector, "template": template}})
+        }
+        ("apps", "statefulsets") => {
+            json!({"spec": {"selector": selector, "template": template, "serviceName": "s"}})
+        }
+        ("storage.k8s.io", "storageclasses") => json!({"provisioner": "a.example"}),
+        ("storage.k8s.io", "csidrivers" | "csinodes") => json!({"spec": {}}),
+        ("storage.k8s.io", "csistoragecapacities") => json!({"storageClassName": "c"}),
+        ("storage.k8s.io", "volumeattachments") => json!({
+            "spec": {"attacher": "a.example", "nodeName": "n", "source": {"persistentVolumeName": "v"}},
+        }),
+        ("storage.k8s.io", "volumeattributesclasses") => {
+            json!({"driverName": "a.example", "parameters": {"a": "b"}})
+        }
+        ("coordination.k8s.io", "leases") => json!({"spec": {}}),
+        ("scheduling.k8s.io", "priorityclasses") => json!({"value": 5}),
+        ("policy", "poddisruptionbudgets") => json!({"spec": {"minAvailable": 1, "selector": selector}}),
+        ("rbac.authorization.k8s.io", "roles" | "clusterroles") => json!({"rules": []}),
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => json!({"roleRef": role}),
+        _ => panic!("give {plural} of {group:?} a sample here, so that the walk can try it"),
+    }
+}

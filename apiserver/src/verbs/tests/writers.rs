@@ -1,0 +1,155 @@
+//! I5: two writers never overwrite each other unseen. The store of these tests lets every writer
+//! be overtaken between its read and its write.
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use super::rig::{Answer, CONFIG_MAPS, Rig, text};
+
+fn codes(answers: &[Answer]) -> Vec<u16> {
+    let mut codes: Vec<u16> = answers.iter().map(|answer| answer.code).collect();
+    codes.sort_unstable();
+    codes
+}
+
+#[tokio::test]
+async fn read_and_put_counts_every_writer() {
+    let rig = Rig::new().await;
+    rig.config_map("a", json!({})).await;
+    let target = format!("{CONFIG_MAPS}/a");
+    let write = || async {
+        loop {
+            let mut object = rig.get(&target).await.expect(200).json();
+            let n: u32 = text(&object, "/data/n").parse().unwrap();
+            object["data"]["n"] = (n + 1).to_string().into();
+            match rig.put(&target, &object).await {
+                answer if answer.code == 200 => return,
+                answer => assert_eq!(answer.expect(409).reason(), "Conflict"),
+            }
+        }
+    };
+    join_all((0..20).map(|_| write())).await;
+    assert_eq!(text(&rig.get(&target).await.json(), "/data/n"), "20");
+}
+
+#[tokio::test]
+async fn patches_without_a_version_all_take_effect() {
+    for form in ["merge", "strategic", "json"] {
+        let rig = Rig::new().await;
+        rig.config_map("a", json!({})).await;
+        let target = format!("{CONFIG_MAPS}/a");
+        let answers = join_all((0..20).map(|n| {
+            let body = match form {
+                "json" => json!([{"op": "add", "path": format!("/data/k{n}"), "value": "x"}]),
+                _ => json!({"data": {format!("k{n}"): "x"}}),
+            };
+            rig.patch(&target, form, body)
+        }))
+        .await;
+        assert_eq!(codes(&answers), vec![200; 20], "{form}");
+        let data = rig.get(&target).await.json()["data"].as_object().unwrap().len();
+        assert_eq!(data, 21, "{form}");
+    }
+}
+
+#[tokio::test]
+async fn a_patch_with_a_version_takes_effect_once() {
+    let rig = Rig::new().await;
+    let made = rig.config_map("a", json!({})).await;
+    let target = format!("{CONFIG_MAPS}/a");
+    let answers = join_all((0..10).map(|n| {
+        let version = &made["metadata"]["resourceVersion"];
+        rig.patch(
+            &target,
+            "merge",
+            json!({"metadata": {"resourceVersion": version}, "data": {"n": (n + 1).to_string()}}),
+        )
+    }))
+    .await;
+    assert_eq!(codes(&answers), [[200].as_slice(), &[409; 9]].concat());
+}
+
+#[tokio::test]
+async fn one_of_many_creates() {
+    let rig = Rig::new().await;
+    let body = json!({"metadata": {"name": "a"}});
+    let answers = join_all((0..10).map(|_| rig.post(CONFIG_MAPS, body.clone()))).await;
+    assert_eq!(codes(&answers), [[201].as_slice(), &[409; 9]].concat());
+    let body = json!({"metadata": {"generateName": "g-"}});
+    let answers = join_all((0..10).map(|_| rig.post(CONFIG_MAPS, body.clone()))).await;
+    assert_eq!(codes(&answers), vec![201; 10], "generated names make room for each other");
+}
+
+/// PUT of something missing creates; who loses that race updates what the winner has made.
+#[tokio::test]
+async fn puts_that_create() {
+    let rig = Rig::new().await;
+    let event = json!({
+        "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+    });
+    let put = |n: i32| {
+        let mut body = event.clone();
+        body["message"] = n.to_string().into();
+        let rig = &rig;
+        async move { rig.put("/api/v1/namespaces/default/events/e", &body).await }
+    };
+    let answers = join_all((0..5).map(put)).await;
+    assert_eq!(codes(&answers), [200, 200, 200, 200, 201]);
+
+    let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}});
+    let target = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
+    let answers = join_all((0..5).map(|_| rig.put(target, &lease))).await;
+    assert_eq!(codes(&answers), [201, 422, 422, 422, 422], "leases are not updated without a version");
+}
+
+#[tokio::test]
+async fn a_pod_is_bound_once() {
+    let rig = Rig::new().await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    rig.post("/api/v1/namespaces/default/pods", pod).await.expect(201);
+    let target = "/api/v1/namespaces/default/pods/p";
+    let answers = join_all((0..40).map(|n| {
+        let body = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": format!("n{n}")}});
+        let rig = &rig;
+        async move { (n, rig.post(&format!("{target}/binding"), body).await) }
+    }))
+    .await;
+    let winners: Vec<i32> = answers.iter().filter(|(_, a)| a.code == 201).map(|(n, _)| *n).collect();
+    assert_eq!(winners.len(), 1, "exactly one is told that it has bound the pod");
+    let node = text(&rig.get(target).await.json(), "/spec/nodeName");
+    assert_eq!(node, format!("n{}", winners[0]));
+    assert!(answers.iter().all(|(_, a)| a.code == 201 || a.code == 409));
+}
+
+#[tokio::test]
+async fn nobody_brings_back_what_is_deleted() {
+    let rig = Rig::new().await;
+    rig.config_map("a", json!({})).await;
+    let target = format!("{CONFIG_MAPS}/a");
+    let patch = |n: i32| rig.patch(&target, "merge", json!({"data": {"n": (n + 1).to_string()}}));
+    let (before, deleted, after) = tokio::join!(
+        join_all((0..5).map(patch)),
+        rig.delete(&target, Value::Null),
+        join_all((5..10).map(patch)),
+    );
+    deleted.expect(200);
+    assert!(before.iter().chain(&after).all(|answer| answer.code == 200 || answer.code == 404));
+    rig.get(&target).await.expect(404);
+}
+
+/// Deletes side by side: each is carried out or finds that there is nothing left.
+#[tokio::test]
+async fn one_of_many_deletes() {
+    let rig = Rig::new().await;
+    rig.config_map("a", json!({})).await;
+    let target = format!("{CONFIG_MAPS}/a");
+    let answers = join_all((0..5).map(|_| rig.delete(&target, Value::Null))).await;
+    assert_eq!(codes(&answers), [200, 404, 404, 404, 404]);
+    for n in 0..300 {
+        rig.config_map(&format!("c{n}"), json!({})).await;
+    }
+    let (one, two) = tokio::join!(rig.delete(CONFIG_MAPS, Value::Null), rig.delete(CONFIG_MAPS, Value::Null));
+    assert_eq!(one.expect(200).names().len(), 300);
+    two.expect(200);
+    assert!(rig.get(CONFIG_MAPS).await.names().is_empty());
+}

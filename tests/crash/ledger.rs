@@ -1,0 +1,201 @@
+//! What the writers of a crash test know: every write that was acknowledged, and every one whose outcome is open.
+//! Pure bookkeeping; whoever finds that the server contradicts it, panics with both sides.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// One object as a writer knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) revision: u64,
+    pub(crate) value: String,
+}
+
+/// A write that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Create or update.
+    Put(String),
+    Delete,
+}
+
+/// A write that has happened; the answer to a deletion does not tell its revision.
+#[derive(Clone, Debug)]
+struct Happened {
+    kind: &'static str,
+    value: Option<String>,
+    revision: Option<u64>,
+}
+
+/// Everything about one name.
+#[derive(Debug, Default)]
+struct Item {
+    now: Option<Known>,
+    /// Sent, and the server died before it answered.
+    open: Option<Wish>,
+    happened: Vec<Happened>,
+}
+
+/// Everything that the writers know.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    items: BTreeMap<String, Item>,
+    /// Writes that were acknowledged.
+    pub(crate) acknowledged: u64,
+    /// The highest revision that anybody has seen.
+    pub(crate) highest: u64,
+}
+
+/// One event of a watch, as far as it is compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) value: Option<String>,
+    pub(crate) revision: u64,
+}
+
+/// The revision of an object or a list.
+pub(crate) fn revision(object: &Value) -> u64 {
+    let text = object["metadata"]["resourceVersion"].as_str();
+    text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no revision in {object:#}"))
+}
+
+/// What identifies a state of an object.
+pub(crate) fn value(object: &Value) -> String {
+    object["data"]["value"].as_str().unwrap_or_default().to_owned()
+}
+
+impl Known {
+    pub(crate) fn of(object: &Value) -> Known {
+        Known { revision: revision(object), value: value(object) }
+    }
+}
+
+impl Seen {
+    pub(crate) fn of(event: &Value) -> Seen {
+        let (kind, object) = (event["type"].as_str().unwrap_or_default().to_owned(), &event["object"]);
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let value = (kind != "DELETED").then(|| value(object));
+        Seen { kind, name, value, revision: revision(object) }
+    }
+}
+
+impl Ledger {
+    /// What is at a name, and what is open there.
+    pub(crate) fn at(&self, name: &str) -> (Option<Known>, Option<Wish>) {
+        self.items.get(name).map_or((None, None), |item| (item.now.clone(), item.open.clone()))
+    }
+
+    /// A write was sent.
+    pub(crate) fn sent(&mut self, name: &str, wish: Wish) {
+        self.items.entry(name.to_owned()).or_default().open = Some(wish);
+    }
+
+    /// The answer came: what is there now. `floor` is the highest revision that was known when the write was sent; the
+    /// new one is above it (I11).
+    pub(crate) fn acknowledged(&mut self, name: &str, now: Option<Known>, floor: u64) {
+        self.acknowledged += 1;
+        if let Some(now) = &now {
+            assert!(now.revision > floor, "{name}: revision {} after {floor}", now.revision);
+        }
+        self.settle(name, now);
+    }
+
+    /// What the server shows at a name whose last write is open: either that write, or what was there before.
+    pub(crate) fn resolved(&mut self, name: &str, now: Option<Known>) {
+        let item = &self.items[name];
+        if item.shows_wish(&now) {
+            self.settle(name, now);
+        } else {
+            assert_eq!(
+                now, item.now,
+                "{name}: neither the last acknowledged state nor the open write: {item:?}"
+            );
+            self.items.entry(name.to_owned()).or_default().open = None;
+        }
+    }
+
+    fn settle(&mut self, name: &str, now: Option<Known>) {
+        self.highest = self.highest.max(now.as_ref().map_or(0, |now| now.revision));
+        let item = self.items.entry(name.to_owned()).or_default();
+        let kind = match (&item.now, &now) {
+            (None, Some(_)) => "ADDED",
+            (Some(_), Some(_)) => "MODIFIED",
+            (_, None) => "DELETED",
+        };
+        let (value, revision) =
+            (now.as_ref().map(|now| now.value.clone()), now.as_ref().map(|now| now.revision));
+        item.happened.push(Happened { kind, value, revision });
+        item.now = now;
+        item.open = None;
+    }
+
+    /// A list after a restart: no acknowledged write is lost, and nothing is there that nobody wrote (I4).
+    pub(crate) fn check_list(&mut self, list: &Value) {
+        assert!(revision(list) >= self.highest, "{} was seen, now it is {}", self.highest, revision(list));
+        let mut listed: BTreeMap<&str, Known> = BTreeMap::new();
+        for object in list["items"].as_array().expect("a list has items") {
+            listed.insert(object["metadata"]["name"].as_str().unwrap_or_default(), Known::of(object));
+        }
+        for (name, item) in &self.items {
+            let found = listed.remove(name.as_str());
+            assert!(found == item.now || item.shows_wish(&found), "{name} is {found:?}, but {item:?}");
+        }
+        assert!(listed.is_empty(), "nobody wrote {listed:?}");
+        self.highest = self.highest.max(revision(list));
+    }
+
+    /// The whole history: for every name exactly what happened, in this order, and nothing else.
+    pub(crate) fn check_history(&self, history: &[Seen]) {
+        let mut by_name: BTreeMap<&str, Vec<&Seen>> = BTreeMap::new();
+        for event in history {
+            by_name.entry(&event.name).or_default().push(event);
+        }
+        for (name, item) in &self.items {
+            assert_eq!(item.open, None, "{name} is settled");
+            let seen = by_name.remove(name.as_str()).unwrap_or_default();
+            let same = |seen: &&Seen, happened: &Happened| {
+                seen.kind == happened.kind
+                    && seen.value == happened.value
+                    && happened.revision.is_none_or(|revision| revision == seen.revision)
+            };
+            let all = seen.len() == item.happened.len();
+            let fits = all && seen.iter().zip(&item.happened).all(|(seen, happened)| same(seen, happened));
+            assert!(fits, "{name}\nhas the history {seen:#?}\nbut was written {:#?}", item.happened);
+        }
+        assert!(by_name.is_empty(), "nobody wrote {by_name:#?}");
+    }
+}
+
+impl Item {
+    fn shows_wish(&self, found: &Option<Known>) -> bool {
+        match (&self.open, found) {
+            (Some(Wish::Put(value)), Some(found)) => {
+                found.value == *value && self.now.as_ref().is_none_or(|now| found.revision > now.revision)
+            }
+            (Some(Wish::Delete), None) => true,
+            (Some(Wish::Put(_)), None) | (Some(Wish::Delete), Some(_)) | (None, _) => false,
+        }
+    }
+}
+
+#[test]
+fn the_ledger_knows_what_may_be_found() {
+    let known = |revision, value: &str| Some(Known { revision, value: value.to_owned() });
+    let item = |now, open| Item { now, open, happened: Vec::new() };
+    let put = |value: &str| Some(Wish::Put(value.to_owned()));
+    let cases = [
+        ("1 created unseen", item(None, put("a")), known(1, "a"), true),
+        ("2 not created", item(None, put("a")), None, false),
+        ("3 somebody else's", item(None, put("a")), known(1, "b"), false),
+        ("4 updated unseen", item(known(1, "a"), put("b")), known(2, "b"), true),
+        ("5 time went back", item(known(3, "a"), put("b")), known(2, "b"), false),
+        ("6 deleted unseen", item(known(1, "a"), Some(Wish::Delete)), None, true),
+        ("7 lost", item(known(1, "a"), None), None, false),
+    ];
+    for (name, item, found, wanted) in cases {
+        assert_eq!(item.shows_wish(&found), wanted, "{name}");
+    }
+}

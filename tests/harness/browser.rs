@@ -1,0 +1,136 @@
+//! A headless Chromium with one page open, spoken to through its debugging pipe: JSON messages that end with a zero byte.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+use super::process::command;
+use super::wait;
+
+/// What every start of the browser is told.
+pub(crate) const FLAGS: [&str; 8] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+];
+
+/// What to say when it cannot be started.
+pub(crate) const MISSING: &str =
+    "chromium does not start; hack/test installs it, or: apt-get install -y chromium";
+
+/// A running browser. Dropped, it is killed.
+pub(crate) struct Browser {
+    process: Child,
+    to: File,
+    from: mpsc::UnboundedReceiver<Value>,
+    session: String,
+    next: u64,
+    // Last: the process is gone before its profile.
+    _profile: TempDir,
+}
+
+fn pipe(path: &Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success(), "mkfifo {}", path.display());
+}
+
+impl Browser {
+    /// Opens an address.
+    pub(crate) async fn open(url: &str) -> Browser {
+        let profile = tempfile::tempdir().unwrap();
+        let (to, from) = (profile.path().join("to"), profile.path().join("from"));
+        pipe(&to);
+        pipe(&from);
+        // The browser reads from descriptor 3 and writes to 4; only a shell can give it those without unsafe code. `exec`
+        // all along, so that the child is the browser itself.
+        let mut browser = command("sh", profile.path());
+        browser.env("TMPDIR", profile.path());
+        browser.args(["-c", r#"exec chromium "$@" 3<"$HOME/to" 4>"$HOME/from""#, "sh"]);
+        browser.args(FLAGS).arg("--remote-debugging-pipe").arg("--window-size=1300,900");
+        browser.arg(format!("--user-data-dir={}", profile.path().join("profile").display()));
+        browser.arg("about:blank").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = browser.spawn().expect("a shell starts");
+        // Opening a pipe waits for the other side.
+        let open = move || (File::options().write(true).open(to).unwrap(), File::open(from).unwrap());
+        let (to, from) = wait::in_time(MISSING, tokio::task::spawn_blocking(open)).await.unwrap();
+        let (tell, heard) = mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            let messages = BufReader::new(from).split(0).map_while(Result::ok);
+            for message in messages {
+                let message = serde_json::from_slice(&message).expect("the browser speaks JSON");
+                if tell.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut browser =
+            Browser { process, to, from: heard, session: String::new(), next: 0, _profile: profile };
+        let target = browser.call("Target.createTarget", json!({"url": url})).await;
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        let session = browser.call("Target.attachToTarget", attach).await;
+        session["sessionId"].as_str().expect("a session").clone_into(&mut browser.session);
+        browser
+    }
+
+    async fn call(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let mut message = json!({"id": self.next, "method": method, "params": params});
+        if !self.session.is_empty() {
+            message["sessionId"] = self.session.clone().into();
+        }
+        self.to.write_all(format!("{message}\0").as_bytes()).expect(MISSING);
+        loop {
+            let heard = wait::in_time(method, self.from.recv()).await.expect(MISSING);
+            if heard["id"] == self.next {
+                assert!(heard["error"].is_null(), "{method}: {heard}");
+                return heard["result"].clone();
+            }
+        }
+    }
+
+    /// The value of a script.
+    pub(crate) async fn value(&mut self, script: &str) -> Value {
+        let params = json!({"expression": script, "returnByValue": true, "awaitPromise": true});
+        let result = self.call("Runtime.evaluate", params).await;
+        assert!(result["exceptionDetails"].is_null(), "{script}: {result}");
+        result["result"]["value"].clone()
+    }
+
+    /// Waits until a script is true; what the page shows is told when it never is.
+    pub(crate) async fn until(&mut self, what: &str, script: &str) {
+        wait::until(&format!("the page: {what}"), async || {
+            if self.value(script).await == true {
+                return Ok(());
+            }
+            let shown = self.value("document.body?.innerText").await;
+            Err(shown.as_str().unwrap_or_default().to_owned())
+        })
+        .await;
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Asked to, it ends with all its processes; killed, it would leave some of them to their files for a while.
+        let close = json!({"id": 0, "method": "Browser.close"});
+        let asked = self.to.write_all(format!("{close}\0").as_bytes()).is_ok();
+        let until = Instant::now() + Duration::from_secs(5);
+        while asked && Instant::now() < until && matches!(self.process.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // It may have ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
