@@ -251,8 +251,9 @@ pub(crate) fn keep_times(object: &mut Object, old: &Object) {
     if new_list.is_empty() || new_list.len() != old_list.len() || new_list == old_list {
         return;
     }
-    let same = |(new, old): (&Value, &Value)| timeless(new).eq(timeless(old));
-    if !new_list.iter().zip(old_list).all(same) || !same_besides_list(object, old) {
+    // The order goes by time, so it says nothing.
+    let is_known = |new: &Value| old_list.iter().any(|old| timeless(new).eq(timeless(old)));
+    if !new_list.iter().all(is_known) || !same_besides_list(object, old) {
         return;
     }
     let old_list = Value::Array(old_list.to_vec());

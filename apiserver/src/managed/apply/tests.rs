@@ -1,10 +1,11 @@
 #![allow(clippy::unwrap_used)]
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 use crate::managed::testing::{LATER, NOW, entries, kind, map, object, writer};
-use crate::managed::track;
+use crate::managed::{keep_times, track};
 
 /// Objects in a row, each made by the writer before.
 struct Story {
@@ -23,7 +24,10 @@ impl Story {
         config.insert("kind".to_owned(), names.kind.into());
         config.insert("apiVersion".to_owned(), names.api_version().into());
         config.entry("metadata").or_insert_with(|| json!({"name": "a"}));
-        let done = apply(&writer(self.kind, manager, now), self.live.as_ref(), config, force)?;
+        let mut done = apply(&writer(self.kind, manager, now), self.live.as_ref(), config, force)?;
+        if let Some(live) = &self.live {
+            keep_times(&mut done, live);
+        }
         self.live = Some(stored(done.clone()));
         Ok(done)
     }
@@ -236,4 +240,58 @@ fn events_are_pruned_in_the_form_they_were_applied_in() {
         apply(&writer(core, "m", LATER), Some(&live), config("v1", json!({"reason": "r"})), false).unwrap();
     assert_eq!(done.0.get("message"), None);
     assert_eq!(entries(&done), [(format!("m Apply@{LATER}"), json!({"f:reason": {}}))]);
+}
+
+/// What somebody may apply: some data, finalizers, and environment of a container.
+fn configs() -> impl Strategy<Value = Value> {
+    let names = prop::sample::subsequence(vec!["a", "b", "c", "d"], 0..=4).prop_shuffle();
+    (names.clone(), names.clone(), names, 0..3i32).prop_map(|(labels, finalizers, env, value)| {
+        let labels: Map<String, Value> =
+            labels.iter().map(|name| (name.to_string(), value.to_string().into())).collect();
+        let finalizers: Vec<String> = finalizers.iter().map(|name| format!("x/{name}")).collect();
+        let env: Vec<Value> =
+            env.iter().map(|name| json!({"name": name, "value": value.to_string()})).collect();
+        let mut config = json!({
+            "metadata": {"name": "a", "labels": labels, "finalizers": finalizers},
+            "spec": {"containers": [{"name": "c", "image": "i", "env": env}]},
+        });
+        // An empty map is owned and leaves nothing to see, so that applying it is news each time.
+        if labels.is_empty() {
+            config["metadata"].as_object_mut().unwrap().remove("labels");
+        }
+        config
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn applies_by_force_hold(steps in prop::collection::vec((0..3usize, configs()), 1..8)) {
+        let mut story = Story::of("pods");
+        for (manager, config) in steps {
+            let manager = ["m1", "m2", "m3"][manager];
+            let first = story.apply(manager, NOW, config.clone(), true).unwrap();
+            let again = story.apply(manager, LATER, config.clone(), false).unwrap();
+            prop_assert_eq!(&first.0["spec"], &again.0["spec"], "the same again changes nothing");
+            prop_assert_eq!(entries(&first), entries(&again));
+            // What is applied is there, in its order.
+            let ty = struct_type(story.kind).unwrap();
+            let fields = paths(ty, config.as_object().unwrap());
+            let there = paths(ty, &first.0);
+            let mut missing = fields.clone();
+            missing.subtract(&there);
+            prop_assert!(missing.is_empty(), "{missing:?}");
+            let applied: Vec<&Value> = config["spec"]["containers"][0]["env"].as_array().unwrap().iter().collect();
+            let env = first.0["spec"]["containers"][0].get("env").and_then(Value::as_array);
+            let mine: Vec<&Value> = env.into_iter().flatten().filter(|item| applied.contains(item)).collect();
+            prop_assert_eq!(mine, applied);
+            // Nobody owns what is not there.
+            for entry in Entries::decode(list(&first)).unwrap().0 {
+                let mut gone = entry.fields;
+                gone.subtract(&there);
+                prop_assert!(gone.is_empty(), "{} owns {gone:?}", entry.owner.manager);
+            }
+        }
+    }
 }
