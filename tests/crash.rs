@@ -222,7 +222,7 @@ async fn pair(http: &Http, number: u64) {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     // In turns the claim is first.
     let both = [(VOLUMES, volume), (CLAIMS, claim)];
-    let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };
+    let order = if number.is_multiple_of(2) { [0, 1] } else { [1, 0] };
     for (path, object) in order.map(|index| &both[index]) {
         http.create(path, object).await;
     }
