@@ -10,10 +10,12 @@ use super::rig::{CONFIG_MAPS, Rig, text};
 
 type Labels = BTreeMap<String, String>;
 
+type Holds = Box<dyn Fn(&Labels) -> bool>;
+
 /// One requirement: as it is written, and what it means.
 struct Term {
     text: String,
-    holds: Box<dyn Fn(&Labels) -> bool>,
+    holds: Holds,
 }
 
 const KEYS: [&str; 3] = ["a", "b", "x.y/c"];
@@ -27,7 +29,7 @@ fn term(random: &mut StdRng) -> Term {
     let is =
         move |labels: &Labels, wanted: &[&str]| labels.get(key).is_some_and(|v| wanted.contains(&v.as_str()));
     let count = move |labels: &Labels| labels.get(key).and_then(|v| v.parse::<i64>().ok());
-    let (text, holds): (String, Box<dyn Fn(&Labels) -> bool>) = match random.random_range(0..9) {
+    let (text, holds): (String, Holds) = match random.random_range(0..9) {
         0 => (format!("{key}={value}"), Box::new(move |l| is(l, &[value]))),
         1 => (format!("{key} == {value}"), Box::new(move |l| is(l, &[value]))),
         2 => (format!("{key}!={value}"), Box::new(move |l| !is(l, &[value]))),
