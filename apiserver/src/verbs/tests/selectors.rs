@@ -10,10 +10,12 @@ use super::rig::{CONFIG_MAPS, Rig, text};
 
 type Labels = BTreeMap<String, String>;
 
+type Holds = Box<dyn Fn(&Labels) -> bool>;
+
 /// One requirement: as it is written, and what it means.
 struct Term {
     text: String,
-    holds: Box<dyn Fn(&Labels) -> bool>,
+    holds: Holds,
 }
 
 const KEYS: [&str; 3] = ["a", "b", "x.y/c"];
