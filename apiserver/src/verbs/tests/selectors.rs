@@ -21,9 +21,6 @@ struct Term {
 const KEYS: [&str; 3] = ["a", "b", "x.y/c"];
 const VALUES: [&str; 4] = ["1", "2", "v", ""];
 
-/// What a term says, evaluated naively.
-type Holds = Box<dyn Fn(&Labels) -> bool>;
-
 fn term(random: &mut StdRng) -> Term {
     let key = KEYS[random.random_range(0..KEYS.len())];
     let value = VALUES[random.random_range(0..VALUES.len())];
