@@ -120,7 +120,7 @@ async fn everything_on_the_page_comes_from_the_server_itself() {
     assert!(policy.starts_with("default-src 'self';"), "{policy}");
     let page = page.text();
     let elsewhere: Vec<&str> = page.split(['"', '\'']).filter(|part| part.contains("//")).collect();
-    assert!(elsewhere.is_empty(), "{elsewhere:?}");
+    assert!(elsewhere.is_empty(), "{elsewhere:?} is elsewhere");
     // An empty plane is no blank page.
     let dom = dom(&plane, "/ui/").await;
     for words in ["No volumes yet.", "No claims yet.", "kubectl --server http://127.0.0.1:"] {

@@ -19,6 +19,9 @@ struct Term {
 const KEYS: [&str; 3] = ["a", "b", "x.y/c"];
 const VALUES: [&str; 4] = ["1", "2", "v", ""];
 
+/// What a term says, evaluated naively.
+type Holds = Box<dyn Fn(&Labels) -> bool>;
+
 fn term(random: &mut StdRng) -> Term {
     let key = KEYS[random.random_range(0..KEYS.len())];
     let value = VALUES[random.random_range(0..VALUES.len())];
@@ -27,7 +30,7 @@ fn term(random: &mut StdRng) -> Term {
     let is =
         move |labels: &Labels, wanted: &[&str]| labels.get(key).is_some_and(|v| wanted.contains(&v.as_str()));
     let count = move |labels: &Labels| labels.get(key).and_then(|v| v.parse::<i64>().ok());
-    let (text, holds): (String, Box<dyn Fn(&Labels) -> bool>) = match random.random_range(0..9) {
+    let (text, holds): (String, Holds) = match random.random_range(0..9) {
         0 => (format!("{key}={value}"), Box::new(move |l| is(l, &[value]))),
         1 => (format!("{key} == {value}"), Box::new(move |l| is(l, &[value]))),
         2 => (format!("{key}!={value}"), Box::new(move |l| !is(l, &[value]))),
