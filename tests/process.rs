@@ -10,7 +10,7 @@ use crate::harness::process::{ORLOP, command};
 /// Runs to the end: exit code, stdout, stderr.
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
     let home = tempfile::tempdir().unwrap();
-    let output = command(ORLOP, home.path()).args(args).stdin(Stdio::null()).output().unwrap();
+    let output = command(&*ORLOP, home.path()).args(args).stdin(Stdio::null()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }

@@ -8,10 +8,9 @@ use orlop_store::{CommitError, Expect, Key, Op, Write};
 
 use crate::dispatch;
 use crate::encode::stored;
-use crate::object::Object;
+use crate::object::{Object, show_time};
 use crate::registry::{Kind, by_resource};
 use crate::server::Inner;
-use crate::verbs::request::show_time;
 
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 const KEEP_EVERY: Duration = Duration::from_secs(60);

@@ -5,8 +5,14 @@
 //! neither `kind` nor `apiVersion` (the kind is known from the path) and no `null`s except those
 //! the wire format demands.
 
+use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+
+/// The time as objects show it: RFC 3339, UTC, whole seconds.
+pub(crate) fn show_time(time: Timestamp) -> Value {
+    Value::String(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
 
 /// An object of some kind, without `kind` and `apiVersion`.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -4,13 +4,17 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::wait;
 
-/// The binary that is tested.
-pub(crate) const ORLOP: &str = env!("CARGO_BIN_EXE_orlop");
+/// The binary that is tested: the one that cargo has just built, or the one that `ORLOP_TEST_BINARY` names (a
+/// release, or a package).
+pub(crate) static ORLOP: LazyLock<String> = LazyLock::new(|| {
+    std::env::var("ORLOP_TEST_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_orlop").to_owned())
+});
 
 /// A running (or ended) process. Dropped, it is killed; when the test has failed, its log is shown.
 pub(crate) struct Process {
@@ -37,13 +41,13 @@ impl Process {
     pub(crate) fn start(name: &str, dir: &Path, args: &[String]) -> Self {
         let log = dir.join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log).unwrap();
-        let child = command(ORLOP, dir)
+        let child = command(&*ORLOP, dir)
             .args(args)
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
             .stderr(file)
             .spawn()
-            .unwrap_or_else(|error| panic!("{ORLOP} does not start: {error}"));
+            .unwrap_or_else(|error| panic!("{} does not start: {error}", *ORLOP));
         Process { name: name.to_owned(), child, log, ended: None }
     }
 

@@ -1,5 +1,7 @@
 //! HTTP answers: one object, an error, a Status; with warnings, in the form that was negotiated.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -15,7 +17,15 @@ use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::Kind;
 use crate::status::ApiError;
-use crate::verbs::write::Written;
+
+/// What a write left behind.
+pub(crate) enum Written {
+    /// A record of the store.
+    Record(Arc<Record<Projection>>),
+    /// An object that is not (or no longer) in the store: a dry run, or the last step of a
+    /// deletion.
+    Object(Object),
+}
 
 /// The answer to a write.
 pub(crate) fn written(

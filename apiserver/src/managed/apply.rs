@@ -248,3 +248,6 @@ impl Form {
         with_fields_above(self.ty, &paths(self.ty, object))
     }
 }
+
+#[cfg(test)]
+mod tests;

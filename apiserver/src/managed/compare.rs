@@ -1,4 +1,4 @@
-//! What a write changed: the paths that were added, modified and removed between two objects.
+//! What a write changed: the paths that got another value and those that are gone.
 //!
 //! Structs that are always there (the spec of an object) must be there on both sides, as decoding
 //! leaves them; so an empty one is the same as none, and only what is in it counts.
@@ -9,38 +9,30 @@ use serde_json::{Map, Value};
 use super::set::{Element, Node, Set};
 use super::typed::{Items, Owned, Ty, is_hollow};
 
-/// The paths that differ. No path is in two of the sets.
+/// The paths that differ.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Changes {
-    pub(crate) added: Set,
-    pub(crate) modified: Set,
+    /// What is new or has another value.
+    pub(crate) written: Set,
+    /// What is gone.
     pub(crate) removed: Set,
 }
 
 impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
+        self.written.is_empty() && self.removed.is_empty()
     }
 
     /// Leaves out paths and everything below them.
     pub(crate) fn subtract_deep(&mut self, paths: &Set) {
-        self.added.subtract_deep(paths);
-        self.modified.subtract_deep(paths);
+        self.written.subtract_deep(paths);
         self.removed.subtract_deep(paths);
     }
 
     /// Leaves out exactly these paths.
     pub(crate) fn subtract(&mut self, paths: &Set) {
-        self.added.subtract(paths);
-        self.modified.subtract(paths);
+        self.written.subtract(paths);
         self.removed.subtract(paths);
-    }
-
-    /// What has another value now, or is new.
-    pub(crate) fn written(&self) -> Set {
-        let mut written = self.modified.clone();
-        written.unite(self.added.clone());
-        written
     }
 }
 
@@ -59,47 +51,31 @@ pub(crate) fn compare(
 #[derive(Clone, Copy, PartialEq)]
 enum Mark {
     Same,
-    Added,
-    Modified,
+    Written,
     Removed,
 }
 
 /// The nodes of one level, while it is walked.
 #[derive(Default)]
 struct Level {
-    added: Vec<Node>,
-    modified: Vec<Node>,
+    written: Vec<Node>,
     removed: Vec<Node>,
 }
 
 impl Level {
     fn finish(self) -> Changes {
-        Changes {
-            added: Set::from_nodes(self.added),
-            modified: Set::from_nodes(self.modified),
-            removed: Set::from_nodes(self.removed),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
+        Changes { written: Set::from_nodes(self.written), removed: Set::from_nodes(self.removed) }
     }
 
     /// Hangs what was found at an element, and below it, on this level. Nothing is made for what
     /// is the same, which is most of an object.
-    fn hang(&mut self, element: impl FnOnce() -> Element, mark: Mark, below: Level) {
-        if mark == Mark::Same && below.is_empty() {
-            return;
-        }
-        let element = element();
+    fn hang(&mut self, element: impl Fn() -> Element, mark: Mark, below: Level) {
         for (nodes, below, own) in [
-            (&mut self.added, below.added, Mark::Added),
-            (&mut self.modified, below.modified, Mark::Modified),
+            (&mut self.written, below.written, Mark::Written),
             (&mut self.removed, below.removed, Mark::Removed),
         ] {
             if mark == own || !below.is_empty() {
-                let below = Set::from_nodes(below);
-                nodes.push(Node { element: element.clone(), member: mark == own, below });
+                nodes.push(Node { element: element(), member: mark == own, below: Set::from_nodes(below) });
             }
         }
     }
@@ -109,10 +85,10 @@ impl Level {
 fn whole(old: Option<&Value>, new: Option<&Value>) -> Mark {
     match (old, new) {
         (None, None) => Mark::Same,
-        (None, Some(_)) => Mark::Added,
+        (None, Some(_)) => Mark::Written,
         (Some(_), None) => Mark::Removed,
         (Some(old), Some(new)) if old == new => Mark::Same,
-        (Some(_), Some(_)) => Mark::Modified,
+        (Some(_), Some(_)) => Mark::Written,
     }
 }
 
@@ -139,7 +115,7 @@ fn value(ty: Ty, old: Option<&Value>, new: Option<&Value>, below: &mut Level) ->
         Owned::Whole | Owned::Struct(_) | Owned::Map(_) | Owned::List(_) => return whole(old, new),
     }
     match (old, new) {
-        (None, _) => Mark::Added,
+        (None, _) => Mark::Written,
         (_, None) => Mark::Removed,
         (Some(_), Some(_)) => Mark::Same,
     }
@@ -208,7 +184,7 @@ fn items(kind: Items, old: Option<&Vec<Value>>, new: Option<&Vec<Value>>, level:
             // Items that stand twice are one thing, owned as a whole.
             ([_, _, ..], [_, _, ..]) => {
                 let same = before.iter().map(|i| i.1).eq(after.iter().map(|i| i.1));
-                if same { Mark::Same } else { Mark::Modified }
+                if same { Mark::Same } else { Mark::Written }
             }
             ([_, _, ..], _) => {
                 if let [(_, one)] = after {
@@ -222,7 +198,7 @@ fn items(kind: Items, old: Option<&Vec<Value>>, new: Option<&Vec<Value>>, level:
                     let mark = value(kind.ty(), Some(one), None, &mut below);
                     level.hang(|| first.clone(), mark, std::mem::take(&mut below));
                 }
-                Mark::Added
+                Mark::Written
             }
         };
         level.hang(|| first.clone(), mark, below);
@@ -236,3 +212,6 @@ fn run<'a, 'v>(items: &mut &'a [(Element, &'v Value)], element: &Element) -> &'a
     *items = rest;
     taken
 }
+
+#[cfg(test)]
+mod tests;

@@ -163,3 +163,6 @@ fn item_nodes(kind: Items, list: &[Value]) -> Vec<Node> {
     }
     nodes
 }
+
+#[cfg(test)]
+mod tests;

@@ -200,5 +200,4 @@ fn encode_entry(entry: Entry) -> Value {
 }
 
 #[cfg(test)]
-#[path = "entries/tests.rs"]
 mod tests;

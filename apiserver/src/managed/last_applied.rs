@@ -43,9 +43,8 @@ fn allowed(writer: &Writer<'_>, ty: &'static StructType, live: Option<&Object>) 
     }
     let changes = compare(ty, &last, &live.0);
     let mut allowed = paths(ty, &last);
-    for changed in [&changes.modified, &changes.added, &changes.removed] {
-        allowed.subtract(changed);
-    }
+    allowed.subtract(&changes.written);
+    allowed.subtract(&changes.removed);
     Some(allowed)
 }
 

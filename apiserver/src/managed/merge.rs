@@ -215,3 +215,6 @@ fn above(shape: &'static Shape, paths: &Set) -> Set {
     });
     Set::from_nodes(nodes.collect())
 }
+
+#[cfg(test)]
+mod tests;

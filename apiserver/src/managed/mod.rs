@@ -16,6 +16,8 @@ mod fields_v1;
 mod last_applied;
 mod merge;
 mod set;
+#[cfg(test)]
+mod testing;
 mod typed;
 mod update;
 

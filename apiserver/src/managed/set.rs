@@ -259,5 +259,4 @@ impl Node {
 }
 
 #[cfg(test)]
-#[path = "set/tests.rs"]
 mod tests;

@@ -141,12 +141,11 @@ pub(super) fn update(
     mut entries: Entries,
 ) -> Entries {
     let owner = writer.owner(Operation::Update);
-    if !changes.is_empty() {
+    if !entries.0.is_empty() {
         // Taken from everybody, also from the writer's earlier self: the union below gives it back.
         let _ = disown(writer, old, new, &changes, &mut entries, None, true);
     }
-    let mut fields = changes.modified;
-    fields.unite(changes.added);
+    let mut fields = changes.written;
     strip(&mut fields);
     if !fields.is_empty() {
         let time = Some(writer.now.to_owned());
@@ -169,6 +168,7 @@ pub(crate) struct Conflict {
     pub(crate) owner: Owner,
     /// The path as messages show it.
     pub(crate) path: String,
+    /// The path itself.
     pub(crate) elements: Vec<Element>,
 }
 
@@ -184,7 +184,6 @@ pub(super) fn disown(
     force: bool,
 ) -> Result<(), Vec<Conflict>> {
     let version = writer.kind.names().api_version();
-    let written = changes.written();
     let mut others: Vec<(String, Option<Changes>)> = Vec::new();
     let kept = |entry: &Entry| keep.is_some_and(|keep| entry.owner == *keep);
     for entry in &entries.0 {
@@ -194,21 +193,15 @@ pub(super) fn disown(
             others.push((theirs.clone(), changes));
         }
     }
-    let in_form = |owner: &Owner| -> Option<(&Set, Set)> {
-        let found = others.iter().find(|(known, _)| *known == owner.api_version)?;
-        let changes = found.1.as_ref()?;
-        Some((&changes.removed, changes.written()))
+    let changes_for = |theirs: &str| match theirs == version {
+        true => Some(changes),
+        false => others.iter().find(|(known, _)| known == theirs).and_then(|(_, changes)| changes.as_ref()),
     };
     if !force {
         let mut conflicts = Vec::new();
         for entry in entries.0.iter().filter(|entry| !kept(entry)) {
-            let common = if entry.owner.api_version == version {
-                entry.fields.intersection(&written)
-            } else if let Some((_, written)) = in_form(&entry.owner) {
-                entry.fields.intersection(&written)
-            } else {
-                continue;
-            };
+            let Some(changes) = changes_for(&entry.owner.api_version) else { continue };
+            let common = entry.fields.intersection(&changes.written);
             common.each_path(&mut |path| {
                 let elements = path.iter().map(|element| (*element).clone()).collect();
                 conflicts.push(Conflict { owner: entry.owner.clone(), path: path_text(path), elements });
@@ -223,15 +216,10 @@ pub(super) fn disown(
         if kept(entry) {
             return !entry.fields.is_empty();
         }
-        if entry.owner.api_version == version {
-            entry.fields.subtract(&written);
-            entry.fields.subtract(&changes.removed);
-        } else {
-            // A version that is not served (any more): nobody can say what the entry means.
-            let Some((removed, written)) = in_form(&entry.owner) else { return false };
-            entry.fields.subtract(&written);
-            entry.fields.subtract(removed);
-        }
+        // A version that is not served (any more): nobody can say what the entry means.
+        let Some(changes) = changes_for(&entry.owner.api_version) else { return false };
+        entry.fields.subtract(&changes.written);
+        entry.fields.subtract(&changes.removed);
         !entry.fields.is_empty()
     });
     Ok(())
@@ -263,15 +251,18 @@ pub(crate) fn keep_times(object: &mut Object, old: &Object) {
     if new_list.is_empty() || new_list.len() != old_list.len() || new_list == old_list {
         return;
     }
-    let timeless = |entry: &Value| {
-        let members = entry.as_object().into_iter().flatten().filter(|(name, _)| *name != "time");
-        members.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
-    };
-    if !new_list.iter().map(timeless).eq(old_list.iter().map(timeless)) || !same_besides_list(object, old) {
+    // The order goes by time, so it says nothing.
+    let is_known = |new: &Value| old_list.iter().any(|old| timeless(new).eq(timeless(old)));
+    if !new_list.iter().all(is_known) || !same_besides_list(object, old) {
         return;
     }
     let old_list = Value::Array(old_list.to_vec());
     set_list(object, Some(old_list));
+}
+
+/// The members of an entry besides its time.
+fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    entry.as_object().into_iter().flatten().filter(|(name, _)| *name != "time")
 }
 
 /// Whether two objects are equal in all but their managed fields.
@@ -322,3 +313,6 @@ pub(super) fn empty_object(ty: &'static StructType) -> Map<String, Value> {
         _ => Map::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

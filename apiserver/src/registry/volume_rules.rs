@@ -5,6 +5,8 @@ use orlop_apimachinery::quantity::Quantity;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::checks;
+pub(super) use super::checks::{IMMUTABLE, NON_NEGATIVE as NEGATIVE};
 use crate::validate::{FieldErrors, Path};
 
 const RWOP: &str = "ReadWriteOncePod";
@@ -15,11 +17,6 @@ const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 const PARAMETERS_SIZE: usize = 256 * 1024;
 /// Most entries of a map of parameters.
 const PARAMETERS_COUNT: usize = 512;
-
-/// What an immutable field's error says.
-pub(super) const IMMUTABLE: &str = "field is immutable";
-/// What a field that must not be negative says.
-pub(super) const NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// The text at a key; `""` when there is none.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
@@ -48,9 +45,7 @@ pub(super) fn entries<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = (
 
 /// One error per message of a check of names.
 pub(super) fn name(path: &Path, value: &str, messages: Vec<String>, errors: &mut FieldErrors) {
-    for message in messages {
-        errors.invalid(path, value, &message);
-    }
+    checks::each(errors, path, value, messages);
 }
 
 /// A name such as that of a class.

@@ -84,7 +84,11 @@ pub(super) fn warnings(kind: &dyn Kind, value: &Value) -> Vec<String> {
 /// The values of all selectable fields, by name.
 pub(super) fn fields(kind: &dyn Kind, value: &Value) -> Vec<(&'static str, String)> {
     let object = Object::from_value(value.clone());
-    kind.selectable().iter().map(|name| (*name, kind.field(&object, name))).collect()
+    kind.selectable()
+        .iter()
+        .chain(kind.extra_selectable())
+        .map(|name| (*name, kind.field(&object, name)))
+        .collect()
 }
 
 /// The text about a bad RFC 1123 subdomain.

@@ -5,16 +5,17 @@ use axum::response::Response;
 use serde_json::{Map, Value};
 
 use crate::decode::{FieldValidation, read_yaml};
+use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Wanted;
-use crate::encode::{answer, stored};
+use crate::encode::stored;
 use crate::managed;
-use crate::object::Object;
+use crate::object::{Object, show_time};
 use crate::status::ApiError;
 use crate::verbs::create::create_tracked;
 use crate::verbs::options::WriteOptions;
-use crate::verbs::request::{Request, show_time};
+use crate::verbs::request::Request;
 use crate::verbs::update::{self, Change, check_name};
-use crate::verbs::write::{self, Part, StoreError, Written};
+use crate::verbs::write::{self, Part, StoreError};
 
 /// How often an apply is taken to a newer version when others get in between.
 const ATTEMPTS: usize = 32;

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use crate::decode::decode_typed;
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
-use crate::object::Object;
+use crate::object::{Object, show_time};
 use crate::status::{ApiError, Details};
 use crate::verbs::options::WriteOptions;
-use crate::verbs::request::{Request, show_time};
+use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
 
 const SCHEMA: &str = "io.k8s.api.core.v1.Binding";

@@ -5,13 +5,13 @@ use rand::Rng;
 
 use crate::admission::Operation;
 use crate::decode::decode_object;
-use crate::encode::answer;
+use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
-use crate::object::Object;
+use crate::object::{Object, show_time};
 use crate::status::ApiError;
 use crate::verbs::options::WriteOptions;
-use crate::verbs::request::{Request, show_time};
-use crate::verbs::write::{self, StoreError, Written};
+use crate::verbs::request::Request;
+use crate::verbs::write::{self, StoreError};
 
 /// What names are generated from: no vowels, no characters that are easily confused.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

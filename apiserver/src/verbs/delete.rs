@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
-use crate::object::Object;
+use crate::object::{Object, show_time};
 use crate::projection::Projection;
 use crate::registry::{DeleteAnswer, Names};
 use crate::status::{ApiError, Details};
 use crate::verbs::delete_options::{DeleteOptions, Propagation};
-use crate::verbs::request::{Request, show_time};
+use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
 
 /// How often a delete is taken to a newer version when others get in between.

@@ -78,6 +78,8 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
     let store = &*request.server.store;
     let given = query.text("resourceVersion");
     let token = query.text("continue");
+    // Any state will do for 0, and then upstream answers with all there is, also behind a token.
+    let limit = if given == "0" { 0 } else { limit };
     if !token.is_empty() {
         let token = ContinueToken::decode(token)?;
         if !given.is_empty() && given != "0" {
@@ -103,8 +105,6 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
     let revision = parse_revision(given)
         .map_err(|error| ApiError::bad_request(format!("invalid resource version: {error}")))?;
     let Some(revision) = revision else {
-        // Any state will do for 0, and then upstream answers from its cache, which knows no pages.
-        let limit = if given.is_empty() { limit } else { 0 };
         return Ok(Page { snapshot: store.head(), from: None, limit });
     };
     let exact = match query.text("resourceVersionMatch") {

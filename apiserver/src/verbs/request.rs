@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use jiff::Timestamp;
 use orlop_store::{Record, Snapshot};
-use serde_json::Value;
 use std::sync::Arc;
 
 use crate::admission;
@@ -103,9 +102,4 @@ impl admission::Lookup for HeadLookup<'_> {
         let prefix = dispatch::prefix(kind, namespace.unwrap_or_default());
         self.0.range(&prefix, None).map(|record| stored::decode_as(kind, record)).collect()
     }
-}
-
-/// The time as objects show it: RFC 3339, UTC, whole seconds.
-pub(crate) fn show_time(time: Timestamp) -> Value {
-    Value::String(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }

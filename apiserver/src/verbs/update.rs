@@ -7,8 +7,9 @@ use orlop_store::Record;
 
 use crate::admission::Operation;
 use crate::decode::decode_object;
+use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
-use crate::encode::{answer, stored};
+use crate::encode::stored;
 use crate::managed;
 use crate::object::Object;
 use crate::projection::Projection;
@@ -16,7 +17,7 @@ use crate::status::ApiError;
 use crate::verbs::create::create_object;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
-use crate::verbs::write::{self, Part, StoreError, Written};
+use crate::verbs::write::{self, Part, StoreError};
 
 /// How often a write without a resourceVersion is tried again when others get in between.
 const UNCONDITIONAL_ATTEMPTS: usize = 32;

@@ -8,24 +8,16 @@ use serde_json::Value;
 
 use crate::admission::{self, Operation};
 use crate::dispatch::key_names;
+use crate::encode::answer::Written;
 use crate::encode::stored;
 use crate::managed::{self, Writer};
-use crate::object::Object;
+use crate::object::{Object, show_time};
 use crate::projection::Projection;
 use crate::registry::{Generation, Kind, Scope, StatusSubresource};
 use crate::status::{ApiError, Details};
 use crate::validate::meta::{validate_meta, validate_meta_update};
 use crate::validate::{FieldErrors, Path};
-use crate::verbs::request::{HeadLookup, Request, show_time};
-
-/// What a write left behind.
-pub(crate) enum Written {
-    /// A record of the store.
-    Record(Arc<Record<Projection>>),
-    /// An object that is not (or no longer) in the store: a dry run, or the last step of a
-    /// deletion.
-    Object(Object),
-}
+use crate::verbs::request::{HeadLookup, Request};
 
 /// How a write can fail besides being refused.
 pub(crate) enum StoreError {

@@ -27,7 +27,7 @@ fn empty_values_follow_the_struct_tags() {
         (
             "PodSpec",
             json!({"containers": [], "volumes": [], "nodeSelector": {}, "hostNetwork": false, "nodeName": ""}),
-            json!({"containers": []}),
+            json!({"containers": null}),
         ),
         // Pointers are kept when given.
         (

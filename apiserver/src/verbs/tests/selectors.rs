@@ -10,17 +10,16 @@ use super::rig::{CONFIG_MAPS, Rig, text};
 
 type Labels = BTreeMap<String, String>;
 
+type Holds = Box<dyn Fn(&Labels) -> bool>;
+
 /// One requirement: as it is written, and what it means.
 struct Term {
     text: String,
-    holds: Box<dyn Fn(&Labels) -> bool>,
+    holds: Holds,
 }
 
 const KEYS: [&str; 3] = ["a", "b", "x.y/c"];
 const VALUES: [&str; 4] = ["1", "2", "v", ""];
-
-/// What a term says, evaluated naively.
-type Holds = Box<dyn Fn(&Labels) -> bool>;
 
 fn term(random: &mut StdRng) -> Term {
     let key = KEYS[random.random_range(0..KEYS.len())];
