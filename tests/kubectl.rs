@@ -168,6 +168,40 @@ async fn apply_creates_changes_and_leaves_alone() {
 }
 
 #[tokio::test]
+async fn apply_on_the_server() {
+    let plane = Plane::of(Layout::ServerAlone).start().await;
+    let (kubectl, http) = (plane.kubectl(), plane.http());
+    if !kubectl.can("kubectl apply --server-side, out of beta", 22).await {
+        return;
+    }
+    const PATH: &str = "/api/v1/persistentvolumes/pv3";
+    let apply = ["apply", "--server-side", "-f", "-"];
+    for _ in 0..2 {
+        let said = kubectl.run_with(&apply, VOLUME).await.ok();
+        assert_eq!(said, "persistentvolume/pv3 serverside-applied\n");
+    }
+    let owned = kubectl.run(&["get", "pv", "pv3", "--show-managed-fields", "-o", "yaml"]).await.ok();
+    assert!(owned.contains("manager: kubectl\n") && owned.contains("operation: Apply\n"), "{owned}");
+    // What somebody else has set is a conflict, and nothing is changed, unless it is forced.
+    let other = [&apply[..], &["--field-manager", "other"]].concat();
+    let larger = VOLUME.replace("5Gi", "7Gi");
+    let before = http.get(PATH).await.expect(200);
+    let said = kubectl.run_with(&other, &larger).await.refused();
+    assert!(said.contains("conflict with \"kubectl\": .spec.capacity.storage"), "{said}");
+    assert_eq!(http.get(PATH).await.expect(200), before);
+    kubectl.run_with(&[&other[..], &["--force-conflicts"]].concat(), &larger).await.ok();
+    // What is no longer asked for goes, unless somebody else asks for it too.
+    let fewer = VOLUME.replace("  mountOptions: [hard]\n", "").replace("  capacity: {storage: 5Gi}\n", "");
+    kubectl.run_with(&apply, &fewer).await.ok();
+    let volume = http.get(PATH).await.expect(200);
+    assert_eq!(volume["spec"]["capacity"]["storage"], "7Gi", "{volume:#}");
+    assert_eq!(volume["spec"]["mountOptions"], json!(["hard"]), "the other one asks for it: {volume:#}");
+    let said = kubectl.run_with(&[&apply[..], &["--dry-run=server"]].concat(), &fewer).await.ok();
+    assert_eq!(said, "persistentvolume/pv3 serverside-applied (server dry run)\n");
+    assert_eq!(http.get(PATH).await.expect(200), volume);
+}
+
+#[tokio::test]
 async fn edit() {
     let (plane, kubectl) = bound().await;
     let args = ["pv", "pv3"];
