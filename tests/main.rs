@@ -10,6 +10,7 @@ mod api;
 mod crash;
 mod harness;
 mod kubectl;
+mod linear;
 mod page;
 mod process;
 mod story;
