@@ -17,21 +17,6 @@ use super::history::{Change, From, History, Revision, State, Stream, What};
 use super::log::{Entry, Fault, Faults, Log};
 use super::revisions::Known;
 
-/// The names above.
-pub(crate) const RULES: [&str; 11] = [
-    "filter",
-    "ordered",
-    "unique",
-    "atomic",
-    "bookmarkable",
-    "reliable",
-    "resumable",
-    "previous value",
-    "is-create",
-    "existing",
-    "expired",
-];
-
 /// What an entry of the log is to a watcher.
 fn to_watcher<'a>(stream: &Stream, entry: &'a Entry) -> Option<(Change, &'a State)> {
     if !entry.key.starts_with(&stream.prefix) {
