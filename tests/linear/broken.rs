@@ -178,8 +178,8 @@ async fn a_broken_history_is_refused() {
     let seed = number("ORLOP_LINEAR_SEED").unwrap_or_else(|| rand::random::<u64>() >> 16);
     eprintln!("broken: ORLOP_LINEAR_SEED={seed}");
     let round = Round { name: "broken", seed, clients: 4, watchers: 4, restarts: 1, answers: 250, keep: 0 };
-    let recorder = play(round).await;
-    let history = recorder.history().clone();
+    let played = play(round).await;
+    let history = played.recorder.history().clone();
     judge(&history);
     let mut random = random(seed, 1);
     for (name, broken, rules) in BREAKS {

@@ -78,7 +78,7 @@ fn finalizer(resource: &str) -> &'static str {
     }
 }
 
-fn body(key: &str, value: &str, color: &str, hold: bool) -> Value {
+fn body(key: &str, value: &str, color: &str, hold: bool, padding: usize) -> Value {
     let (_, _, resource) = path(key);
     let name = key.rsplit('/').next().unwrap_or_default();
     let mut object =
@@ -95,7 +95,7 @@ fn body(key: &str, value: &str, color: &str, hold: bool) -> Value {
             object["spec"] = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
                 "hostPath": {"path": "/tmp/v"}});
         }
-        _ => object["data"] = json!({"value": value}),
+        _ => object["data"] = json!({"value": value, "padding": "x".repeat(padding)}),
     }
     object
 }
@@ -130,6 +130,7 @@ struct Sent {
     ask: Ask,
 }
 
+const LARGEST: usize = 32 << 10;
 const JSON: &str = "application/json";
 
 /// Works until it is told to stop.
@@ -143,10 +144,12 @@ pub(crate) async fn work(traffic: Traffic, id: u32, random: StdRng) {
 impl Client {
     async fn operation(&mut self) {
         let key = one(&mut self.random, &KEYS).to_owned();
-        let choice = self.random.random_range(0..100);
+        // What it knows nothing of, a client is likely to create.
+        let missing = !self.seen.contains_key(&key) && self.random.random_ratio(1, 2);
+        let choice = if missing { 0 } else { self.random.random_range(0..100) };
         let sent = match choice {
-            0..16 => self.create(key),
-            16..28 => self.get(key),
+            0..6 => self.create(key),
+            6..28 => self.get(key),
             // The first update of a claim is a write even when it changes nothing, as upstream.
             28..34 if !key.starts_with("persistentvolumeclaims/") => self.touch(key),
             28..34 => self.get(key),
@@ -163,12 +166,17 @@ impl Client {
         (format!("{}-{}", self.id, self.written), one(&mut self.random, &COLORS).to_owned())
     }
 
+    /// Some objects are large: streams come in pieces, and are not read as fast as they are written.
+    fn padding(&mut self) -> usize {
+        if self.random.random_ratio(1, 6) { self.random.random_range(0..LARGEST) } else { 0 }
+    }
+
     fn create(&mut self, key: String) -> Sent {
         let (value, color) = self.value();
         let (_, collection, resource) = path(&key);
         let hold = self.random.random_ratio(1, 4);
         let held = hold || resource != "configmaps";
-        let body = body(&key, &value, &color, hold);
+        let body = body(&key, &value, &color, hold, self.padding());
         let ask = Ask::Create { key, value, color, held };
         Sent { method: Method::POST, path: collection, content: JSON, body, ask }
     }
@@ -202,7 +210,7 @@ impl Client {
         match self.random.random_range(0..6) {
             0..3 => {
                 let hold = self.random.random_ratio(1, 3);
-                let mut body = body(&key, &value, &color, hold);
+                let mut body = body(&key, &value, &color, hold, self.padding());
                 if expect.is_some() {
                     body["metadata"]["resourceVersion"] = version;
                 }
@@ -384,6 +392,12 @@ impl Client {
                     self.seen.insert(item.key.clone(), item.clone());
                 }
                 items.iter().map(|item| item.revision).max().unwrap_or(0)
+            }
+            Outcome::Refused { code: 404, .. } => {
+                if let Ask::Get { key, .. } | Ask::Write { key, .. } | Ask::Delete { key, .. } = &ask {
+                    self.seen.remove(key);
+                }
+                0
             }
             Outcome::Gone { .. } | Outcome::Refused { .. } | Outcome::Unknown(_) => 0,
         };

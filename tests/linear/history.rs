@@ -240,6 +240,21 @@ pub(crate) struct Operation {
     pub(crate) outcome: Outcome,
 }
 
+impl Operation {
+    /// Whether it is known to have changed something.
+    pub(crate) fn changed(&self) -> bool {
+        match (&self.ask, &self.outcome) {
+            (Ask::Create { .. } | Ask::Write { .. } | Ask::Delete { .. }, Outcome::Object(_))
+            | (_, Outcome::Gone { .. }) => true,
+            (Ask::DeleteAll { .. }, Outcome::Listed { items, .. }) => !items.is_empty(),
+            (
+                _,
+                Outcome::Object(_) | Outcome::Listed { .. } | Outcome::Refused { .. } | Outcome::Unknown(_),
+            ) => false,
+        }
+    }
+}
+
 /// Where a stream begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum From {

@@ -63,8 +63,16 @@ fn nobody_failed(tasks: &[Task]) {
     assert!(!tasks.iter().any(Task::is_finished), "a client or a watcher has failed");
 }
 
-/// One round: what happened.
-async fn play(round: Round) -> Arc<Recorder> {
+/// What happened in a round.
+struct Played {
+    recorder: Arc<Recorder>,
+    /// Kills, and clean restarts.
+    kills: u32,
+    stops: u32,
+}
+
+/// One round.
+async fn play(round: Round) -> Played {
     let Round { name, seed, clients, watchers, restarts, answers, keep } = round;
     let keep_flag = keep.to_string();
     let mut flags = vec!["--store-retention-age", "24h"];
@@ -94,6 +102,7 @@ async fn play(round: Round) -> Arc<Recorder> {
         .map(|id| tokio::spawn(clients::work(traffic.clone(), id, random(seed, id))))
         .collect();
     let mut random = random(seed, 0);
+    let (mut kills, mut stops) = (0, 0);
     for restart in 0..=restarts {
         let until =
             traffic.answered.load(Ordering::SeqCst) + random.random_range(answers / 2..=answers * 3 / 2);
@@ -108,11 +117,18 @@ async fn play(round: Round) -> Arc<Recorder> {
             break;
         }
         if random.random_ratio(2, 3) {
+            kills += 1;
             plane.kill().await;
         } else {
+            stops += 1;
             plane.stop().await;
         }
         plane.start_again().await;
+        if random.random_ratio(1, 4) {
+            // Before the dust has settled.
+            kills += 1;
+            plane.kill_and_restart().await;
+        }
     }
     traffic.stop.store(true, Ordering::SeqCst);
     for client in working {
@@ -124,7 +140,7 @@ async fn play(round: Round) -> Arc<Recorder> {
         wait::in_time("the watchers have heard everything", watcher).await.unwrap();
     }
     plane.stop().await;
-    recorder
+    Played { recorder, kills, stops }
 }
 
 /// Fails with everything that is wrong.
@@ -135,20 +151,23 @@ fn judge(history: &History) {
     assert!(faults.is_empty(), "{} faults, the first of them:\n{}", faults.len(), shown.join("\n"));
 }
 
-fn tell(round: &Round, history: &History) {
+fn tell(round: &Round, kills: u32, stops: u32, history: &History) {
     let count = |fits: fn(&Outcome) -> bool| {
         history.operations.iter().filter(|operation| fits(&operation.outcome)).count()
     };
     let unknown = count(|outcome| matches!(outcome, Outcome::Unknown(_)));
     let refused = count(|outcome| matches!(outcome, Outcome::Refused { .. }));
     let expired = count(|outcome| matches!(outcome, Outcome::Refused { code: 410, .. }));
+    let written = history.operations.iter().filter(|operation| operation.changed()).count();
+    let watchers: std::collections::BTreeSet<u32> =
+        history.streams.iter().map(|stream| stream.watcher).collect();
+    let watchers = watchers.len();
     let lines: usize = history.streams.iter().map(|stream| stream.heard.len()).sum();
     eprintln!(
-        "{} {}: {} restarts, {} operations ({refused} refused, {expired} of them expired, {unknown} unknown), {} streams, \
-         {lines} events",
+        "{} {}: {kills} kills, {stops} stops, {} operations ({written} written, {refused} refused, {expired} of them \
+         expired, {unknown} unknown), {} streams of {watchers} watchers, {lines} events",
         round.name,
         round.seed,
-        round.restarts,
         history.operations.len(),
         history.streams.len(),
     );
@@ -163,9 +182,9 @@ async fn rounds(short: Round) {
         if long.is_some() {
             round = Round { restarts: 6, answers: 1000, clients: 8, watchers: 10, ..round };
         }
-        let recorder = play(round).await;
+        let Played { recorder, kills, stops } = play(round).await;
         let history = recorder.history();
-        tell(&round, &history);
+        tell(&round, kills, stops, &history);
         judge(&history);
     }
 }

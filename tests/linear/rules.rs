@@ -199,7 +199,7 @@ fn writes() {
                 Ask::DeleteAll { prefix: "configmaps/hot/".into(), selector: Selector::Name("a".into()) };
             h.operations[4].outcome = listed(14, &[a3()], false);
         }),
-        ("19 listed for deletion, and still there", &["deleted", "linearizable"], |h| {
+        ("19 listed for deletion, and still there", &["deleted"], |h| {
             let (prefix, selector) = ("configmaps/hot/".to_owned(), Selector::Name("b".to_owned()));
             push(h, 600, 610, Ask::DeleteAll { prefix, selector }, listed(15, &[b1()], false));
         }),
