@@ -4,7 +4,7 @@
 //! ORLOP_LINEAR_ROUNDS=N makes N long rounds of each test, ORLOP_LINEAR_SEED repeats the choices of a run. A history that is
 //! refused is kept; ORLOP_LINEAR_HISTORY names one to be judged again.
 //!
-//! `clients` and `watchers` make a `history`; `log`, `causes`, `revisions`, `streams`, `register` and `search` judge it;
+//! `clients` and `watchers` make a `history` (`requests`, `recorder`); `log`, `causes`, `revisions`, `streams`, `register` and `search` judge it;
 //! `broken` shows that they can refuse.
 
 mod broken;
@@ -13,7 +13,9 @@ mod check;
 mod clients;
 mod history;
 mod log;
+mod recorder;
 mod register;
+mod requests;
 mod revisions;
 mod rules;
 mod search;
@@ -31,8 +33,10 @@ use tokio::sync::watch;
 
 use crate::harness::plane::{Layout, Plane};
 use crate::harness::wait;
-use clients::{KEYS, Traffic};
-use history::{History, Outcome, Recorder, revision};
+use clients::Traffic;
+use history::{History, Outcome, revision};
+use recorder::Recorder;
+use requests::KEYS;
 use watchers::Task;
 
 /// What a round is like.

@@ -193,30 +193,32 @@ mod tests {
         }
     }
 
+    /// A name, whether an order explains it, and calls, returns and acts.
+    type Case = (&'static str, bool, &'static [(At, Option<At>, Act)]);
+
     #[test]
     fn registers() {
-        let some = Some;
         #[rustfmt::skip]
-        let cases: &[(&str, bool, &[(At, Option<At>, Act)])] = &[
-            ("1 one behind the other", true, &[(1, some(2), Write(1)), (3, some(4), Read(1))]),
-            ("2 a stale read", false, &[(1, some(2), Write(1)), (3, some(4), Read(0))]),
+        let cases: &'static [Case] = &[
+            ("1 one behind the other", true, &[(1, Some(2), Write(1)), (3, Some(4), Read(1))]),
+            ("2 a stale read", false, &[(1, Some(2), Write(1)), (3, Some(4), Read(0))]),
             ("3 a read beside the write sees either", true,
-                &[(1, some(6), Write(1)), (2, some(3), Read(0)), (4, some(5), Read(1))]),
+                &[(1, Some(6), Write(1)), (2, Some(3), Read(0)), (4, Some(5), Read(1))]),
             ("4 but not the new one first", false,
-                &[(1, some(6), Write(1)), (2, some(3), Read(1)), (4, some(5), Read(0))]),
-            ("5 a swap that must have failed", false, &[(1, some(2), Write(1)), (3, some(4), Swap(0, 2, true))]),
-            ("6 a swap that cannot have failed", false, &[(1, some(2), Write(1)), (3, some(4), Swap(1, 2, false))]),
-            ("7 two swaps from the same", false, &[(1, some(4), Swap(0, 1, true)), (2, some(3), Swap(0, 2, true))]),
-            ("8 one of them lost", true, &[(1, some(4), Swap(0, 1, true)), (2, some(3), Swap(0, 2, false))]),
-            ("9 unknown and never seen", true, &[(1, None, Write(1)), (2, some(3), Read(0)), (9, some(10), Read(0))]),
-            ("10 unknown and seen late", true, &[(1, None, Write(1)), (2, some(3), Read(0)), (9, some(10), Read(1))]),
+                &[(1, Some(6), Write(1)), (2, Some(3), Read(1)), (4, Some(5), Read(0))]),
+            ("5 a swap that must have failed", false, &[(1, Some(2), Write(1)), (3, Some(4), Swap(0, 2, true))]),
+            ("6 a swap that cannot have failed", false, &[(1, Some(2), Write(1)), (3, Some(4), Swap(1, 2, false))]),
+            ("7 two swaps from the same", false, &[(1, Some(4), Swap(0, 1, true)), (2, Some(3), Swap(0, 2, true))]),
+            ("8 one of them lost", true, &[(1, Some(4), Swap(0, 1, true)), (2, Some(3), Swap(0, 2, false))]),
+            ("9 unknown and never seen", true, &[(1, None, Write(1)), (2, Some(3), Read(0)), (9, Some(10), Read(0))]),
+            ("10 unknown and seen late", true, &[(1, None, Write(1)), (2, Some(3), Read(0)), (9, Some(10), Read(1))]),
             ("11 unknown, seen and gone again", false,
-                &[(1, None, Write(1)), (2, some(3), Read(1)), (4, some(5), Read(0))]),
-            ("12 unknown, but seen before it was sent", false, &[(1, some(2), Read(1)), (3, None, Write(1))]),
-            ("13 equal instants are concurrent", true, &[(1, some(3), Write(1)), (3, some(4), Read(0))]),
+                &[(1, None, Write(1)), (2, Some(3), Read(1)), (4, Some(5), Read(0))]),
+            ("12 unknown, but seen before it was sent", false, &[(1, Some(2), Read(1)), (3, None, Write(1))]),
+            ("13 equal instants are concurrent", true, &[(1, Some(3), Write(1)), (3, Some(4), Read(0))]),
             ("14 it takes a choice back", true,
-                &[(1, some(9), Write(1)), (2, some(8), Write(2)), (3, some(7), Write(3)), (10, some(11), Read(1)),
-                  (4, some(5), Read(2)), (6, some(6), Read(3))]),
+                &[(1, Some(9), Write(1)), (2, Some(8), Write(2)), (3, Some(7), Write(3)), (10, Some(11), Read(1)),
+                  (4, Some(5), Read(2)), (6, Some(6), Read(3))]),
         ];
         for (name, wanted, operations) in cases {
             let timed: Vec<_> = operations

@@ -11,8 +11,9 @@ use rand::rngs::StdRng;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::clients::{PREFIXES, Traffic, collection, one, selector};
+use super::clients::Traffic;
 use super::history::{Change, From, Heard, Revision, Selector, State, Stream, What, revision};
+use super::requests::{PREFIXES, collection, one, selector};
 use crate::harness::wait;
 
 /// What a watcher is told from outside: the last revision there will be, once it is known.
