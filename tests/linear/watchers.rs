@@ -37,6 +37,8 @@ pub(crate) struct Watcher {
     pub(crate) traffic: Traffic,
     pub(crate) id: u32,
     pub(crate) finish: Finish,
+    /// It begins anew all the time: where the initial events end and the live ones begin, something can go wrong.
+    pub(crate) hasty: bool,
 }
 
 /// How to open a stream.
@@ -105,7 +107,7 @@ impl Watcher {
                 }
                 let finishing = self.finish.borrow().is_some();
                 let Some(after) = last else { break };
-                if !finishing && random.random_ratio(1, 4) {
+                if !finishing && (self.hasty || random.random_ratio(1, 4)) {
                     break;
                 }
                 let patience = if random.random_ratio(1, 2) { random.random_range(1..60) } else { NO_END };
@@ -139,6 +141,17 @@ impl Watcher {
             5 => (From::After(newest), format!("&resourceVersion={newest}")),
             _ => (From::After(old), format!("&resourceVersion={old}")),
         };
+        if self.hasty {
+            return Open {
+                prefix: PREFIXES[0].to_owned(),
+                selector: Selector::Everything,
+                from: From::Initial(0),
+                query: "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+                bookmarks: true,
+                resumed: false,
+                patience: random.random_range(4..12),
+            };
+        }
         Open {
             prefix: one(random, &PREFIXES).to_owned(),
             selector: selector(random),
@@ -240,6 +253,9 @@ impl Watcher {
     }
 }
 
+/// Watchers from this number on are hasty.
+const HASTY: u32 = 50;
+
 /// A watcher's task.
 pub(crate) type Task = tokio::task::JoinHandle<()>;
 
@@ -251,12 +267,13 @@ pub(crate) fn start(
     mut random: impl FnMut(u32) -> StdRng,
 ) -> Vec<Task> {
     let resources = ["configmaps", "persistentvolumeclaims", "persistentvolumes"];
-    let watcher = |id| Watcher { traffic: traffic.clone(), id, finish: finish.clone() };
+    let watcher = |id| Watcher { traffic: traffic.clone(), id, finish: finish.clone(), hasty: id >= HASTY };
     let mut tasks = Vec::new();
     for (id, resource) in (1..).zip(resources) {
         traffic.recorder.history().recorders.push(id);
         tasks.push(tokio::spawn(watcher(id).record(resource)));
     }
-    tasks.extend((10..10 + roaming).map(|id| tokio::spawn(watcher(id).roam(random(id)))));
+    let others = (10..10 + roaming).chain(HASTY..HASTY + 2);
+    tasks.extend(others.map(|id| tokio::spawn(watcher(id).roam(random(id)))));
     tasks
 }
