@@ -5,9 +5,12 @@ use std::any::Any;
 use std::fmt::Display;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::join_all;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::queue::WorkQueue;
@@ -22,6 +25,40 @@ where
     Fut: Future<Output = Result<(), E>>,
 {
     join_all((0..workers.max(1)).map(|_| one(queue, controller, &sync))).await;
+}
+
+/// Like [`run`] with up to `at_once` syncs at a time, each in a task of its own, but begun one after the other in the order
+/// of the queue: a sync runs to its first wait before the next one begins. So a sync that decides without waiting decides
+/// on what all before it have decided.
+pub async fn run_in_order<K, E, F, Fut>(
+    queue: &WorkQueue<K>,
+    at_once: usize,
+    controller: &'static str,
+    sync: F,
+) where
+    K: Hash + Eq + Clone + Display + Send + 'static,
+    E: Display + Send + 'static,
+    F: Fn(K) -> Fut,
+    Fut: Future<Output = Result<(), E>> + Send + 'static,
+{
+    let free = Arc::new(Semaphore::new(at_once.max(1)));
+    // Dropping it ends what runs.
+    let mut running = JoinSet::new();
+    loop {
+        // Never closed.
+        let Ok(permit) = Arc::clone(&free).acquire_owned().await else { return };
+        while running.try_join_next().is_some() {}
+        let Some(key) = queue.get().await else { break };
+        let (queue, sync) = (queue.clone(), sync(key.clone()));
+        let mut begun = Box::pin(async move {
+            attempt(&queue, controller, key, sync).await;
+            drop(permit);
+        });
+        if futures::poll!(begun.as_mut()).is_pending() {
+            running.spawn(begun);
+        }
+    }
+    while running.join_next().await.is_some() {}
 }
 
 /// Like [`run`], until `shutdown` is cancelled. Syncs that run then are allowed to end.

@@ -93,7 +93,11 @@ impl Binder {
         claim: &Arc<PersistentVolumeClaim>,
     ) -> Result<(), SyncError> {
         let volume = match volume_with_claim(volume, claim) {
-            Some(changed) => self.write_volume(changed).await?,
+            Some(changed) => match self.reserve(volume, claim) {
+                Some(_until_answered) => self.write_volume(changed).await?,
+                // Another claim is being bound to it right now; this one is queued again when that has ended.
+                None => return Ok(()),
+            },
             None => Arc::clone(volume),
         };
         // Saved: the volume points to the claim by UID, nobody else can take it. Not saved: everything else. Who finishes:

@@ -1,7 +1,8 @@
-//! The running controller: two queues with one worker each, the stores, the operations, and what fills the queues.
+//! The running controller: two queues, the stores, the operations, and what fills the queues.
 //!
-//! One worker per queue: no two claims are looked at at once, so two claims never reach for one volume; a claim and a
-//! volume may be. What takes long (deleting, scrubbing, provisioning) runs in the operation map and holds nobody up.
+//! Decisions about claims are made one after the other, in the order of the queue; only their writes overlap, many at a
+//! time, because a write waits for the disk. A volume that was chosen is reserved until its write is answered (`reserve.rs`),
+//! so two claims never reach for one volume. A claim and a volume may be looked at at once. What takes long (deleting, scrubbing, provisioning) runs in the operation map and holds nobody up.
 //!
 //! Start order: the informers list volumes and claims completely, the stores are filled, everything is queued, and only then
 //! the workers start. With half of the volumes known a claim would be bound to the wrong one, or lost, for good.
@@ -32,6 +33,10 @@ use crate::pods::{index_by_claim, is_terminated};
 use crate::queue::WorkQueue;
 use crate::recorder::{EventType, Recorder};
 use crate::worker;
+
+/// Writes of claims that are under way at a time, and as many of volumes. More does not help: the server takes what
+/// comes together to the disk together, and this many keep it busy.
+const AT_ONCE: usize = 32;
 
 /// The controller. Its parts are in the files of this folder.
 pub struct Binder {
@@ -115,10 +120,15 @@ impl Binder {
         self.fill_stores();
         // Attaching a handler hands over everything that is cached: this is the first look at all.
         let handlers = self.attach();
-        let claims =
-            worker::run(&self.claims, 1, names::controller::PV_BINDER, |key| self.process_claim(key));
-        let volumes =
-            worker::run(&self.volumes, 1, names::controller::PV_BINDER, |name| self.process_volume(name));
+        let name = names::controller::PV_BINDER;
+        let claims = worker::run_in_order(&self.claims, AT_ONCE, name, |key| {
+            let this = Arc::clone(&self);
+            async move { this.process_claim(key).await }
+        });
+        let volumes = worker::run_in_order(&self.volumes, AT_ONCE, name, |key| {
+            let this = Arc::clone(&self);
+            async move { this.process_volume(key).await }
+        });
         tokio::select! {
             () = shutdown.cancelled() => {}
             ((), ()) = async { tokio::join!(claims, volumes) } => {}

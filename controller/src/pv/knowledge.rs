@@ -11,6 +11,7 @@ use super::class;
 use super::controller::Binder;
 use super::error::SyncError;
 use super::object::{self, claim_key};
+use super::reserve::Reserved;
 use super::wake;
 use crate::pods::INDEX_CLAIM;
 
@@ -21,6 +22,8 @@ pub struct Stores {
     pub volumes: VolumeStore,
     /// Claims.
     pub claims: ClaimStore,
+    /// Volumes that are about to be taken.
+    pub reserved: Reserved,
 }
 
 impl Binder {
@@ -107,13 +110,16 @@ impl Binder {
         self.claim_cache.get(key)
     }
 
-    /// The search.
+    /// The search, among what no other claim is being bound to.
     pub(super) fn find_volume(
         &self,
         claim: &PersistentVolumeClaim,
         delayed: bool,
     ) -> Option<Arc<PersistentVolume>> {
-        self.lock().volumes.index().find(claim, delayed).cloned()
+        let stores = self.lock();
+        let may_take =
+            |volume: &PersistentVolume| stores.reserved.may_take(object::name(&volume.metadata), claim);
+        stores.volumes.index().find_among(claim, delayed, may_take).cloned()
     }
 
     /// The class of this name; the empty name is no class.
