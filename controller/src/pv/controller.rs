@@ -241,19 +241,25 @@ impl Binder {
 
     /// Looks at one claim.
     pub(super) async fn process_claim(&self, key: String) -> Result<(), SyncError> {
-        let result = match self.claim_cache.get(&key) {
+        let made = self.offers_made();
+        let result = self.look_at_claim(&key).await;
+        self.looked(&key, made);
+        tell("claim", &key, &result);
+        result
+    }
+
+    async fn look_at_claim(&self, key: &str) -> Result<(), SyncError> {
+        match self.claim_cache.get(key) {
             Some(claim) => match self.store_claim(&claim)? {
                 true => self.sync_claim(claim).await,
                 // Old news. The event with what the store has already is on its way.
                 false => Ok(()),
             },
             None => {
-                self.forget_claim(&key);
+                self.forget_claim(key);
                 Ok(())
             }
-        };
-        tell("claim", &key, &result);
-        result
+        }
     }
 
     /// Looks at one volume.

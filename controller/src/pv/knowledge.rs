@@ -11,6 +11,7 @@ use super::class;
 use super::controller::Binder;
 use super::error::SyncError;
 use super::object::{self, claim_key};
+use super::offer::Offers;
 use super::reserve::Reserved;
 use super::wake;
 use crate::pods::INDEX_CLAIM;
@@ -24,6 +25,8 @@ pub struct Stores {
     pub claims: ClaimStore,
     /// Volumes that are about to be taken.
     pub reserved: Reserved,
+    /// Volumes that were offered to claims that wait, by claim, until those are looked at.
+    pub offers: Offers,
 }
 
 impl Binder {
@@ -40,8 +43,11 @@ impl Binder {
             match stores.volumes.offer(Arc::clone(volume))? {
                 Offer::Stale => return Ok(false),
                 Offer::Stored(old) => {
-                    let delayed = |class: &str| self.is_delayed(class);
-                    wake::claims_for_volume(&stores.claims, old.as_deref(), volume, delayed)
+                    let mut keys = wake::claims_for_volume(&stores.claims, old.as_deref(), volume);
+                    if wake::becomes_free(old.as_deref(), volume) {
+                        keys.extend(self.offer_volume(&mut stores, volume, None));
+                    }
+                    keys
                 }
             }
         };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::controller::Binder;
-use super::object::{VolumePhase, claim_key, claim_ref, name};
+use super::object::{claim_key, name};
 use super::wake;
 
 /// Reserved volumes by name.
@@ -34,6 +34,11 @@ impl Reserved {
             Some(holder) => holder.claim == claim_key(claim),
             None => true,
         }
+    }
+
+    /// Whether a claim is being bound to the volume.
+    pub fn is_reserved(&self, volume: &str) -> bool {
+        self.volumes.contains_key(volume)
     }
 
     /// Reserves a volume. False if it is reserved; the claim is noted then.
@@ -82,17 +87,11 @@ impl Binder {
             let mut keys: Vec<String> = stores.reserved.give_back(volume).into_iter().collect();
             // The write failed and the volume is still there for everybody: also for those that saw it reserved and found
             // nothing else.
-            if let Some(free) = stores.volumes.get(volume).filter(|volume| is_free(volume)) {
-                keys.extend(wake::claims_for_volume(&stores.claims, None, &free, |class| {
-                    self.is_delayed(class)
-                }));
+            if let Some(free) = stores.volumes.get(volume).filter(|volume| wake::is_free(volume)) {
+                keys.extend(self.offer_volume(&mut stores, &free, None));
             }
             keys
         };
         keys.into_iter().for_each(|key| self.claims.add(key));
     }
-}
-
-fn is_free(volume: &PersistentVolume) -> bool {
-    claim_ref(volume).is_none() && VolumePhase::of(volume) == VolumePhase::Available
 }
