@@ -242,11 +242,14 @@ mod tests {
         let lean: Lean<PartialObjectMeta<DynamicObject>> = serde_json::from_str(&text).unwrap();
         let wanted: PartialObjectMeta<DynamicObject> = stripped(with_managed_fields());
         assert_eq!((lean.0.metadata, lean.0.types), (wanted.metadata, wanted.types));
-        assert_eq!(serde_json::to_value(Lean(stripped::<PersistentVolume>(with_managed_fields()))).unwrap(), {
-            let mut value = with_managed_fields();
-            value["metadata"].as_object_mut().unwrap().remove("managedFields");
-            value
-        });
+        assert_eq!(
+            serde_json::to_value(Lean(stripped::<PersistentVolume>(with_managed_fields()))).unwrap(),
+            {
+                let mut value = with_managed_fields();
+                value["metadata"].as_object_mut().unwrap().remove("managedFields");
+                value
+            }
+        );
     }
 
     #[test]
@@ -288,7 +291,10 @@ mod tests {
             ("no object", r#""text""#),
             ("another kind", r#"{"apiVersion":"v1","kind":"Service","metadata":{}}"#),
             ("cut short", r#"{"metadata":{"name":"a""#),
-            ("unknown fields", r#"{"metadata":{"name":"a","b":{"c":[1,2]}},"d":{"metadata":{"managedFields":1}}}"#),
+            (
+                "unknown fields",
+                r#"{"metadata":{"name":"a","b":{"c":[1,2]}},"d":{"metadata":{"managedFields":1}}}"#,
+            ),
         ];
         for (name, text) in table {
             let plain = serde_json::from_str::<Pod>(text).map_err(|error| error.to_string());

@@ -73,7 +73,8 @@ struct Stamps {
 impl Stamps {
     fn next(&self, now: Timestamp) -> Timestamp {
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX - 1);
-        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)));
+        let last =
+            self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)));
         let unique = now.max(last.unwrap_or(0) + 1);
         Timestamp::from_nanosecond(i128::from(unique)).unwrap_or(Timestamp::MAX)
     }
@@ -112,7 +113,13 @@ impl Recorder {
             // Who floods the events must not flood the log too.
             let dropped = self.stamps.dropped.fetch_add(1, Ordering::Relaxed);
             if dropped.is_multiple_of(DROPS_PER_LINE) {
-                tracing::warn!(component = self.component, reason, full, dropped = dropped + 1, "events dropped");
+                tracing::warn!(
+                    component = self.component,
+                    reason,
+                    full,
+                    dropped = dropped + 1,
+                    "events dropped"
+                );
             }
         }
     }

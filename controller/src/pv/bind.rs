@@ -106,7 +106,12 @@ impl Binder {
         let volume = self.set_volume_phase(&volume, VolumePhase::Bound, "").await?;
         // Saved: the volume's side is done. Not saved: the claim does not know. Who finishes: as above.
         let claim = match claim_with_name(claim, &volume) {
-            Some(changed) => self.write_claim(changed).await?,
+            Some(changed) => {
+                let written = self.write_claim(changed).await?;
+                // An earlier bind may have been cut short with another volume, which is free again now.
+                self.wake_volumes_pointing_to(&written);
+                written
+            }
             None => Arc::clone(claim),
         };
         // Saved: both sides point at each other and the claim says that binding is complete; only its status is old. Who

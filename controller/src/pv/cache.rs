@@ -143,9 +143,9 @@ impl ClaimStore {
     /// Calls a claim that rests and could use this volume, after the turn of another one if that is given.
     pub fn call(&mut self, volume: &PersistentVolume, after: Option<&Turn>) -> Option<String> {
         let fits = |key: &str| {
-            self.claims.get(key).is_some_and(|claim| {
-                fit::search_misfit(volume, claim, &Wanted::of(claim), false).is_none()
-            })
+            self.claims
+                .get(key)
+                .is_some_and(|claim| fit::search_misfit(volume, claim, &Wanted::of(claim), false).is_none())
         };
         self.waiting.call(volume, after, fits)
     }

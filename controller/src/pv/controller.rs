@@ -20,7 +20,7 @@ use super::host_path::HostPath;
 use super::knowledge::Stores;
 use super::migration::MigratedDriver;
 use super::nfs::Nfs;
-use super::object::{claim_ref, reference_key, volume_name};
+use super::object::{claim_key, claim_ref, name, reference_key, volume_name};
 use super::plugin::Plugins;
 use super::recycle::{PodRecipe, PodRunner, RecipeError};
 use super::wake;
@@ -287,10 +287,23 @@ impl Binder {
         }
     }
 
+    /// The volume that a claim names, and those that point to it: a bind may have been cut short by the claim's end.
     pub(super) fn wake_volume_of(&self, claim: &PersistentVolumeClaim) {
         if !volume_name(claim).is_empty() {
             self.volumes.add(volume_name(claim).to_owned());
         }
+        self.wake_volumes_pointing_to(claim);
+    }
+
+    /// The volumes that point to a claim and that it does not name.
+    pub(super) fn wake_volumes_pointing_to(&self, claim: &PersistentVolumeClaim) {
+        let pointing: Vec<String> = {
+            let stores = self.lock();
+            let key = claim_key(claim);
+            let names = stores.volumes.index().pointing_to(&key).map(|volume| name(&volume.metadata));
+            names.filter(|name| *name != volume_name(claim)).map(str::to_owned).collect()
+        };
+        pointing.into_iter().for_each(|name| self.volumes.add(name));
     }
 
     /// A volume is gone: its claim, and those that name it, have to know.
