@@ -181,3 +181,70 @@ impl WaitingIndex {
         self.naming.get(volume).into_iter().flatten()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn claim(size: &str) -> PersistentVolumeClaim {
+        serde_json::from_value(
+            json!({"metadata": {}, "spec": {"resources": {"requests": {"storage": size}}}}),
+        )
+        .unwrap()
+    }
+
+    fn volume(size: &str) -> PersistentVolume {
+        serde_json::from_value(json!({"metadata": {}, "spec": {"capacity": {"storage": size}}})).unwrap()
+    }
+
+    /// Claims that rest.
+    fn resting(claims: &[(&str, &str)]) -> WaitingIndex {
+        let mut index = WaitingIndex::default();
+        for (key, size) in claims {
+            index.insert(key, &claim(size));
+            assert!(index.rest(key, &claim(size)));
+        }
+        index
+    }
+
+    #[test]
+    fn a_call_goes_to_the_largest_that_has_room_and_then_by_key() {
+        let mut index = resting(&[("d", "1Gi"), ("a", "1Gi"), ("c", "2Gi"), ("b", "2Gi"), ("e", "9Gi")]);
+        let mut called = Vec::new();
+        while let Some(key) = index.call(&volume("2Gi"), None, |_| true) {
+            called.push(key);
+        }
+        assert_eq!(called, ["b", "c", "a", "d"], "each is called once, and who needs more never");
+        assert!(index.rest("c", &claim("2Gi")));
+        assert_eq!(index.call(&volume("2Gi"), None, |_| true).as_deref(), Some("c"), "after a rest again");
+    }
+
+    #[test]
+    fn the_next_in_line_comes_after_the_turn() {
+        let mut index = resting(&[("a", "1Gi"), ("b", "2Gi"), ("c", "2Gi"), ("d", "1Gi")]);
+        let mut next = |key: &str, size: &str| {
+            let turn = Turn::of(key, &claim(size));
+            let found = index.call(&volume("5Gi"), Some(&turn), |key| key != "d")?;
+            let size = if ["a", "d"].contains(&found.as_str()) { "1Gi" } else { "2Gi" };
+            assert!(index.rest(&found, &claim(size)));
+            Some(found)
+        };
+        assert_eq!(next("b", "2Gi").as_deref(), Some("c"));
+        assert_eq!(next("c", "2Gi").as_deref(), Some("a"));
+        assert_eq!(next("a", "1Gi"), None, "the last one does not fit");
+    }
+
+    #[test]
+    fn who_is_new_or_gone_is_not_called() {
+        let mut index = resting(&[("gone", "1Gi")]);
+        index.insert("new", &claim("1Gi"));
+        assert!(index.remove("gone", &claim("1Gi")));
+        assert_eq!(index.call(&volume("1Gi"), None, |_| true), None);
+        assert!(!index.remove("new", &claim("1Gi")));
+        assert!(index.searching.is_empty());
+        assert!(!index.rest("new", &claim("1Gi")), "who is gone does not rest");
+    }
+}
