@@ -53,6 +53,11 @@ pub fn may_replace(cached: &ObjectMeta, incoming: &ObjectMeta) -> Result<bool, B
     Ok(version(incoming)? >= version(cached)?)
 }
 
+/// One version of one object, read twice: nothing in an index can be different.
+fn is_same(a: &ObjectMeta, b: &ObjectMeta) -> bool {
+    a.uid == b.uid && a.resource_version.is_some() && a.resource_version == b.resource_version
+}
+
 /// Volumes with their index.
 #[derive(Debug, Default)]
 pub struct VolumeStore {
@@ -62,10 +67,13 @@ pub struct VolumeStore {
 impl VolumeStore {
     /// Puts a volume in unless a newer one is there.
     pub fn offer(&mut self, volume: Arc<PersistentVolume>) -> Result<Offer<PersistentVolume>, BadVersion> {
-        if let Some(cached) = self.index.get(object::name(&volume.metadata))
-            && !may_replace(&cached.metadata, &volume.metadata)?
-        {
-            return Ok(Offer::Stale);
+        if let Some(cached) = self.index.get(object::name(&volume.metadata)) {
+            if !may_replace(&cached.metadata, &volume.metadata)? {
+                return Ok(Offer::Stale);
+            }
+            if is_same(&cached.metadata, &volume.metadata) {
+                return Ok(Offer::Stored(self.index.swap(volume)));
+            }
         }
         Ok(Offer::Stored(self.index.insert(volume)))
     }
@@ -109,6 +117,11 @@ impl ClaimStore {
             && !may_replace(&cached.metadata, &claim.metadata)?
         {
             return Ok(Offer::Stale);
+        }
+        if let Some(cached) = self.claims.get_mut(&key)
+            && is_same(&cached.metadata, &claim.metadata)
+        {
+            return Ok(Offer::Stored(Some(std::mem::replace(cached, claim))));
         }
         let rested = self.claims.get(&key).is_some_and(|old| self.waiting.remove(&key, old));
         self.waiting.insert(&key, &claim);

@@ -100,6 +100,12 @@ impl VolumeIndex {
         old
     }
 
+    /// Puts another copy of the same version in. Returns the one that was there.
+    pub fn swap(&mut self, volume: Arc<PersistentVolume>) -> Option<Arc<PersistentVolume>> {
+        let slot = self.by_name.get_mut(object::name(&volume.metadata))?;
+        Some(std::mem::replace(slot, volume))
+    }
+
     /// Takes a volume out.
     pub fn remove(&mut self, name: &str) -> Option<Arc<PersistentVolume>> {
         let old = self.by_name.remove(name)?;
