@@ -1,15 +1,21 @@
 //! Many claims and many volumes at once: nobody is forgotten, nothing is taken twice, and the number of looks stays small.
 //! The resync of these tests never comes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::notation::parse;
 use super::play::step;
 use super::wake::World;
+use crate::names;
+use crate::options::Options;
+use crate::pv::controller::{Binder, standard_plugins};
 use crate::pv::fit::{self, Wanted};
 use crate::pv::object::{self, VolumePhase};
 use crate::testing::{FakeApi, Fault, FaultKind};
@@ -74,6 +80,59 @@ async fn claims_looked_at_together_take_different_volumes() {
     for resource in ["persistentvolumes", "persistentvolumeclaims"] {
         assert_eq!((of(resource, ""), of(resource, "status")), (50, 50), "{resource}");
     }
+}
+
+/// A controller that knows the objects and whose workers do not run.
+async fn still(objects: Vec<Value>) -> (Arc<Binder>, DropGuard) {
+    let api = FakeApi::new();
+    objects.into_iter().for_each(|object| {
+        api.seed(object);
+    });
+    let shutdown = CancellationToken::new();
+    let context = api.context(Options::default(), &shutdown);
+    let plugins = standard_plugins(&Options::default()).unwrap();
+    let binder = Binder::new(&context, plugins, names::migrated_driver);
+    binder.caches_synced().await;
+    binder.fill_stores();
+    (binder, shutdown.drop_guard())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_is_about_to_be_taken_is_not_chosen_again() {
+    let lines = [
+        "pv pv-1 1Gi RWO Available",
+        "pv pv-2 5Gi RWO Available",
+        "pvc default/a uid-a 1Gi RWO Pending",
+        "pvc default/b uid-b 1Gi RWO Pending",
+    ];
+    let (binder, _running) = still(lines.map(parse).to_vec()).await;
+    let mut a = Box::pin(binder.process_claim("default/a".to_owned()));
+    let mut b = Box::pin(binder.process_claim("default/b".to_owned()));
+    let reserved = || ["pv-1", "pv-2"].map(|name| binder.lock().reserved.is_reserved(name));
+    assert!(futures::poll!(a.as_mut()).is_pending());
+    assert_eq!(reserved(), [true, false]);
+    assert!(futures::poll!(b.as_mut()).is_pending());
+    assert_eq!(reserved(), [true, true]);
+    let (a, b) = futures::join!(a, b);
+    assert!(a.is_ok() && b.is_ok());
+    assert_eq!(reserved(), [false, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_looks_again_for_a_volume_that_came_while_it_looked() {
+    let mut claim = parse("pvc default/c uid-c 1Gi RWO Pending");
+    claim["status"]["capacity"] = json!({"storage": "1Gi"});
+    let (binder, _running) = still(vec![claim]).await;
+    let mut look = Box::pin(binder.process_claim("default/c".to_owned()));
+    // It found nothing; that it has no volume is being written.
+    assert!(futures::poll!(look.as_mut()).is_pending());
+    let mut volume = parse("pv pv-1 1Gi RWO Available");
+    volume["metadata"]["resourceVersion"] = "100".into();
+    let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
+    assert!(binder.store_volume(&Arc::new(volume)).unwrap());
+    assert!(binder.claims.is_empty(), "nobody rests whom it could be offered to");
+    assert!(look.await.is_ok());
+    assert_eq!(binder.claims.try_get().as_deref(), Some("default/c"));
 }
 
 #[tokio::test(start_paused = true)]
