@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::client::is_not_found;
 use crate::informer::{Change, Informer, split_key};
+use crate::lean::Lean;
 use crate::manager::{Context, ControllerError};
 use crate::meta::annotation;
 use crate::names::{
@@ -170,11 +171,11 @@ impl Expand {
         else {
             return Ok(());
         };
-        let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+        let volumes: Api<Lean<PersistentVolume>> = Api::all(self.client.clone());
         let volume = volumes.get(&name).await;
         let volume =
             volume.map_err(|cause| ExpandError::Volume { volume: name, claim: key.clone(), cause })?;
-        let message = match decide(&claim, &volume) {
+        let message = match decide(&claim, &volume.0) {
             Action::Nothing => return Ok(()),
             Action::NotBound => return Err(ExpandError::NotBound(key)),
             Action::External => "waiting for an external controller to expand this PVC".to_owned(),

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::status_of;
 use crate::clock::Backoff;
+use crate::lean::Lean;
 use crate::worker::panic_text;
 
 /// What happened to one object. `old` is what the cache held (on a deletion: the last state there was), `new` what it
@@ -267,7 +268,7 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     /// Lists and watches until `shutdown`. When the server is away it tries again after 100 ms, doubling up to 10 s.
-    pub async fn run(&self, api: Api<K>, shutdown: CancellationToken) {
+    pub async fn run(&self, api: Api<Lean<K>>, shutdown: CancellationToken) {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
         loop {
             let delay = tokio::select! {
@@ -282,7 +283,7 @@ where
     }
 
     /// Lists and watches until the version to go on from is too old, then returns the time to wait before a new list.
-    async fn follow(&self, api: &Api<K>, backoff: &mut Backoff) -> Duration {
+    async fn follow(&self, api: &Api<Lean<K>>, backoff: &mut Backoff) -> Duration {
         let stream = watcher(api.clone(), watcher::Config::default());
         pin_mut!(stream);
         let mut listed = Vec::new();
@@ -290,18 +291,18 @@ where
         while let Some(event) = stream.next().await {
             match event {
                 Ok(watcher::Event::Init) => listed.clear(),
-                Ok(watcher::Event::InitApply(object)) => listed.push(object),
+                Ok(watcher::Event::InitApply(object)) => listed.push(object.0),
                 Ok(watcher::Event::InitDone) => {
                     backoff.reset();
                     self.replace(std::mem::take(&mut listed));
                 }
                 Ok(watcher::Event::Apply(object)) => {
                     backoff.reset();
-                    self.apply(object);
+                    self.apply(object.0);
                 }
                 Ok(watcher::Event::Delete(object)) => {
                     backoff.reset();
-                    self.remove(object);
+                    self.remove(object.0);
                 }
                 // kube's watcher would ask for the same version for ever if the request itself is refused.
                 Err(error) if is_expired(&error) => {

@@ -11,6 +11,7 @@ pub mod expand;
 pub mod gc;
 pub mod informer;
 pub mod informers;
+pub mod lean;
 pub mod manager;
 pub mod meta;
 pub mod names;

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::fit::{self, Wanted};
 use super::index::VolumeIndex;
 use super::object;
-use super::waiting::WaitingIndex;
+use super::waiting::{Turn, WaitingIndex};
 
 /// A version that is not a number. Nothing can be said about what is newer, so the object is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +53,11 @@ pub fn may_replace(cached: &ObjectMeta, incoming: &ObjectMeta) -> Result<bool, B
     Ok(version(incoming)? >= version(cached)?)
 }
 
+/// One version of one object, read twice: nothing in an index can be different.
+fn is_same(a: &ObjectMeta, b: &ObjectMeta) -> bool {
+    a.uid == b.uid && a.resource_version.is_some() && a.resource_version == b.resource_version
+}
+
 /// Volumes with their index.
 #[derive(Debug, Default)]
 pub struct VolumeStore {
@@ -61,10 +67,13 @@ pub struct VolumeStore {
 impl VolumeStore {
     /// Puts a volume in unless a newer one is there.
     pub fn offer(&mut self, volume: Arc<PersistentVolume>) -> Result<Offer<PersistentVolume>, BadVersion> {
-        if let Some(cached) = self.index.get(object::name(&volume.metadata))
-            && !may_replace(&cached.metadata, &volume.metadata)?
-        {
-            return Ok(Offer::Stale);
+        if let Some(cached) = self.index.get(object::name(&volume.metadata)) {
+            if !may_replace(&cached.metadata, &volume.metadata)? {
+                return Ok(Offer::Stale);
+            }
+            if is_same(&cached.metadata, &volume.metadata) {
+                return Ok(Offer::Stored(self.index.swap(volume)));
+            }
         }
         Ok(Offer::Stored(self.index.insert(volume)))
     }
@@ -109,10 +118,16 @@ impl ClaimStore {
         {
             return Ok(Offer::Stale);
         }
-        if let Some(old) = self.claims.get(&key) {
-            self.waiting.remove(&key, old);
+        if let Some(cached) = self.claims.get_mut(&key)
+            && is_same(&cached.metadata, &claim.metadata)
+        {
+            return Ok(Offer::Stored(Some(std::mem::replace(cached, claim))));
         }
+        let rested = self.claims.get(&key).is_some_and(|old| self.waiting.remove(&key, old));
         self.waiting.insert(&key, &claim);
+        if rested {
+            self.waiting.rest(&key, &claim);
+        }
         Ok(Offer::Stored(self.claims.insert(key, claim)))
     }
 
@@ -131,6 +146,21 @@ impl ClaimStore {
     /// The keys of all.
     pub fn keys(&self) -> Vec<String> {
         self.claims.keys().cloned().collect()
+    }
+
+    /// The claim has been looked at. False if it does not search for a volume (any more).
+    pub fn rest(&mut self, key: &str) -> bool {
+        self.claims.get(key).is_some_and(|claim| self.waiting.rest(key, claim))
+    }
+
+    /// Calls a claim that rests and could use this volume, after the turn of another one if that is given.
+    pub fn call(&mut self, volume: &PersistentVolume, after: Option<&Turn>) -> Option<String> {
+        let fits = |key: &str| {
+            self.claims
+                .get(key)
+                .is_some_and(|claim| fit::search_misfit(volume, claim, &Wanted::of(claim), false).is_none())
+        };
+        self.waiting.call(volume, after, fits)
     }
 
     /// Who waits for what.

@@ -1,7 +1,8 @@
-//! The running controller: two queues with one worker each, the stores, the operations, and what fills the queues.
+//! The running controller: two queues, the stores, the operations, and what fills the queues.
 //!
-//! One worker per queue: no two claims are looked at at once, so two claims never reach for one volume; a claim and a
-//! volume may be. What takes long (deleting, scrubbing, provisioning) runs in the operation map and holds nobody up.
+//! Decisions about claims are made one after the other, in the order of the queue; only their writes overlap, many at a
+//! time, because a write waits for the disk. A volume that was chosen is reserved until its write is answered (`reserve.rs`),
+//! so two claims never reach for one volume. A claim and a volume may be looked at at once. What takes long (deleting, scrubbing, provisioning) runs in the operation map and holds nobody up.
 //!
 //! Start order: the informers list volumes and claims completely, the stores are filled, everything is queued, and only then
 //! the workers start. With half of the volumes known a claim would be bound to the wrong one, or lost, for good.
@@ -19,7 +20,7 @@ use super::host_path::HostPath;
 use super::knowledge::Stores;
 use super::migration::MigratedDriver;
 use super::nfs::Nfs;
-use super::object::{claim_ref, reference_key, volume_name};
+use super::object::{claim_key, claim_ref, name, reference_key, volume_name};
 use super::plugin::Plugins;
 use super::recycle::{PodRecipe, PodRunner, RecipeError};
 use super::wake;
@@ -32,6 +33,10 @@ use crate::pods::{index_by_claim, is_terminated};
 use crate::queue::WorkQueue;
 use crate::recorder::{EventType, Recorder};
 use crate::worker;
+
+/// Writes of claims that are under way at a time, and as many of volumes. More does not help: the server takes what
+/// comes together to the disk together, and this many keep it busy.
+const AT_ONCE: usize = 32;
 
 /// The controller. Its parts are in the files of this folder.
 pub struct Binder {
@@ -115,10 +120,15 @@ impl Binder {
         self.fill_stores();
         // Attaching a handler hands over everything that is cached: this is the first look at all.
         let handlers = self.attach();
-        let claims =
-            worker::run(&self.claims, 1, names::controller::PV_BINDER, |key| self.process_claim(key));
-        let volumes =
-            worker::run(&self.volumes, 1, names::controller::PV_BINDER, |name| self.process_volume(name));
+        let name = names::controller::PV_BINDER;
+        let claims = worker::run_in_order(&self.claims, AT_ONCE, name, |key| {
+            let this = Arc::clone(&self);
+            async move { this.process_claim(key).await }
+        });
+        let volumes = worker::run_in_order(&self.volumes, AT_ONCE, name, |key| {
+            let this = Arc::clone(&self);
+            async move { this.process_volume(key).await }
+        });
         tokio::select! {
             () = shutdown.cancelled() => {}
             ((), ()) = async { tokio::join!(claims, volumes) } => {}
@@ -231,19 +241,25 @@ impl Binder {
 
     /// Looks at one claim.
     pub(super) async fn process_claim(&self, key: String) -> Result<(), SyncError> {
-        let result = match self.claim_cache.get(&key) {
+        let made = self.offers_made();
+        let result = self.look_at_claim(&key).await;
+        self.looked(&key, made);
+        tell("claim", &key, &result);
+        result
+    }
+
+    async fn look_at_claim(&self, key: &str) -> Result<(), SyncError> {
+        match self.claim_cache.get(key) {
             Some(claim) => match self.store_claim(&claim)? {
                 true => self.sync_claim(claim).await,
                 // Old news. The event with what the store has already is on its way.
                 false => Ok(()),
             },
             None => {
-                self.forget_claim(&key);
+                self.forget_claim(key);
                 Ok(())
             }
-        };
-        tell("claim", &key, &result);
-        result
+        }
     }
 
     /// Looks at one volume.
@@ -271,10 +287,23 @@ impl Binder {
         }
     }
 
+    /// The volume that a claim names, and those that point to it: a bind may have been cut short by the claim's end.
     pub(super) fn wake_volume_of(&self, claim: &PersistentVolumeClaim) {
         if !volume_name(claim).is_empty() {
             self.volumes.add(volume_name(claim).to_owned());
         }
+        self.wake_volumes_pointing_to(claim);
+    }
+
+    /// The volumes that point to a claim and that it does not name.
+    pub(super) fn wake_volumes_pointing_to(&self, claim: &PersistentVolumeClaim) {
+        let pointing: Vec<String> = {
+            let stores = self.lock();
+            let key = claim_key(claim);
+            let names = stores.volumes.index().pointing_to(&key).map(|volume| name(&volume.metadata));
+            names.filter(|name| *name != volume_name(claim)).map(str::to_owned).collect()
+        };
+        pointing.into_iter().for_each(|name| self.volumes.add(name));
     }
 
     /// A volume is gone: its claim, and those that name it, have to know.

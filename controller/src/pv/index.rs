@@ -100,6 +100,12 @@ impl VolumeIndex {
         old
     }
 
+    /// Puts another copy of the same version in. Returns the one that was there.
+    pub fn swap(&mut self, volume: Arc<PersistentVolume>) -> Option<Arc<PersistentVolume>> {
+        let slot = self.by_name.get_mut(object::name(&volume.metadata))?;
+        Some(std::mem::replace(slot, volume))
+    }
+
     /// Takes a volume out.
     pub fn remove(&mut self, name: &str) -> Option<Arc<PersistentVolume>> {
         let old = self.by_name.remove(name)?;
@@ -149,12 +155,22 @@ impl VolumeIndex {
     // Tests: IDX-MODES-1, IDX-MODES-3, IDX-MODES-7, OWN-AM-1, OWN-RES-7, OWN-FIT-1, OWN-SEL-1, OWN-SEL-2, OWN-SEL-5
     // Tests: IDX-RES-1, IDX-RES-3, IDX-RES-4, IDX-RES-5, OWN-NS-1, OWN-COMPETE-2
     pub fn find(&self, claim: &PersistentVolumeClaim, delayed: bool) -> Option<&Arc<PersistentVolume>> {
+        self.find_among(claim, delayed, |_| true)
+    }
+
+    /// The same among the volumes that may be taken.
+    pub fn find_among(
+        &self,
+        claim: &PersistentVolumeClaim,
+        delayed: bool,
+        may_take: impl Fn(&PersistentVolume) -> bool,
+    ) -> Option<&Arc<PersistentVolume>> {
         let search = Search::new(claim)?;
         let reserved = self.reserved(claim);
         (0..=4).find_map(|count| {
             let ours = |volume: &&Arc<PersistentVolume>| {
                 let offered = ModeSet::offered(fit::offered_modes(volume));
-                offered.len() == count && offered.contains(search.modes)
+                offered.len() == count && offered.contains(search.modes) && may_take(volume)
             };
             if let Some(volume) = reserved.iter().copied().find(ours) {
                 return Some(volume);
@@ -162,7 +178,7 @@ impl VolumeIndex {
             if delayed {
                 return None;
             }
-            self.smallest_free(&search, ModeSet::supersets(search.modes, count), |_| true)
+            self.smallest_free(&search, ModeSet::supersets(search.modes, count), &may_take)
         })
     }
 

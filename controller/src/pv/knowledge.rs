@@ -11,6 +11,8 @@ use super::class;
 use super::controller::Binder;
 use super::error::SyncError;
 use super::object::{self, claim_key};
+use super::offer::Offers;
+use super::reserve::Reserved;
 use super::wake;
 use crate::pods::INDEX_CLAIM;
 
@@ -21,6 +23,10 @@ pub struct Stores {
     pub volumes: VolumeStore,
     /// Claims.
     pub claims: ClaimStore,
+    /// Volumes that are about to be taken.
+    pub reserved: Reserved,
+    /// Volumes that were offered to claims that wait, by claim, until those are looked at.
+    pub offers: Offers,
 }
 
 impl Binder {
@@ -37,8 +43,11 @@ impl Binder {
             match stores.volumes.offer(Arc::clone(volume))? {
                 Offer::Stale => return Ok(false),
                 Offer::Stored(old) => {
-                    let delayed = |class: &str| self.is_delayed(class);
-                    wake::claims_for_volume(&stores.claims, old.as_deref(), volume, delayed)
+                    let mut keys = wake::claims_for_volume(&stores.claims, old.as_deref(), volume);
+                    if wake::becomes_free(old.as_deref(), volume) {
+                        keys.extend(self.offer_volume(&mut stores, volume, None));
+                    }
+                    keys
                 }
             }
         };
@@ -107,13 +116,16 @@ impl Binder {
         self.claim_cache.get(key)
     }
 
-    /// The search.
+    /// The search, among what no other claim is being bound to.
     pub(super) fn find_volume(
         &self,
         claim: &PersistentVolumeClaim,
         delayed: bool,
     ) -> Option<Arc<PersistentVolume>> {
-        self.lock().volumes.index().find(claim, delayed).cloned()
+        let stores = self.lock();
+        let may_take =
+            |volume: &PersistentVolume| stores.reserved.may_take(object::name(&volume.metadata), claim);
+        stores.volumes.index().find_among(claim, delayed, may_take).cloned()
     }
 
     /// The class of this name; the empty name is no class.

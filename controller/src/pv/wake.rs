@@ -9,7 +9,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::cache::{ClaimStore, VolumeStore};
 use super::class;
-use super::fit::{self, Wanted};
+use super::fit;
 use super::object::{self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, reference_uid};
 use super::reclaim::Policy;
 use crate::names;
@@ -26,6 +26,19 @@ fn matters(old: Option<&PersistentVolume>, new: &PersistentVolume) -> bool {
         || object::is_terminating(&old.metadata) != object::is_terminating(&new.metadata)
 }
 
+/// Whether a volume became free by this change, or is free and fits others now: then it is offered to those who wait.
+// Tests: NEW-WAKE-VOLUME, OWN-FIT-6, OWN-REC-12
+pub fn becomes_free(old: Option<&PersistentVolume>, new: &PersistentVolume) -> bool {
+    is_free(new) && matters(old, new)
+}
+
+/// Whether a volume waits for a claim that searches.
+pub fn is_free(volume: &PersistentVolume) -> bool {
+    claim_ref(volume).is_none()
+        && VolumePhase::of(volume) == VolumePhase::Available
+        && !object::is_terminating(&volume.metadata)
+}
+
 /// Whether a claim that names this volume has nothing more to do with it.
 fn is_settled(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     let ours =
@@ -38,13 +51,11 @@ fn is_settled(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool 
 
 /// The claims to look at after a volume changed from `old` to `new`, in the order in which to look. Those that name it come
 /// first: a claim that lost its volume must get it back before a stranger takes it.
-/// `delayed` says whether a class waits for a pod.
-// Tests: NEW-WAKE-VOLUME, NEW-WAKE-LOST, OWN-FIT-6, OWN-ASK-3, OWN-REC-12, OWN-LOST-3
+// Tests: NEW-WAKE-LOST, OWN-ASK-3, OWN-LOST-3
 pub fn claims_for_volume(
     claims: &ClaimStore,
     old: Option<&PersistentVolume>,
     new: &PersistentVolume,
-    delayed: impl FnOnce(&str) -> bool,
 ) -> Vec<String> {
     if !matters(old, new) {
         return Vec::new();
@@ -68,21 +79,6 @@ pub fn claims_for_volume(
         };
         if claims.get(&key).is_some_and(|claim| waits(&claim)) {
             wake(&key);
-        }
-        return keys;
-    }
-    if VolumePhase::of(new) != VolumePhase::Available || object::is_terminating(&new.metadata) {
-        return keys;
-    }
-    let mut searching = claims.waiting().searching_for(new).peekable();
-    if searching.peek().is_some() && !delayed(class::volume_class(new)) {
-        for key in searching {
-            let fits = |claim: &PersistentVolumeClaim| {
-                fit::search_misfit(new, claim, &Wanted::of(claim), false).is_none()
-            };
-            if claims.get(key).is_some_and(|claim| fits(&claim)) {
-                wake(key);
-            }
         }
     }
     keys

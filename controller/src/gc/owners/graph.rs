@@ -8,8 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
 
-use super::Meta;
 use crate::gc::discovery::Served;
 use crate::meta::{has_finalizer, is_terminating};
 use crate::names::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
@@ -55,8 +55,8 @@ pub struct Node {
 
 impl Node {
     /// The node of an object; none without a UID.
-    pub fn of(kind: &Arc<Served>, object: &Meta) -> Option<Self> {
-        let meta = &object.metadata;
+    pub fn of<K: Resource>(kind: &Arc<Served>, object: &K) -> Option<Self> {
+        let meta = object.meta();
         let terminating = is_terminating(object);
         Some(Self {
             kind: Arc::clone(kind),
