@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use orlop_store::{Embedded, Expect, Key, Kv, Op, Revision, WatchError, Write};
+use orlop_store::{Embedded, Expect, Key, Kv, Op, Options, Retention, Revision, WatchError, Write};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 
@@ -23,10 +23,16 @@ macro_rules! check {
     };
 }
 
+/// Nothing is compacted while it is read.
+fn quiet() -> Options {
+    let retention = Retention { revisions: u64::MAX, ..Retention::default() };
+    Options { retention, ..options() }
+}
+
 /// Opens the store, compares everything, writes on, and closes. Gives the ledger with what was written.
 pub(crate) async fn verify(dir: &Path, ledger: &Ledger, random: &mut StdRng) -> Result<Ledger, String> {
     let path = dir.to_owned();
-    let opening = tokio::task::spawn_blocking(move || Embedded::<()>::open(path, options()));
+    let opening = tokio::task::spawn_blocking(move || Embedded::<()>::open(path, quiet()));
     let opened = tokio::time::timeout(PATIENCE, opening).await.map_err(|_| "opening hangs")?;
     let store = opened.map_err(|error| format!("opening panics: {error}"))?;
     let store = store.map_err(|error| format!("the store does not open: {error}"))?;

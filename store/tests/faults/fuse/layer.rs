@@ -41,6 +41,16 @@ pub(crate) enum What {
     Sync,
 }
 
+/// Where a plan counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Anywhere,
+    /// Files in this directory.
+    In(&'static str),
+    /// Files that are not in it.
+    NotIn(&'static str),
+}
+
 /// What is to happen at a later change.
 pub(crate) enum Plan {
     Go,
@@ -158,11 +168,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 impl State {
     /// Carries out a change, or what the plan says.
     fn change(&mut self, op: Op) -> Result<(), Errno> {
-        let kind = match &op {
-            Op::Write { .. } | Op::Resize { .. } => What::Write,
-            Op::Sync { .. } | Op::SyncFailed { .. } => What::Sync,
-            Op::Create { .. } | Op::Remove { .. } | Op::Rename { .. } | Op::Mark(_) => What::Any,
-        };
+        let counts = self.counts(&op);
         match &mut self.plan {
             Plan::Go => {}
             Plan::Kill { after: 0, child } => {
@@ -171,7 +177,7 @@ impl State {
                 self.plan = Plan::Go;
             }
             Plan::Kill { after, .. } => *after -= 1,
-            Plan::Fail { what, after, times } if *what == kind || *what == What::Any => {
+            Plan::Fail { after, times, .. } if counts => {
                 if *after > 0 {
                     *after -= 1;
                 } else if *times > 0 {
@@ -187,6 +193,31 @@ impl State {
         }
         self.record(op);
         Ok(())
+    }
+
+    /// Whether a plan to fail means this change.
+    fn counts(&self, op: &Op) -> bool {
+        let Plan::Fail { what, place, .. } = self.plan else { return false };
+        let (is, ino) = match op {
+            Op::Write { ino, .. } | Op::Resize { ino, .. } => (What::Write, *ino),
+            Op::Sync { ino } | Op::SyncFailed { ino } => (What::Sync, *ino),
+            Op::Create { dir, .. } | Op::Remove { dir, .. } => (What::Any, *dir),
+            Op::Rename { to, .. } => (What::Any, *to),
+            Op::Mark(_) => return false,
+        };
+        let inside = |dir: &str| {
+            let dir = self.tree.find(dir);
+            dir == Some(ino)
+                || dir
+                    .and_then(|dir| self.tree.dirs.get(&dir))
+                    .is_some_and(|names| names.values().any(|at| *at == ino))
+        };
+        let here = match place {
+            Place::Anywhere => true,
+            Place::In(dir) => inside(dir),
+            Place::NotIn(dir) => !inside(dir),
+        };
+        here && (what == What::Any || what == is)
     }
 
     fn record(&mut self, op: Op) {
