@@ -59,9 +59,10 @@ pub(crate) enum Plan {
         after: u64,
         child: Arc<Mutex<Child>>,
     },
-    /// The n-th change of this kind from now fails with EIO, and so many of that kind in all.
+    /// The n-th change of this kind and there fails from now on with EIO, and so many in all.
     Fail {
         what: What,
+        place: Place,
         after: u64,
         times: u64,
     },
