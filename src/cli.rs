@@ -173,6 +173,11 @@ pub(crate) struct StoreArgs {
     /// Beyond this many bytes, old versions go before their age (but never below the number above)
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     pub(crate) store_retention_bytes: u64,
+    /// Free bytes on the disk below which only deletes and updates that do not grow are taken; Events
+    /// are refused below twice as many [default: 64 MiB or a tenth of the store, whichever is more, but
+    /// at most an eighth of the disk]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) store_min_free_bytes: Option<u64>,
 }
 
 /// The API.

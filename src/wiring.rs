@@ -143,7 +143,13 @@ async fn open(args: &StoreArgs) -> Result<(Store, String), RunError> {
                 revisions: args.store_retention_revisions,
                 bytes: args.store_retention_bytes,
             };
-            let options = StoreOptions { retention, ..StoreOptions::default() };
+            let options = StoreOptions {
+                retention,
+                min_free_bytes: args.store_min_free_bytes,
+                // Events tell what has happened; what shall be matters more.
+                shed_first: vec!["/registry/events/".to_owned()],
+                ..StoreOptions::default()
+            };
             // Opening reads and checks everything, so it is no work for a thread that serves.
             let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, options)).await;
             let store = opened.map_err(|_| RunError::Panic("opening the store"))?.map_err(RunError::Store)?;

@@ -13,6 +13,8 @@
 //!   ends with `Expired`. There is never a silent gap.
 //! * **Compaction** forgets what was overwritten or deleted at or before a revision. Reads and
 //!   watches below it are `Expired`; current records are never touched.
+//! * When the disk is nearly full nothing is taken that grows (`Full`); deletes are, and reads and
+//!   watches go on. When there is room again so do the writes, by themselves.
 //! * When it is unknown whether something is on disk (a failed sync), the store is **poisoned**: it
 //!   stops acknowledging, says why, and no revision is ever used twice.
 //!
@@ -35,10 +37,10 @@ pub mod testing;
 pub mod watch;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use embedded::{Embedded, Options, Retention};
+pub use embedded::{Embedded, Options, Retention, Room, Space};
 pub use error::{CommitError, OpenError, ReadError, WatchError};
 pub use key::Key;
-pub use kv::{Committed, Expect, Kv, Op, Write};
+pub use kv::{Committed, Expect, Kv, Op, Usage, Write};
 pub use memory::{Memory, MemoryOptions};
 pub use record::{Event, Record, View};
 pub use revision::Revision;

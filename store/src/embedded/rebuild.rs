@@ -45,7 +45,7 @@ impl Opening<'_> {
         let (revision, time_ms) = (base.revision, base.time_ms);
         let (feeder, index) = guarded("building the served copy", deadline, move || {
             let served = Arc::new(Served::open(&dir, patience)?);
-            let feeder = Feeder::new(served, store, revision, revision, Marks::default());
+            let feeder = Feeder::new(served, store, revision, time_ms, revision, Marks::default());
             let index = restore::<V>(&feeder, store, base)?;
             Ok((feeder, index))
         })

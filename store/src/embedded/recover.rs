@@ -22,7 +22,7 @@ use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
 use super::snapshot;
 use super::verify::{self, Loaded};
-use super::{Options, hygiene, read, space};
+use super::{Options, hygiene, read, shrink, space};
 use crate::snapshot::Index;
 use crate::{Event, Key, OpenError, Record, Revision, View};
 
@@ -87,6 +87,7 @@ pub(crate) fn recover<V: View>(root: &Path, options: &Options) -> Result<Recover
     let places = Places::below(root);
     let files = &*options.files;
     remove_unfinished(&places, files)?;
+    shrink::settle(files, root).map_err(places.io("tidy up", root))?;
     let (store, is_new) = identify(&places, files)?;
     if is_new {
         let journal =
@@ -221,7 +222,8 @@ impl Opening<'_> {
             )));
         }
         let missing = self.lost_by_the_journal(&served, &loaded)?;
-        let feeder = Feeder::new(served, self.store, loaded.applied, loaded.swept, loaded.marks);
+        let feeder =
+            Feeder::new(served, self.store, loaded.applied, loaded.time_ms, loaded.swept, loaded.marks);
         let records = loaded.records.into_iter().map(|record| (record.key.clone(), record));
         let state = Replay { feeder, index: records.collect(), time_ms: loaded.time_ms };
         self.finish(state, loaded.oldest, missing)
@@ -289,7 +291,7 @@ impl Opening<'_> {
             Ok::<(), Rung>(())
         })?;
         self.feed(&mut state.feeder, &mut batch)?;
-        journal.append_entries(&missing).map_err(|why| self.places.damaged(why))?;
+        journal.append_entries(&missing).map_err(|why| self.places.damaged(why.to_string()))?;
         state.feeder.served().sync().map_err(|error| self.places.served(error))?;
         hygiene::after_open(&self.places.sled).map_err(self.places.io("sync", &self.places.sled))?;
         self.files().sync_dir(self.places.root).map_err(self.places.io("sync", self.places.root))?;

@@ -213,7 +213,7 @@ async fn a_served_copy_that_cannot_be_used_is_rebuilt() {
         ("conf is damaged", 0, |sled| fs::write(sled.join("conf"), b"segment_size: 7\nuse_c").unwrap()),
     ];
     for (name, set_aside, harm) in harms {
-        let made = made(small(), 150).await;
+        let made = made(small(), 400).await;
         assert!(
             made.snapshots().len() == 2
                 && made.segments()[0] > made.path().join("journal/00000000000000000002")
@@ -335,7 +335,8 @@ async fn segments_go_when_they_are_covered_twice() {
     assert_eq!(snapshots.len(), 2, "{snapshots:?}");
     let segments = names(&dir.path().join("journal"));
     let older: u64 = snapshots[0].trim_end_matches(".snap").parse().unwrap();
-    let second: u64 = segments[1].trim_end_matches(".wal").parse().unwrap();
+    // There is one alone when the older snapshot covers all the others whole.
+    let second = segments.get(1).map_or(u64::MAX, |name| name.trim_end_matches(".wal").parse().unwrap());
     assert!(second > older + 1, "the first segment holds something after the older snapshot");
     let first: u64 = segments[0].trim_end_matches(".wal").parse().unwrap();
     assert!(first > 1 && first <= older + 1, "{segments:?} {snapshots:?}");
