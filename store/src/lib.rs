@@ -20,8 +20,9 @@
 //!
 //! Reading order: [`revision`], [`key`], [`record`] are the words; [`kv`] is the contract as a
 //! trait; [`snapshot`] is how one reads; [`watch`] is how one follows; `memory` is the oracle;
-//! `embedded` is the store that survives.
+//! `embedded` is the store that survives; `archive` is what one keeps of it elsewhere.
 
+pub mod archive;
 pub mod clock;
 mod commit;
 pub mod embedded;

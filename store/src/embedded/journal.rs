@@ -93,8 +93,18 @@ impl Journal {
         store: StoreId,
         rotate_at: u64,
     ) -> Result<Self, OpenError> {
+        Journal::create_from(files, dir, store, rotate_at, Revision(1))
+    }
+
+    /// The same for a store whose first write has this revision.
+    pub(crate) fn create_from(
+        files: Arc<dyn Files>,
+        dir: PathBuf,
+        store: StoreId,
+        rotate_at: u64,
+        first: Revision,
+    ) -> Result<Self, OpenError> {
         files.create_dir(&dir).map_err(|source| io("create", &dir, source))?;
-        let first = Revision(1);
         let path = segment_path(&dir, first);
         let file =
             create_segment(&*files, &dir, store, first).map_err(|source| io("create", &path, source))?;

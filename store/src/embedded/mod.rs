@@ -11,6 +11,7 @@
 //! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `lock` | opening, without trust |
 //! | `retention`, `space` | how much of the past is kept, and what it takes |
 //! | `room`, `gate` | how much room the disk has, and what may still be written |
+//! | `offline` | what is done to a directory that nobody has open |
 //! | `shrink`, `slot`, `reopen` | a fresh served copy for the old one, while it is used |
 //!
 //! The bytes are described in docs/store-format.md.
@@ -25,6 +26,7 @@ mod hygiene;
 mod identity;
 mod journal;
 mod lock;
+mod offline;
 mod read;
 mod rebuild;
 mod recover;
@@ -36,7 +38,7 @@ mod scan;
 mod shrink;
 mod sled;
 mod slot;
-mod snapshot;
+pub(crate) mod snapshot;
 mod space;
 mod upkeep;
 mod verify;
@@ -68,7 +70,10 @@ use crate::{
     Usage, View, WatchError, Watcher, Write,
 };
 
+pub(crate) use self::frame::StoreId;
 pub(crate) use self::gate::Shortage;
+pub(crate) use self::offline::make;
+pub use self::offline::{Compacted, compact};
 pub use self::retention::Retention;
 pub use self::room::{FileSystem, Room, Space};
 
@@ -193,6 +198,16 @@ impl<V: View> Embedded<V> {
         };
         upkeep.start().map_err(io("start a thread for"))?;
         Ok(Embedded { dir: dir.to_owned(), published, past, queue, gate, progress })
+    }
+}
+
+/// Closes a store where nothing else is to be done meanwhile.
+pub(crate) fn close_now<V: View>(store: Embedded<V>) {
+    let progress = store.progress.clone();
+    // The committer ends with its last queue, and the upkeep after it.
+    drop(store);
+    while !progress.borrow().closed && progress.has_changed().is_ok() {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -37,7 +37,7 @@ const CUT_AFTER: Duration = Duration::from_secs(1);
 /// A copy that could not be made is tried again after this.
 const SHRINK_AGAIN: Duration = Duration::from_secs(600);
 /// So many snapshots are kept; the journal reaches back to the older one.
-const SNAPSHOTS: usize = 2;
+pub(super) const SNAPSHOTS: usize = 2;
 
 /// How far the thread is, for those who wait for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
