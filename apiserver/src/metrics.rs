@@ -62,6 +62,8 @@ struct StoreGauges {
     size: IntGauge,
     free: IntGauge,
     full: IntGauge,
+    snapshots: IntCounterVec,
+    snapshot_time: IntGauge,
 }
 
 impl StoreGauges {
@@ -72,6 +74,17 @@ impl StoreGauges {
             full: IntGauge::new(
                 "orlop_store_full",
                 "1 when the disk is so full that only deletes and updates that do not grow are taken.",
+            )?,
+            snapshots: IntCounterVec::new(
+                Opts::new(
+                    "orlop_snapshots_total",
+                    "Scheduled snapshots by result: success, failure or unchanged.",
+                ),
+                &["result"],
+            )?,
+            snapshot_time: IntGauge::new(
+                "orlop_snapshot_last_success_timestamp_seconds",
+                "When the last scheduled snapshot was written; 0 when none was.",
             )?,
         })
     }
@@ -137,6 +150,8 @@ impl Metrics {
             Box::new(store.size.clone()),
             Box::new(store.free.clone()),
             Box::new(store.full.clone()),
+            Box::new(store.snapshots.clone()),
+            Box::new(store.snapshot_time.clone()),
         ] {
             registry.register(collector)?;
         }
@@ -185,6 +200,14 @@ impl Metrics {
     /// The counter of events that watches of a kind are sent.
     pub(crate) fn watch_counter(&self, names: &Names) -> IntCounter {
         self.watch_events.with_label_values(&[names.group, names.version, names.plural])
+    }
+
+    /// A scheduled snapshot was due.
+    pub(crate) fn count_snapshot(&self, result: &str, written_s: Option<i64>) {
+        self.store.snapshots.with_label_values(&[result]).inc();
+        if let Some(at) = written_s {
+            self.store.snapshot_time.set(at);
+        }
     }
 
     /// The text that scrapers read.
