@@ -9,10 +9,12 @@
 //! | `read` | the log as one sequence: backlog and served copy |
 //! | `snapshot` | logical snapshots, from which the served copy can be made again |
 //! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `lock` | opening, without trust |
+//! | [`check`](mod@check) | a look at a directory that changes nothing |
 //! | `retention`, `space` | how much of the past is kept, and what it takes |
 //!
 //! The bytes are described in docs/store-format.md.
 
+pub mod check;
 pub mod files;
 
 mod feed;

@@ -65,6 +65,18 @@ pub(crate) fn list(files: &dyn Files, dir: &Path) -> std::io::Result<Vec<(Revisi
     Ok(found)
 }
 
+/// Whose store the segments belong to, by their headers.
+pub(crate) fn named(files: &dyn Files, segments: &[(Revision, PathBuf)]) -> std::io::Result<Option<StoreId>> {
+    for (_, path) in segments {
+        let bytes = files.read(path)?.unwrap_or_default();
+        match SegmentHeader::decode(&bytes) {
+            Ok(header) => return Ok(Some(header.store)),
+            Err(BadHeader::Broken | BadHeader::TooNew(_)) => {}
+        }
+    }
+    Ok(None)
+}
+
 /// Reads and checks every frame, and changes nothing.
 pub(crate) fn scan(files: &dyn Files, root: &Path, dir: &Path, store: StoreId) -> Result<Scan, OpenError> {
     let damaged = |what: String| OpenError::Damaged { path: root.to_owned(), what };
