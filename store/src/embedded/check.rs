@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 
 use super::frame::StoreId;
 use super::guard::guarded;
+use super::high_water::{self, Found};
 use super::identity::{self, Identity};
-use super::recover::Places;
+use super::recover::{Places, RESTORE, behind};
 use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
-use super::{Options, hygiene, lock, snapshot, verify};
+use super::{Options, accept, hygiene, lock, snapshot, verify};
 use crate::{OpenError, Revision};
 
 /// How a directory is checked.
@@ -173,23 +174,24 @@ impl Check<'_> {
                 let store = scan::named(files, &segments).map_err(self.places.io("read", root))?;
                 let Some(store) = store else {
                     self.bad("STORE", "missing or damaged");
-                    return Err(self
-                        .places
-                        .damaged("nothing says whose store it is; restore it from a snapshot"));
+                    return Err(self.places.damaged(format!("nothing says whose store it is; {RESTORE}")));
                 };
                 self.repair("STORE", "missing or damaged; the journal says whose store it is");
                 store
             }
         };
-        let scan = self.journal(store);
+        let given_up = accept::read(&self.places, files, store)?;
+        let snapshots: Vec<_> = snapshots.into_iter().filter(|revision| *revision >= given_up).collect();
+        let mark = self.mark(store)?;
+        let scan = self.journal(store, given_up);
         let usable = self.snapshots(store, &snapshots, scan.as_ref().ok());
         let scan = scan?;
         let applied = self.served(store, &scan, &snapshots);
         let head = scan.last().max(applied.unwrap_or_default());
         if applied.is_none() && scan.first() > Revision(1) && !usable {
-            return Err(self.places.damaged(
-                "its served copy cannot be used, and no snapshot reaches the journal; restore it from a snapshot",
-            ));
+            return Err(self.places.damaged(format!(
+                "its served copy cannot be used, and no snapshot reaches the journal; {RESTORE}"
+            )));
         }
         if applied.is_some_and(|applied| applied > scan.last()) {
             self.repairs.push("the end of the journal, from the served copy".into());
@@ -197,8 +199,11 @@ impl Check<'_> {
         if let Some(newest) = snapshots.last().filter(|newest| **newest > head) {
             return Err(self.places.damaged(format!(
                 "revision {newest} was acknowledged (there is a snapshot of it), but the journal ends at {head}; \
-                 restore it from a snapshot"
+                 {RESTORE}"
             )));
+        }
+        if let Some(mark) = mark.filter(|mark| *mark > head) {
+            return Err(self.places.damaged(behind(root, mark, head)));
         }
         if self.repairs.is_empty() {
             return Ok(Verdict::Sound { head });
@@ -206,9 +211,26 @@ impl Check<'_> {
         Ok(Verdict::Repairable { head, what: self.repairs.join("; ") })
     }
 
-    fn journal(&mut self, store: StoreId) -> Result<Scan, OpenError> {
+    fn mark(&mut self, store: StoreId) -> Result<Option<Revision>, OpenError> {
+        match high_water::read(&*self.options.options.files, self.places.root, store)? {
+            Found::Mark(mark) => {
+                self.fine(high_water::NAME, format!("revision {} was acknowledged", mark.revision));
+                Ok(Some(mark.revision))
+            }
+            Found::Missing | Found::Damaged => {
+                self.repair(high_water::NAME, "missing or damaged; it is written anew");
+                Ok(None)
+            }
+            Found::Other(other) => {
+                self.bad(high_water::NAME, format!("belongs to the store {other}"));
+                Err(self.places.damaged(format!("its high-water mark belongs to the store {other}")))
+            }
+        }
+    }
+
+    fn journal(&mut self, store: StoreId, given_up: Revision) -> Result<Scan, OpenError> {
         let files = &*self.options.options.files;
-        let scan = scan::scan(files, self.places.root, &self.places.journal, store);
+        let scan = scan::scan(files, self.places.root, &self.places.journal, store, given_up);
         match &scan {
             Ok(scan) => {
                 for segment in &scan.segments {

@@ -10,16 +10,19 @@
 //! | `snapshot` | logical snapshots, from which the served copy can be made again |
 //! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `lock` | opening, without trust |
 //! | [`check`](mod@check) | a look at a directory that changes nothing |
+//! | `high_water`, [`accept`] | what tells that the journal's end is lost; going on without it |
 //! | `retention`, `space` | how much of the past is kept, and what it takes |
 //!
 //! The bytes are described in docs/store-format.md.
 
+pub mod accept;
 pub mod check;
 pub mod files;
 
 mod feed;
 mod frame;
 mod guard;
+mod high_water;
 mod hygiene;
 mod identity;
 mod journal;
@@ -49,6 +52,7 @@ use tokio::sync::watch;
 
 use self::feed::Backlog;
 use self::files::{Disk, Files};
+use self::high_water::HighWater;
 use self::journal::Journal;
 use self::lock::Lock;
 use self::read::{Past, PastLog, blocking};
@@ -130,7 +134,7 @@ impl<V: View> Embedded<V> {
         options.files.create_dir(dir).map_err(io("create"))?;
         let lock = Lock::take(dir, options.lock_wait)?;
         let recovered: Recovered<V> = recover(dir, &options)?;
-        let Recovered { store, journal, feeder, head, index, oldest, time_ms, .. } = recovered;
+        let Recovered { store, journal, feeder, head, index, oldest, time_ms, mark, .. } = recovered;
         tracing::info!(
             path = %dir.display(), %store, revision = %head, %oldest, records = index.len(), "the store is open"
         );
@@ -145,7 +149,10 @@ impl<V: View> Embedded<V> {
         });
         let (sender, progress) = watch::channel(Progress { swept: feeder.swept, ..Progress::default() });
         let segments = journal.segments();
-        let pipe = Pipe { journal, past: past.clone() };
+        let files = options.files.clone();
+        let high_water = HighWater::start(files, dir, store, mark, head, journal.newest().1)
+            .map_err(io("start a thread for"))?;
+        let pipe = Pipe { journal, past: past.clone(), high_water: Some(high_water) };
         let clock = options.clock.clone();
         let queue = commit::start(published.clone(), pipe, clock, time_ms, options.max_value)
             .map_err(io("start a thread for"))?;
@@ -170,6 +177,8 @@ impl<V: View> Embedded<V> {
 struct Pipe<V: View> {
     journal: Journal,
     past: Arc<Past<V>>,
+    /// `None` once the committer has ended.
+    high_water: Option<HighWater>,
 }
 
 impl<V: View> Durable<V> for Pipe<V> {
@@ -178,7 +187,12 @@ impl<V: View> Durable<V> for Pipe<V> {
     }
 
     fn append(&mut self, events: &[Arc<Event<V>>]) -> Result<(), String> {
-        self.journal.append(events)
+        self.journal.append(events)?;
+        if let Some(high_water) = &self.high_water {
+            let (revision, entry) = self.journal.newest();
+            high_water.note(revision, entry);
+        }
+        Ok(())
     }
 
     fn durable(&mut self, events: &[Arc<Event<V>>]) {
@@ -188,6 +202,8 @@ impl<V: View> Durable<V> for Pipe<V> {
 
 impl<V: View> Drop for Pipe<V> {
     fn drop(&mut self) {
+        // The last mark is written while the directory is still locked.
+        self.high_water = None;
         // The committer has ended; the upkeep brings the rest to the disk and ends too.
         self.past.backlog.close();
     }
