@@ -154,6 +154,14 @@ pub(crate) struct RestoreArgs {
 /// `orlop store`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
+    /// Say of every file whether it is as it should be, and whether the store would open; changes nothing
+    Check {
+        /// Directory of a store that is not running
+        dir: PathBuf,
+        /// When the store does not open because acknowledged writes are lost: go on with what is left
+        #[arg(long)]
+        accept_loss: bool,
+    },
     /// Make the directory as small as it can be: drop what is no longer needed, and copy the rest together
     Compact {
         /// Directory of a store that is not running

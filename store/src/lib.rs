@@ -38,6 +38,8 @@ pub mod testing;
 pub mod watch;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use embedded::accept::{AcceptedLoss, accept_loss};
+pub use embedded::check::{CheckOptions, FileState, Line, Report, Verdict, check};
 pub use embedded::{Embedded, Options, Retention, Room, Space};
 pub use error::{CommitError, OpenError, ReadError, WatchError};
 pub use key::Key;

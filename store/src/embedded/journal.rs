@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::files::{File, Files};
 use super::frame::{Entry, FrameWriter, HEADER, SegmentHeader, StoreId};
 use super::room::is_no_room;
-use super::scan::{Scan, Segment, io};
+use super::scan::{self, Scan, Segment, io};
 use crate::{Event, OpenError, Revision};
 
 pub(super) const SUFFIX: &str = ".wal";
@@ -82,6 +82,8 @@ pub(crate) struct Journal {
     path: PathBuf,
     length: u64,
     next: Revision,
+    /// The checksum of the newest entry, when it is in the segment that is written.
+    newest: Option<u32>,
     segments: Arc<Segments>,
 }
 
@@ -120,6 +122,7 @@ impl Journal {
             path,
             length: HEADER as u64,
             next: first,
+            newest: None,
             segments,
         })
     }
@@ -141,6 +144,7 @@ impl Journal {
             return Journal::create(files, dir, store, rotate_at);
         };
         let path = last.path.clone();
+        let newest = scan::entry_crc(&*files, scan, store, scan.last())?;
         let file =
             settle(&*files, &last, scan.torn).map_err(|source| io("repair the end of", &path, source))?;
         files.sync_dir(&dir).map_err(|source| io("sync", &dir, source))?;
@@ -160,12 +164,18 @@ impl Journal {
             path,
             length: last.length,
             next: last.next,
+            newest,
             segments: Arc::new(segments),
         })
     }
 
     pub(crate) fn segments(&self) -> Arc<Segments> {
         self.segments.clone()
+    }
+
+    /// The newest durable revision, and the checksum of its entry.
+    pub(crate) fn newest(&self) -> (Revision, Option<u32>) {
+        (Revision(self.next.0 - 1), self.newest)
     }
 
     /// Appends one group and makes it durable. After an error other than [`Refused::NoRoom`]
@@ -225,6 +235,7 @@ impl Journal {
         self.file.sync().map_err(|error| format!("cannot sync {path}: {error}"))?;
         self.length += length;
         self.next = next;
+        self.newest = Some(self.writer.last_crc());
         self.segments.appended.fetch_add(length, Ordering::Relaxed);
         Ok(())
     }
@@ -300,7 +311,7 @@ fn settle(files: &dyn Files, last: &Segment, torn: u64) -> std::io::Result<Box<d
     Ok(file)
 }
 
-fn create_segment(
+pub(super) fn create_segment(
     files: &dyn Files,
     dir: &Path,
     store: StoreId,
@@ -313,6 +324,6 @@ fn create_segment(
     Ok(file)
 }
 
-fn segment_path(dir: &Path, first: Revision) -> PathBuf {
+pub(super) fn segment_path(dir: &Path, first: Revision) -> PathBuf {
     dir.join(format!("{:020}{SUFFIX}", first.0))
 }

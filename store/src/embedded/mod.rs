@@ -9,6 +9,8 @@
 //! | `read` | the log as one sequence: backlog and served copy |
 //! | `snapshot` | logical snapshots, from which the served copy can be made again |
 //! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `lock` | opening, without trust |
+//! | [`check`](mod@check) | a look at a directory that changes nothing |
+//! | `high_water`, [`accept`] | what tells that the journal's end is lost; going on without it |
 //! | `retention`, `space` | how much of the past is kept, and what it takes |
 //! | `room`, `gate` | how much room the disk has, and what may still be written |
 //! | `offline` | what is done to a directory that nobody has open |
@@ -16,12 +18,15 @@
 //!
 //! The bytes are described in docs/store-format.md.
 
+pub mod accept;
+pub mod check;
 pub mod files;
 
 mod feed;
 mod frame;
 mod gate;
 mod guard;
+mod high_water;
 mod hygiene;
 mod identity;
 mod journal;
@@ -56,6 +61,7 @@ use tokio::sync::watch;
 use self::feed::Backlog;
 use self::files::{Disk, Files};
 use self::gate::Gate;
+use self::high_water::HighWater;
 use self::journal::{Journal, Refused};
 use self::lock::Lock;
 use self::read::{Past, PastLog, blocking};
@@ -163,7 +169,7 @@ impl<V: View> Embedded<V> {
         let gate = Arc::new(Gate::new(dir, &options));
         gate.before_opening();
         let recovered: Recovered<V> = recover(dir, &options)?;
-        let Recovered { store, journal, feeder, head, index, oldest, time_ms, .. } = recovered;
+        let Recovered { store, journal, feeder, head, index, oldest, time_ms, mark, .. } = recovered;
         tracing::info!(
             path = %dir.display(), %store, revision = %head, %oldest, records = index.len(), "the store is open"
         );
@@ -178,7 +184,10 @@ impl<V: View> Embedded<V> {
         });
         let (sender, progress) = watch::channel(Progress { swept: feeder.swept, ..Progress::default() });
         let segments = journal.segments();
-        let pipe = Pipe { journal, past: past.clone(), gate: gate.clone() };
+        let files = options.files.clone();
+        let high_water = HighWater::start(files, dir, store, mark, head, journal.newest().1)
+            .map_err(io("start a thread for"))?;
+        let pipe = Pipe { journal, past: past.clone(), gate: gate.clone(), high_water: Some(high_water) };
         let clock = options.clock.clone();
         let queue = commit::start(published.clone(), pipe, clock, time_ms, options.max_value)
             .map_err(io("start a thread for"))?;
@@ -216,6 +225,8 @@ struct Pipe<V: View> {
     journal: Journal,
     past: Arc<Past<V>>,
     gate: Arc<Gate>,
+    /// `None` once the committer has ended.
+    high_water: Option<HighWater>,
 }
 
 impl<V: View> Durable<V> for Pipe<V> {
@@ -241,7 +252,12 @@ impl<V: View> Durable<V> for Pipe<V> {
         result.map_err(|refused| match refused {
             Refused::NoRoom(_) => AppendError::NoRoom(self.gate.no_room()),
             Refused::Unknown(why) => AppendError::Unknown(why),
-        })
+        })?;
+        if let Some(high_water) = &self.high_water {
+            let (revision, entry) = self.journal.newest();
+            high_water.note(revision, entry);
+        }
+        Ok(())
     }
 
     fn durable(&mut self, events: &[Arc<Event<V>>]) {
@@ -251,6 +267,8 @@ impl<V: View> Durable<V> for Pipe<V> {
 
 impl<V: View> Drop for Pipe<V> {
     fn drop(&mut self) {
+        // The last mark is written while the directory is still locked.
+        self.high_water = None;
         // The committer has ended; the upkeep brings the rest to the disk and ends too.
         self.past.backlog.close();
     }

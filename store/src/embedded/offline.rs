@@ -6,6 +6,7 @@ use super::feed::Feeder;
 use super::files::Files;
 use super::frame::StoreId;
 use super::gate::Gate;
+use super::high_water::HighWater;
 use super::journal::Journal;
 use super::lock::Lock;
 use super::recover::{Recovered, recover};
@@ -36,6 +37,11 @@ pub(crate) fn make(
     }
     Journal::create_from(files.clone(), dir.join("journal"), store, 0, revision.next())?;
     files.sync_dir(dir).map_err(io("sync"))?;
+    // Ended at once: all that it has to write is where the store starts.
+    drop(
+        HighWater::start(files.clone(), dir, store, None, revision, None)
+            .map_err(io("start a thread for"))?,
+    );
     identity::write(&**files, dir, store)?;
     Ok(store)
 }

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use super::feed::{BATCH_BYTES, Feeder};
 use super::frame::Entry;
 use super::guard::guarded;
+use super::recover::Places;
 use super::retention::Marks;
 use super::room::is_no_room;
 use super::sled::{Served, ServedError};
 use super::upkeep::Upkeep;
-use super::{hygiene, scan, space, verify};
+use super::{accept, hygiene, scan, space, verify};
 use crate::{Event, Key, OpenError, Record, Revision, View};
 
 /// How often the room is looked at meanwhile.
@@ -87,8 +88,9 @@ impl<V: View> Upkeep<V> {
     /// Feeds what the journal has up to a revision and the copy has not.
     fn play(&self, feeder: &mut Feeder, upto: Revision) -> Result<(), ServedError> {
         let files = &*self.options.files;
-        let scan =
-            scan::scan(files, &self.root, &self.root.join("journal"), self.past.store).map_err(unreadable)?;
+        let (places, store) = (Places::below(&self.root), self.past.store);
+        let given_up = accept::read(&places, files, store).map_err(unreadable)?;
+        let scan = scan::scan(files, &self.root, &places.journal, store, given_up).map_err(unreadable)?;
         if scan.first() > feeder.applied.next() || scan.last() < upto {
             return Err(format!("revision {} is not in the journal any more", feeder.applied.next()).into());
         }

@@ -6,6 +6,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod format;
+mod mark;
 mod model;
 mod power;
 mod room;
