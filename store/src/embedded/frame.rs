@@ -106,6 +106,37 @@ pub(crate) struct Entry {
     pub(crate) value: Option<Bytes>,
 }
 
+impl Entry {
+    /// A checksum of the write and its revision, the same whatever frame it is in.
+    pub(crate) fn crc(&self, store: StoreId) -> u32 {
+        let mut bytes = Vec::new();
+        encode_entry(&mut bytes, self.time_ms, self.create, self.prev, &self.key, self.value.as_deref());
+        entry_crc(store, self.revision, &bytes)
+    }
+}
+
+fn entry_crc(store: StoreId, revision: Revision, bytes: &[u8]) -> u32 {
+    store.crc(&[&revision.0.to_le_bytes(), bytes])
+}
+
+fn encode_entry(
+    out: &mut Vec<u8>,
+    time_ms: i64,
+    create: Revision,
+    prev: Revision,
+    key: &str,
+    value: Option<&[u8]>,
+) {
+    out.put_u8(if value.is_some() { PUT } else { DELETE });
+    out.put_i64_le(time_ms);
+    out.put_u64_le(create.0);
+    out.put_u64_le(prev.0);
+    out.put_u32_le(key.len() as u32);
+    out.put_u32_le(value.map_or(0, <[u8]>::len) as u32);
+    out.put_slice(key.as_bytes());
+    out.put_slice(value.unwrap_or_default());
+}
+
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
@@ -115,11 +146,13 @@ pub(crate) struct FrameWriter {
     buffer: Vec<u8>,
     first: Revision,
     count: u32,
+    /// Where the last entry starts.
+    last: usize,
 }
 
 impl FrameWriter {
     pub(crate) fn new(store: StoreId) -> Self {
-        FrameWriter { store, buffer: Vec::new(), first: Revision::ZERO, count: 0 }
+        FrameWriter { store, buffer: Vec::new(), first: Revision::ZERO, count: 0, last: 0 }
     }
 
     /// Starts a frame whose first entry has this revision.
@@ -142,15 +175,14 @@ impl FrameWriter {
         value: Option<&[u8]>,
     ) {
         self.count += 1;
-        let out = &mut self.buffer;
-        out.put_u8(if value.is_some() { PUT } else { DELETE });
-        out.put_i64_le(time_ms);
-        out.put_u64_le(create.0);
-        out.put_u64_le(prev.0);
-        out.put_u32_le(key.len() as u32);
-        out.put_u32_le(value.map_or(0, <[u8]>::len) as u32);
-        out.put_slice(key.as_bytes());
-        out.put_slice(value.unwrap_or_default());
+        self.last = self.buffer.len();
+        encode_entry(&mut self.buffer, time_ms, create, prev, key, value);
+    }
+
+    /// The checksum of the last entry, as [`Entry::crc`] gives it.
+    pub(crate) fn last_crc(&self) -> u32 {
+        let revision = Revision(self.next().0 - 1);
+        entry_crc(self.store, revision, self.buffer.get(self.last..).unwrap_or_default())
     }
 
     /// The revision after the last entry.

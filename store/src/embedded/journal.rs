@@ -7,12 +7,13 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::files::{File, Files};
 use super::frame::{Entry, FrameWriter, HEADER, SegmentHeader, StoreId};
-use super::scan::{Scan, Segment, io};
+use super::room::is_no_room;
+use super::scan::{self, Scan, Segment, io};
 use crate::{Event, OpenError, Revision};
 
 pub(super) const SUFFIX: &str = ".wal";
@@ -30,11 +31,23 @@ pub(crate) struct Segments {
     closed: Mutex<VecDeque<Closed>>,
     /// Bytes that were in the journal when it was opened, and those appended since.
     appended: AtomicU64,
+    /// The next group is to start a segment.
+    cut: AtomicBool,
 }
 
 impl Segments {
     pub(crate) fn appended(&self) -> u64 {
         self.appended.load(Ordering::Relaxed)
+    }
+
+    /// Makes the next group start a segment, so that a snapshot covers all the others whole.
+    pub(crate) fn ask_for_cut(&self) {
+        self.cut.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that is still to come.
+    pub(crate) fn awaits_cut(&self) -> bool {
+        self.cut.load(Ordering::Relaxed)
     }
 
     /// Removes the segments that hold nothing after this revision, oldest first.
@@ -69,6 +82,8 @@ pub(crate) struct Journal {
     path: PathBuf,
     length: u64,
     next: Revision,
+    /// The checksum of the newest entry, when it is in the segment that is written.
+    newest: Option<u32>,
     segments: Arc<Segments>,
 }
 
@@ -80,8 +95,18 @@ impl Journal {
         store: StoreId,
         rotate_at: u64,
     ) -> Result<Self, OpenError> {
+        Journal::create_from(files, dir, store, rotate_at, Revision(1))
+    }
+
+    /// The same for a store whose first write has this revision.
+    pub(crate) fn create_from(
+        files: Arc<dyn Files>,
+        dir: PathBuf,
+        store: StoreId,
+        rotate_at: u64,
+        first: Revision,
+    ) -> Result<Self, OpenError> {
         files.create_dir(&dir).map_err(|source| io("create", &dir, source))?;
-        let first = Revision(1);
         let path = segment_path(&dir, first);
         let file =
             create_segment(&*files, &dir, store, first).map_err(|source| io("create", &path, source))?;
@@ -97,6 +122,7 @@ impl Journal {
             path,
             length: HEADER as u64,
             next: first,
+            newest: None,
             segments,
         })
     }
@@ -118,6 +144,7 @@ impl Journal {
             return Journal::create(files, dir, store, rotate_at);
         };
         let path = last.path.clone();
+        let newest = scan::entry_crc(&*files, scan, store, scan.last())?;
         let file =
             settle(&*files, &last, scan.torn).map_err(|source| io("repair the end of", &path, source))?;
         files.sync_dir(&dir).map_err(|source| io("sync", &dir, source))?;
@@ -125,7 +152,8 @@ impl Journal {
         let closed = segments
             .into_iter()
             .map(|segment| Closed { path: segment.path, last: Revision(segment.next.0 - 1) });
-        let segments = Segments { closed: Mutex::new(closed.collect()), appended };
+        let segments =
+            Segments { closed: Mutex::new(closed.collect()), appended, cut: AtomicBool::new(false) };
         Ok(Journal {
             files,
             dir,
@@ -136,6 +164,7 @@ impl Journal {
             path,
             length: last.length,
             next: last.next,
+            newest,
             segments: Arc::new(segments),
         })
     }
@@ -144,8 +173,14 @@ impl Journal {
         self.segments.clone()
     }
 
-    /// Appends one group and makes it durable. After an error nothing may be appended any more.
-    pub(crate) fn append<V>(&mut self, events: &[Arc<Event<V>>]) -> Result<(), String> {
+    /// The newest durable revision, and the checksum of its entry.
+    pub(crate) fn newest(&self) -> (Revision, Option<u32>) {
+        (Revision(self.next.0 - 1), self.newest)
+    }
+
+    /// Appends one group and makes it durable. After an error other than [`Refused::NoRoom`]
+    /// nothing may be appended any more.
+    pub(crate) fn append<V>(&mut self, events: &[Arc<Event<V>>]) -> Result<(), Refused> {
         let Some(first) = events.first() else { return Ok(()) };
         self.start(first.revision)?;
         for event in events {
@@ -160,7 +195,7 @@ impl Journal {
     }
 
     /// Appends entries that were already acknowledged and are missing here.
-    pub(crate) fn append_entries(&mut self, entries: &[Entry]) -> Result<(), String> {
+    pub(crate) fn append_entries(&mut self, entries: &[Entry]) -> Result<(), Refused> {
         let Some(first) = entries.first() else { return Ok(()) };
         self.start(first.revision)?;
         for entry in entries {
@@ -169,38 +204,91 @@ impl Journal {
         self.finish()
     }
 
-    fn start(&mut self, first: Revision) -> Result<(), String> {
+    fn start(&mut self, first: Revision) -> Result<(), Refused> {
         if first != self.next {
-            return Err(format!("the journal is at revision {}, but {first} was to be written", self.next));
+            let next = self.next;
+            return Err(format!("the journal is at revision {next}, but {first} was to be written").into());
         }
-        if self.length >= self.rotate_at {
+        let cut = self.segments.cut.load(Ordering::Relaxed) && self.length > HEADER as u64;
+        if cut || self.length >= self.rotate_at {
             self.rotate()?;
+        }
+        if cut {
+            self.segments.cut.store(false, Ordering::Relaxed);
         }
         self.writer.start(first);
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), Refused> {
         let next = self.writer.next();
-        let frame = self.writer.finish().ok_or("a group is larger than a frame can be")?;
+        let frame = self.writer.finish().ok_or_else(|| "a group is larger than a frame can be".to_owned())?;
         let length = frame.len() as u64;
         let path = self.path.display();
-        self.file.append(frame).map_err(|error| format!("cannot append to {path}: {error}"))?;
+        if let Err(error) = self.file.append(frame) {
+            let why = format!("cannot append to {path}: {error}");
+            // A part may have got there. When it is cut off again, and durably so, nothing was written.
+            let undone =
+                is_no_room(&error) && self.file.truncate(self.length).and_then(|()| self.file.sync()).is_ok();
+            return Err(if undone { Refused::NoRoom(why) } else { Refused::Unknown(why) });
+        }
         self.file.sync().map_err(|error| format!("cannot sync {path}: {error}"))?;
         self.length += length;
         self.next = next;
+        self.newest = Some(self.writer.last_crc());
         self.segments.appended.fetch_add(length, Ordering::Relaxed);
         Ok(())
     }
 
-    fn rotate(&mut self) -> Result<(), String> {
+    fn rotate(&mut self) -> Result<(), Refused> {
         let path = segment_path(&self.dir, self.next);
-        self.file = create_segment(&*self.files, &self.dir, self.store, self.next)
-            .map_err(|error| format!("cannot create {}: {error}", path.display()))?;
+        self.file = match create_segment(&*self.files, &self.dir, self.store, self.next) {
+            Ok(file) => file,
+            Err(error) => {
+                let why = format!("cannot create {}: {error}", path.display());
+                // Without it the segment before is the last one still, and goes on.
+                let undone = is_no_room(&error) && self.discard(&path).is_ok();
+                return Err(if undone { Refused::NoRoom(why) } else { Refused::Unknown(why) });
+            }
+        };
         let path = std::mem::replace(&mut self.path, path);
         self.length = HEADER as u64;
         self.segments.lock().push_back(Closed { path, last: Revision(self.next.0 - 1) });
         Ok(())
+    }
+}
+
+impl Journal {
+    /// Removes a segment that could not be created.
+    fn discard(&self, path: &Path) -> std::io::Result<()> {
+        match self.files.remove(path) {
+            Ok(()) => self.files.sync_dir(&self.dir),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Why a group is not in the journal.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// There was no room, and nothing of it is there.
+    NoRoom(String),
+    /// Nothing is known of what is there.
+    Unknown(String),
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Self {
+        Refused::Unknown(why)
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refused::NoRoom(why) | Refused::Unknown(why) => f.write_str(why),
+        }
     }
 }
 
@@ -223,7 +311,7 @@ fn settle(files: &dyn Files, last: &Segment, torn: u64) -> std::io::Result<Box<d
     Ok(file)
 }
 
-fn create_segment(
+pub(super) fn create_segment(
     files: &dyn Files,
     dir: &Path,
     store: StoreId,
@@ -236,6 +324,6 @@ fn create_segment(
     Ok(file)
 }
 
-fn segment_path(dir: &Path, first: Revision) -> PathBuf {
+pub(super) fn segment_path(dir: &Path, first: Revision) -> PathBuf {
     dir.join(format!("{:020}{SUFFIX}", first.0))
 }

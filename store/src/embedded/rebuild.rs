@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::feed::{BATCH_BYTES, Feeder};
 use super::frame::StoreId;
 use super::guard::guarded;
-use super::recover::{Opening, Recovered, Replay, Rung};
+use super::recover::{Opening, RESTORE, Recovered, Replay, Rung};
 use super::retention::Marks;
 use super::rows::{self, CurrentRow};
 use super::sled::{Changes, Served, ServedError};
@@ -25,9 +25,10 @@ impl Opening<'_> {
         let base = self.base(&mut reasons, &mut bad)?;
         let Some(base) = base else {
             reasons.push(format!("the journal starts at revision {} only", self.scan.first()));
-            reasons.push("restore the directory from a backup".into());
+            reasons.push(RESTORE.into());
             return Err(self.places.damaged(reasons.join("; ")));
         };
+        self.check_mark(self.scan.last())?;
         if self.places.sled.exists() {
             let aside = self.set_aside()?;
             tracing::error!(
@@ -45,7 +46,7 @@ impl Opening<'_> {
         let (revision, time_ms) = (base.revision, base.time_ms);
         let (feeder, index) = guarded("building the served copy", deadline, move || {
             let served = Arc::new(Served::open(&dir, patience)?);
-            let feeder = Feeder::new(served, store, revision, revision, Marks::default());
+            let feeder = Feeder::new(served, store, revision, time_ms, revision, Marks::default());
             let index = restore::<V>(&feeder, store, base)?;
             Ok((feeder, index))
         })

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::files::Files;
 use super::frame::{self, BadHeader, Entry, Frame, HEADER, SegmentHeader, StoreId};
 use super::journal::SUFFIX;
+use super::recover::RESTORE;
 use crate::{OpenError, Revision};
 
 /// One segment, as it was found.
@@ -65,10 +66,30 @@ pub(crate) fn list(files: &dyn Files, dir: &Path) -> std::io::Result<Vec<(Revisi
     Ok(found)
 }
 
+/// Whose store the segments belong to, by their headers.
+pub(crate) fn named(files: &dyn Files, segments: &[(Revision, PathBuf)]) -> std::io::Result<Option<StoreId>> {
+    for (_, path) in segments {
+        let bytes = files.read(path)?.unwrap_or_default();
+        match SegmentHeader::decode(&bytes) {
+            Ok(header) => return Ok(Some(header.store)),
+            Err(BadHeader::Broken | BadHeader::TooNew(_)) => {}
+        }
+    }
+    Ok(None)
+}
+
 /// Reads and checks every frame, and changes nothing.
-pub(crate) fn scan(files: &dyn Files, root: &Path, dir: &Path, store: StoreId) -> Result<Scan, OpenError> {
+/// Segments that start at or before `given_up` do not count.
+pub(crate) fn scan(
+    files: &dyn Files,
+    root: &Path,
+    dir: &Path,
+    store: StoreId,
+    given_up: Revision,
+) -> Result<Scan, OpenError> {
     let damaged = |what: String| OpenError::Damaged { path: root.to_owned(), what };
-    let found = list(files, dir).map_err(|source| io("list", dir, source))?;
+    let mut found = list(files, dir).map_err(|source| io("list", dir, source))?;
+    found.retain(|(first, _)| *first > given_up);
     let mut scan = Scan { segments: Vec::new(), torn: 0, unfinished: None };
     for (at, (first, path)) in found.iter().enumerate() {
         let is_last = at + 1 == found.len();
@@ -148,7 +169,7 @@ fn scan_frames(store: StoreId, path: &Path, first: Revision, bytes: &[u8]) -> (S
 fn way_on(path: &Path, offset: u64, revision: Revision) -> String {
     format!(
         "{path} is not readable at byte {offset} (revision {revision}), and what follows was acknowledged. \
-         Restore the data directory from a backup. Without one: move this segment and all older ones \
+         {RESTORE}. Without one: move this segment and all older ones \
          out of the directory; the store opens if its sled or a snapshot covers what was in them",
         path = path.display()
     )
@@ -178,6 +199,27 @@ pub(crate) fn replay<E: From<OpenError>>(
         }
     }
     Ok(())
+}
+
+/// The checksum of the entry of a revision; `None` when the journal does not hold it.
+pub(crate) fn entry_crc(
+    files: &dyn Files,
+    scan: &Scan,
+    store: StoreId,
+    revision: Revision,
+) -> Result<Option<u32>, OpenError> {
+    let holds = |segment: &&Segment| segment.first <= revision && revision < segment.next;
+    let Some(segment) = scan.segments.iter().find(holds) else { return Ok(None) };
+    let bytes = read(files, &segment.path)?;
+    let mut rest = bytes.get(HEADER..segment.length as usize).unwrap_or_default();
+    while let Some(frame) = Frame::decode(store, rest) {
+        rest = &rest[frame.size()..];
+        if frame.last() >= revision {
+            let entries = frame.entries().unwrap_or_default();
+            return Ok(entries.iter().find(|entry| entry.revision == revision).map(|entry| entry.crc(store)));
+        }
+    }
+    Ok(None)
 }
 
 fn read(files: &dyn Files, path: &Path) -> Result<Vec<u8>, OpenError> {

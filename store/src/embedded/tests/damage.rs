@@ -67,6 +67,18 @@ async fn made(options: Options, revisions: u64) -> Made {
     made
 }
 
+/// A store with two snapshots, whose journal no longer reaches back to the start.
+async fn covered() -> Made {
+    let made = made(small(), 80).await;
+    let store = open(made.path());
+    story(&store, 70).await;
+    let made = Made { records: records(&store), events: events(&store).await, ..made };
+    store.close().await;
+    assert_eq!(made.snapshots().len(), 2, "{:?}", made.snapshots());
+    assert!(made.segments()[0] > made.path().join("journal/00000000000000000002"));
+    made
+}
+
 /// One segment, no snapshots: nothing but the journal and sled.
 fn plain() -> Options {
     Options { segment_bytes: 1 << 30, snapshot_bytes: 1 << 30, ..small() }
@@ -110,6 +122,8 @@ async fn a_cut_last_group_that_was_not_fed_was_never_acknowledged() {
     let bytes = fs::read(path).unwrap();
     fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
     fs::remove_dir_all(made.path().join("sled")).unwrap();
+    // The power went before the mark was written.
+    fs::remove_file(made.path().join("high-water")).unwrap();
     let store = open(made.path());
     assert_eq!(store.head().revision(), Revision(19));
     assert_eq!(events(&store).await, made.events[..19]);
@@ -213,11 +227,7 @@ async fn a_served_copy_that_cannot_be_used_is_rebuilt() {
         ("conf is damaged", 0, |sled| fs::write(sled.join("conf"), b"segment_size: 7\nuse_c").unwrap()),
     ];
     for (name, set_aside, harm) in harms {
-        let made = made(small(), 150).await;
-        assert!(
-            made.snapshots().len() == 2
-                && made.segments()[0] > made.path().join("journal/00000000000000000002")
-        );
+        let made = covered().await;
         harm(&made.path().join("sled"));
         made.check(name).await;
         assert_eq!(made.broken(), set_aside, "{name}: {:?}", names(made.path()));
@@ -246,9 +256,8 @@ async fn every_flipped_bit_of_the_served_copy_is_survived() {
 
 #[tokio::test]
 async fn a_damaged_snapshot_gives_way_to_the_older_one() {
-    let made = made(small(), 150).await;
+    let made = covered().await;
     let snapshots = made.snapshots();
-    assert_eq!(snapshots.len(), 2);
     fs::remove_dir_all(made.path().join("sled")).unwrap();
     flip(&snapshots[1], 100);
     made.check("the newest").await;
@@ -335,7 +344,8 @@ async fn segments_go_when_they_are_covered_twice() {
     assert_eq!(snapshots.len(), 2, "{snapshots:?}");
     let segments = names(&dir.path().join("journal"));
     let older: u64 = snapshots[0].trim_end_matches(".snap").parse().unwrap();
-    let second: u64 = segments[1].trim_end_matches(".wal").parse().unwrap();
+    // There is one alone when the older snapshot covers all the others whole.
+    let second = segments.get(1).map_or(u64::MAX, |name| name.trim_end_matches(".wal").parse().unwrap());
     assert!(second > older + 1, "the first segment holds something after the older snapshot");
     let first: u64 = segments[0].trim_end_matches(".wal").parse().unwrap();
     assert!(first > 1 && first <= older + 1, "{segments:?} {snapshots:?}");

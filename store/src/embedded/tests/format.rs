@@ -118,11 +118,18 @@ fn served_rows() {
         ("a put", Some(&b"one"[..]), 1),
         ("a delete", None, 1),
         ("empty", Some(b""), 1),
-        ("long", Some(&long), 3),
+        ("long", Some(&long), 13),
     ] {
         let chunks = rows::encode_log(STORE, revision, 9, create, prior, "/r/p/a", value);
         assert_eq!(chunks.len(), rows_wanted, "{name}");
         assert_eq!(rows::chunk_count(&chunks[0].1), Some(rows_wanted as u16), "{name}");
+        let whole: Vec<u8> = chunks.iter().flat_map(|(_, chunk)| chunk.clone()).collect();
+        let older = whole.chunks(64 << 10);
+        assert_eq!(
+            rows::chunk_count(&whole[..whole.len().min(64 << 10)]),
+            Some(older.len() as u16),
+            "{name}"
+        );
         let body: Vec<u8> = chunks.iter().flat_map(|(_, chunk)| chunk.clone()).collect();
         let row = rows::decode_log(STORE, revision, &body).unwrap();
         assert_eq!((row.create, row.prior, row.value.as_deref()), (create, prior, value), "{name}");

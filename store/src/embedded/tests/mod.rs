@@ -6,8 +6,11 @@ mod conformance;
 mod crash;
 mod damage;
 mod format;
+mod mark;
 mod model;
 mod power;
+mod room;
+mod shrink;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +26,7 @@ fn small() -> Options {
         segment_bytes: 4 << 10,
         snapshot_bytes: 16 << 10,
         backlog_bytes: 8 << 10,
+        ballast_bytes: Some(0),
         lock_wait: Duration::from_secs(10),
         retention: Retention { revisions: u64::MAX, ..Retention::default() },
         clock: Arc::new(ManualClock::new(1_700_000_000_000)),
