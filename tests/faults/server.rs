@@ -42,13 +42,7 @@ impl Server {
 
     /// Starts it on what is there; it is ready afterwards.
     pub(super) async fn start_again(&mut self) {
-        let address = self.dir.path().join("address");
-        let _ = std::fs::remove_file(&address);
-        let path = |path: &Path| path.display().to_string();
-        let args = ["apiserver", "--listen", "127.0.0.1:0", "--data-dir", &path(&self.data)];
-        let mut args = args.map(str::to_owned).to_vec();
-        args.extend(["--address-file".to_owned(), path(&address)]);
-        let mut process = Process::start("server", self.dir.path(), &args);
+        let (mut process, address) = self.launch();
         let url = wait::until("the server says where it listens", async || {
             if let Some(status) = process.ended() {
                 panic!("the server ended at its start ({status}); its log:\n{}", process.log());
@@ -63,6 +57,24 @@ impl Server {
             if answer.code == 200 { Ok(()) } else { Err(answer.text()) }
         })
         .await;
+    }
+
+    /// Starts it where it cannot run. Gives what it has said, over all restarts.
+    pub(super) async fn start_in_vain(&mut self) -> String {
+        let (mut process, _) = self.launch();
+        assert_ne!(process.exit_code().await, 0, "it runs; its log:\n{}", process.log());
+        process.log()
+    }
+
+    /// The process, and the file where it says its address.
+    fn launch(&self) -> (Process, PathBuf) {
+        let address = self.dir.path().join("address");
+        let _ = std::fs::remove_file(&address);
+        let path = |path: &Path| path.display().to_string();
+        let args = ["apiserver", "--listen", "127.0.0.1:0", "--data-dir", &path(&self.data)];
+        let mut args = args.map(str::to_owned).to_vec();
+        args.extend(["--address-file".to_owned(), path(&address)]);
+        (Process::start("server", self.dir.path(), &args), address)
     }
 
     /// kill -9, and again on the same data; all that was acknowledged is there.

@@ -46,10 +46,13 @@ pub(crate) fn value_of(tag: &str) -> Bytes {
         80..98 => sum / 100 % 8000,
         _ => sum / 100 % 150_000,
     };
+    // A block whose size divides no page: what was moved or mixed by pages is seen.
+    let mut block = [0; 61];
+    StdRng::seed_from_u64(u64::from(sum)).fill_bytes(&mut block);
     let mut value = format!("{tag} ").into_bytes();
-    let start = value.len();
-    value.resize(start + size as usize, 0);
-    StdRng::seed_from_u64(u64::from(sum)).fill_bytes(&mut value[start..]);
+    let size = value.len() + size as usize;
+    value.extend(block.repeat(size / block.len() + 1));
+    value.truncate(size);
     value.into()
 }
 

@@ -195,6 +195,9 @@ fn the_power_goes() {
         let cuts = choose(&record, start, per_record, &mut random);
         try_cuts(&record, &cuts, &format!("{seed}-{generation}"), &mut failures);
         println!("{} cuts tried, {} failures", (generation + 1) * per_record, failures.len());
+        if failures.len() >= ENOUGH {
+            break;
+        }
         begin = Vec::new();
         if (generation + 1) % GENERATIONS != 0 {
             // The disk as it is found after one of them.

@@ -32,11 +32,11 @@ fn lives(random: &mut StdRng) -> Vec<End> {
     vec![
         End::Killed(random.random_range(1..60)),
         End::Killed(random.random_range(1..40)),
-        End::Killed(random.random_range(4000..9000)),
+        End::Killed(random.random_range(3000..6000)),
         End::Killed(random.random_range(1..30)),
         End::Closed(random.random_range(200..400)),
         End::Killed(random.random_range(1..60)),
-        End::Killed(random.random_range(3000..7000)),
+        End::Killed(random.random_range(2000..5000)),
     ]
 }
 

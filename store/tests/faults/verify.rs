@@ -25,7 +25,7 @@ macro_rules! check {
 
 /// Nothing is compacted while it is read.
 fn quiet() -> Options {
-    let retention = Retention { revisions: u64::MAX, ..Retention::default() };
+    let retention = Retention { revisions: 1 << 60, ..Retention::default() };
     Options { retention, ..options() }
 }
 
