@@ -163,7 +163,7 @@ impl Tree {
             let file = std::fs::File::create(path)?;
             file.set_len(bytes.len() as u64)?;
             for (at, page) in bytes.chunks(PAGE).enumerate() {
-                if page.iter().any(|byte| *byte != 0) {
+                if page != &[0; PAGE][..page.len()] {
                     file.write_all_at(page, (at * PAGE) as u64)?;
                 }
             }
