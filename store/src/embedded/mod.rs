@@ -131,7 +131,7 @@ impl Default for Options {
             max_value: 2 << 20,
             rings: RingLimits::default(),
             segment_bytes: 16 << 20,
-            snapshot_bytes: 16 << 20,
+            snapshot_bytes: 8 << 20,
             backlog_bytes: 64 << 20,
             min_free_bytes: None,
             ballast_bytes: None,
