@@ -161,7 +161,7 @@ impl Check<'_> {
         let snapshots = snapshot::list(files, &self.places.snapshots)
             .map_err(self.places.io("list", &self.places.snapshots))?;
         let store = match found {
-            Identity::Store(store) => {
+            Identity::Store(store) | Identity::Older(store) => {
                 self.fine("STORE", format!("the store {store}"));
                 store
             }

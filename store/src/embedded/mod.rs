@@ -3,7 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | [`files`] | what is asked of the file system, so that tests can make it fail |
-//! | `frame`, `journal`, `scan` | the bytes that acknowledge, the segments they are in, how those are read |
+//! | `frame`, `journal`, `scan`, `ahead` | the bytes that acknowledge, their segments, reading and preparing those |
 //! | `rows`, `sled` | the rows of the served copy, and the one file that names sled |
 //! | `feed`, `upkeep` | from the journal to the served copy; compaction, snapshots, old segments |
 //! | `read` | the log as one sequence: backlog and served copy |
@@ -16,6 +16,7 @@
 //! The bytes are described in docs/store-format.md.
 
 pub mod accept;
+mod ahead;
 pub mod check;
 pub mod files;
 

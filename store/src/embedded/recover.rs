@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::feed::{BATCH_BYTES, Feeder};
-use super::files::Files;
+use super::files::{Files, without_zeros};
 use super::frame::{BadHeader, Entry, HEADER, SegmentHeader, StoreId};
 use super::guard::guarded;
 use super::high_water::{self, Found, Mark};
@@ -134,6 +134,11 @@ pub(super) fn recover_with<V: View>(
         Err(Rung::Final(error)) => return Err(error),
         Err(Rung::Next(why)) => open.rebuild(&why)?,
     };
+    if let Identity::Older(_) = identity::read(files, root)? {
+        // The next segment is in the newest format.
+        tracing::info!(path = %root.display(), "the store is brought to the newest format");
+        identity::write(files, root, store)?;
+    }
     if given_up > Revision::ZERO {
         accept::forget(&open.places, files, given_up);
     }
@@ -159,8 +164,9 @@ fn remove_unfinished(places: &Places<'_>, files: &dyn Files) -> Result<(), OpenE
 /// Whose directory it is, and whether it is to be made into a store first.
 fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreId, bool), OpenError> {
     let found = identity::read(files, places.root)?;
-    if let Identity::Store(store) = found {
-        return Ok((store, false));
+    match found {
+        Identity::Store(store) | Identity::Older(store) => return Ok((store, false)),
+        Identity::Missing | Identity::Broken => {}
     }
     let segments = scan::list(files, &places.journal).map_err(places.io("list", &places.journal))?;
     let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
@@ -170,7 +176,7 @@ fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreId, bool), O
     for (first, path) in &segments {
         let bytes = files.read(path).map_err(places.io("read", path))?.unwrap_or_default();
         // A first segment without an entry: it was being created when the power went.
-        never_used &= *first == Revision(1) && bytes.len() <= HEADER;
+        never_used &= *first == Revision(1) && without_zeros(&bytes) <= HEADER;
         match SegmentHeader::decode(&bytes) {
             Ok(header) => named = named.or(Some(header.store)),
             Err(BadHeader::Broken | BadHeader::TooNew(_)) => {}
