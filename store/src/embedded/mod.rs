@@ -133,6 +133,7 @@ impl<V: View> Embedded<V> {
         let dir = dir.as_ref();
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
         options.files.create_dir(dir).map_err(io("create"))?;
+        recover::look(dir, &*options.files)?;
         let lock = Lock::take(dir, options.lock_wait)?;
         let recovered: Recovered<V> = recover(dir, &options)?;
         let Recovered { store, journal, feeder, head, index, oldest, time_ms, mark, .. } = recovered;

@@ -148,6 +148,16 @@ pub(super) fn recover_with<V: View>(
 /// The way on that is always there.
 pub(super) const RESTORE: &str = "restore it from a snapshot (orlop snapshot restore)";
 
+/// Refuses a directory of somebody else before anything is put into it, the lock included.
+pub(super) fn look(root: &Path, files: &dyn Files) -> Result<(), OpenError> {
+    let places = Places::below(root);
+    let names = files.list(root).map_err(places.io("list", root))?;
+    if names.iter().any(|name| matches!(&**name, "STORE" | "journal" | "snapshot" | "sled")) {
+        return Ok(());
+    }
+    refuse_foreign(&places, files)
+}
+
 /// Removes files that never got their own names.
 fn remove_unfinished(places: &Places<'_>, files: &dyn Files) -> Result<(), OpenError> {
     for dir in [places.root, &places.snapshots, &places.journal] {

@@ -5,10 +5,13 @@
 mod conformance;
 mod crash;
 mod damage;
+mod faults;
+mod flips;
 mod format;
 mod mark;
 mod model;
 mod power;
+mod strange;
 
 use std::path::Path;
 use std::sync::Arc;
