@@ -12,7 +12,7 @@ use super::frame::StoreId;
 use super::guard::guarded;
 use super::high_water::{self, Found};
 use super::identity::{self, Identity};
-use super::recover::{Places, RESTORE, behind};
+use super::recover::{self, Places, RESTORE, behind};
 use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
 use super::{Options, accept, hygiene, lock, snapshot, verify};
@@ -168,6 +168,7 @@ impl Check<'_> {
             Identity::Missing
                 if segments.is_empty() && snapshots.is_empty() && !self.places.sled.exists() =>
             {
+                recover::look(root, files)?;
                 return Ok(Verdict::Empty);
             }
             Identity::Missing | Identity::Broken => {
@@ -278,7 +279,7 @@ impl Check<'_> {
             self.fine("sled", "not looked into");
             return Some(scan.last());
         };
-        let copy = scratch.join(format!("orlop-check-{}-{store}", std::process::id()));
+        let copy = scratch.join(format!("orlop-check-{}", uuid::Uuid::new_v4()));
         let result = copy_dir(&self.places.sled, &copy).map_err(ServedError::System).and_then(|()| {
             hygiene::before_open(&copy)?;
             let (dir, options) = (copy.clone(), self.options.options.clone());

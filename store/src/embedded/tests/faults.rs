@@ -157,7 +157,7 @@ async fn case(fault: Fault, end: End, seed: u64) {
         }
     }
     files.heal();
-    if seed % 4 == 0 {
+    if seed.is_multiple_of(4) {
         let report = check(dir.path(), &CheckOptions { options: small(), ..CheckOptions::default() });
         assert!(report.verdict.opens(), "{name}: {report}");
     }
