@@ -28,7 +28,7 @@ fn small() -> Options {
         snapshot_bytes: 16 << 10,
         backlog_bytes: 8 << 10,
         lock_wait: Duration::from_secs(10),
-        retention: Retention { revisions: u64::MAX, ..Retention::default() },
+        retention: Retention { revisions: u64::MAX / 2, ..Retention::default() },
         clock: Arc::new(ManualClock::new(1_700_000_000_000)),
         ..Options::default()
     }
