@@ -109,6 +109,11 @@ async fn work(dir: &Path, files: &Faulty, seen: &mut Seen, name: &str) {
                     }
                     seen.acknowledged = done.revision();
                 }
+                // Nothing of it was written, and nothing is unknown.
+                Err(CommitError::Full { .. }) => {
+                    assert_eq!(store.head().revision(), seen.acknowledged, "{name}");
+                    assert_eq!(store.poisoned(), None, "{name}");
+                }
                 Err(CommitError::Poisoned(_)) => {
                     assert_eq!(
                         store.head().revision(),
