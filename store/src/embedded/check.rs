@@ -12,10 +12,10 @@ use super::frame::StoreId;
 use super::guard::guarded;
 use super::high_water::{self, Found};
 use super::identity::{self, Identity};
-use super::recover::{self, Places, RESTORE, behind};
+use super::recover::{Places, RESTORE, behind};
 use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
-use super::{Options, accept, hygiene, lock, snapshot, verify};
+use super::{Options, accept, claim, hygiene, lock, snapshot, verify};
 use crate::{OpenError, Revision};
 
 /// How a directory is checked.
@@ -168,7 +168,7 @@ impl Check<'_> {
             Identity::Missing
                 if segments.is_empty() && snapshots.is_empty() && !self.places.sled.exists() =>
             {
-                recover::look(root, files)?;
+                claim::look(root, files)?;
                 return Ok(Verdict::Empty);
             }
             Identity::Missing | Identity::Broken => {

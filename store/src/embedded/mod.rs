@@ -8,7 +8,7 @@
 //! | `feed`, `upkeep` | from the journal to the served copy; compaction, snapshots, old segments |
 //! | `read` | the log as one sequence: backlog and served copy |
 //! | `snapshot` | logical snapshots, from which the served copy can be made again |
-//! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `lock` | opening, without trust |
+//! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `claim`, `lock` | opening, without trust |
 //! | [`check`](mod@check) | a look at a directory that changes nothing |
 //! | `high_water`, [`accept`] | what tells that the journal's end is lost; going on without it |
 //! | `retention`, `space` | how much of the past is kept, and what it takes |
@@ -18,6 +18,7 @@
 pub mod accept;
 mod ahead;
 pub mod check;
+mod claim;
 pub mod files;
 
 mod feed;
@@ -133,7 +134,7 @@ impl<V: View> Embedded<V> {
         let dir = dir.as_ref();
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
         options.files.create_dir(dir).map_err(io("create"))?;
-        recover::look(dir, &*options.files)?;
+        claim::look(dir, &*options.files)?;
         let lock = Lock::take(dir, options.lock_wait)?;
         let recovered: Recovered<V> = recover(dir, &options)?;
         let Recovered { store, journal, feeder, head, index, oldest, time_ms, mark, .. } = recovered;

@@ -10,38 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use super::image::Dice;
+use super::image::Image;
 use crate::embedded::files::{Disk, File, Files};
-
-/// What a disk writes at once, or not at all.
-const SECTOR: usize = 512;
-/// What the system writes back at once, in any order.
-const PAGE: usize = 4096;
-
-/// Numbers that follow from a seed.
-#[derive(Clone, Debug)]
-pub struct Dice(u64);
-
-impl Dice {
-    /// From this seed.
-    pub fn new(seed: u64) -> Self {
-        Dice(seed)
-    }
-
-    /// The next number.
-    pub fn roll(&mut self) -> u64 {
-        // splitmix64
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// One below a limit (0 below 0).
-    pub fn below(&mut self, limit: usize) -> usize {
-        (self.roll() % (limit.max(1) as u64)) as usize
-    }
-}
 
 /// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,17 +82,6 @@ struct State {
     touched: BTreeSet<PathBuf>,
     /// What a power cut undoes, by the directory whose sync makes it last, oldest first.
     undo: Vec<(PathBuf, Undo)>,
-}
-
-/// A file as it is read, and as a disk has it.
-#[derive(Default)]
-struct Image {
-    current: Vec<u8>,
-    durable: Vec<u8>,
-    /// Pages that the next sync writes.
-    dirty: BTreeSet<usize>,
-    /// Pages that a failed sync has left unwritten.
-    dropped: BTreeSet<usize>,
 }
 
 enum Undo {
@@ -254,7 +214,7 @@ impl State {
             return Ok(*file);
         }
         let bytes = Disk.read(path)?.unwrap_or_default();
-        self.files.push(Image { current: bytes.clone(), durable: bytes, ..Image::default() });
+        self.files.push(Image::durable(bytes));
         let file = self.files.len() - 1;
         self.names.insert(path.to_owned(), file);
         self.touched.insert(path.to_owned());
@@ -265,69 +225,6 @@ impl State {
         let dir = path.parent().unwrap_or(path).to_owned();
         self.touched.insert(path.to_owned());
         self.undo.push((dir, undo));
-    }
-}
-
-impl Image {
-    fn write(&mut self, offset: usize, bytes: &[u8]) {
-        let end = offset + bytes.len();
-        let from = offset.min(self.current.len());
-        if self.current.len() < end {
-            self.current.resize(end, 0);
-        }
-        self.current[offset..end].copy_from_slice(bytes);
-        self.touch(from, end);
-    }
-
-    fn cut(&mut self, length: usize) {
-        let end = self.current.len();
-        self.current.truncate(length);
-        self.touch(length, end);
-    }
-
-    fn touch(&mut self, from: usize, to: usize) {
-        for page in from / PAGE..to.div_ceil(PAGE) {
-            self.dirty.insert(page);
-            self.dropped.remove(&page);
-        }
-    }
-
-    fn sync(&mut self) {
-        self.durable.resize(self.current.len(), 0);
-        for page in std::mem::take(&mut self.dirty) {
-            let (from, to) = (page * PAGE, ((page + 1) * PAGE).min(self.current.len()));
-            if from < to {
-                self.durable[from..to].copy_from_slice(&self.current[from..to]);
-            }
-        }
-    }
-
-    fn fail_to_sync(&mut self) {
-        self.dropped.append(&mut self.dirty);
-    }
-
-    /// What is there when the power comes back.
-    fn after_a_cut(&self, rng: Option<&mut Dice>) -> Vec<u8> {
-        let Some(rng) = rng else { return self.durable.clone() };
-        let mut left = self.durable.clone();
-        for page in self.dirty.union(&self.dropped) {
-            let (from, end) = (page * PAGE, ((page + 1) * PAGE).min(self.current.len()));
-            let to = match rng.below(3) {
-                0 => from,
-                1 => end,
-                _ => (from + SECTOR * rng.below(PAGE / SECTOR + 1)).min(end),
-            };
-            if from < to {
-                left.resize(left.len().max(to), 0);
-                left[from..to].copy_from_slice(&self.current[from..to]);
-            }
-        }
-        // A length that was not synced may be any.
-        let (short, long) = (self.durable.len().min(self.current.len()), left.len());
-        if short < long && self.durable.len() != self.current.len() {
-            left.truncate(short + rng.below(long - short + 1));
-        }
-        left
     }
 }
 
