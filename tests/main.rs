@@ -13,6 +13,7 @@ mod harness;
 mod kubectl;
 mod page;
 mod process;
+mod snapshot;
 mod story;
 mod tidy;
 mod tls;

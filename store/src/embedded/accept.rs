@@ -14,7 +14,7 @@ use super::frame::StoreId;
 use super::high_water::{self, Found};
 use super::identity::{self, Identity};
 use super::lock::Lock;
-use super::recover::{Places, Recovered, recover_with};
+use super::recover::{Places, RESTORE, Recovered, recover_with};
 use super::{Options, journal, scan, snapshot};
 use crate::snapshot::Index;
 use crate::{OpenError, Record, Revision};
@@ -51,8 +51,11 @@ pub fn accept_loss(dir: impl AsRef<Path>, options: &Options) -> Result<AcceptedL
     let _lock = Lock::take(dir, options.lock_wait)?;
     let places = Places::below(dir);
     let files = &*options.files;
-    let Identity::Store(store) = identity::read(files, dir)? else {
-        return Err(places.damaged("the file STORE is missing or damaged; restore it from a snapshot"));
+    let store = match identity::read(files, dir)? {
+        Identity::Store(store) | Identity::Older(store) => store,
+        Identity::Missing | Identity::Broken => {
+            return Err(places.damaged(format!("the file STORE is missing or damaged; {RESTORE}")));
+        }
     };
     let marked = match high_water::read(files, dir, store)? {
         Found::Mark(mark) => mark.revision,
@@ -71,7 +74,7 @@ pub fn accept_loss(dir: impl AsRef<Path>, options: &Options) -> Result<AcceptedL
     write(files, dir, store, loss, Stage::Pending)?;
     snapshot::write(files, &places.snapshots, store, continues, time_ms, &index)
         .map_err(places.io("write a snapshot to", &places.snapshots))?;
-    journal::create_segment(files, &places.journal, store, continues.next())
+    journal::create_segment(files, &places.journal, store, continues.next(), 0)
         .map_err(places.io("create a segment in", &places.journal))?;
     write(files, dir, store, loss, Stage::Done)?;
     tracing::warn!(%kept, %acknowledged, %continues, "a loss of acknowledged writes was accepted");

@@ -15,7 +15,7 @@ use super::identity::{self, Identity};
 use super::recover::{Places, RESTORE, behind};
 use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
-use super::{Options, accept, hygiene, lock, snapshot, verify};
+use super::{Options, accept, claim, hygiene, lock, snapshot, verify};
 use crate::{OpenError, Revision};
 
 /// How a directory is checked.
@@ -161,13 +161,14 @@ impl Check<'_> {
         let snapshots = snapshot::list(files, &self.places.snapshots)
             .map_err(self.places.io("list", &self.places.snapshots))?;
         let store = match found {
-            Identity::Store(store) => {
+            Identity::Store(store) | Identity::Older(store) => {
                 self.fine("STORE", format!("the store {store}"));
                 store
             }
             Identity::Missing
                 if segments.is_empty() && snapshots.is_empty() && !self.places.sled.exists() =>
             {
+                claim::look(root, files)?;
                 return Ok(Verdict::Empty);
             }
             Identity::Missing | Identity::Broken => {
@@ -278,7 +279,7 @@ impl Check<'_> {
             self.fine("sled", "not looked into");
             return Some(scan.last());
         };
-        let copy = scratch.join(format!("orlop-check-{}-{store}", std::process::id()));
+        let copy = scratch.join(format!("orlop-check-{}", uuid::Uuid::new_v4()));
         let result = copy_dir(&self.places.sled, &copy).map_err(ServedError::System).and_then(|()| {
             hygiene::before_open(&copy)?;
             let (dir, options) = (copy.clone(), self.options.options.clone());

@@ -10,7 +10,9 @@ use bytes::{Buf, BufMut, Bytes};
 use crate::Revision;
 
 /// The format that this version writes, and the newest that it reads.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
+/// From this format on a segment may end with zeros that wait to be written over.
+pub(crate) const ZERO_TAILS: u32 = 2;
 /// Bytes of a segment header.
 pub(crate) const HEADER: usize = 48;
 /// Bytes of a frame header.
@@ -43,6 +45,7 @@ impl std::fmt::Display for StoreId {
 /// What a segment header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
+    pub(crate) format: u32,
     pub(crate) store: StoreId,
     pub(crate) first: Revision,
 }
@@ -57,10 +60,15 @@ pub(crate) enum BadHeader {
 }
 
 impl SegmentHeader {
+    /// Of a segment in the newest format.
+    pub(crate) fn new(store: StoreId, first: Revision) -> Self {
+        SegmentHeader { format: FORMAT, store, first }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER);
         out.put_slice(SEGMENT_MAGIC);
-        out.put_u32_le(FORMAT);
+        out.put_u32_le(self.format);
         out.put_u32_le(0);
         out.put_slice(&self.store.0);
         out.put_u64_le(self.first.0);
@@ -88,7 +96,7 @@ impl SegmentHeader {
         if format > FORMAT {
             return Err(BadHeader::TooNew(format));
         }
-        Ok(SegmentHeader { store, first: Revision(at.get_u64_le()) })
+        Ok(SegmentHeader { format, store, first: Revision(at.get_u64_le()) })
     }
 }
 
@@ -183,6 +191,11 @@ impl FrameWriter {
     pub(crate) fn last_crc(&self) -> u32 {
         let revision = Revision(self.next().0 - 1);
         entry_crc(self.store, revision, self.buffer.get(self.last..).unwrap_or_default())
+    }
+
+    /// Bytes of the frame as it is now.
+    pub(crate) fn size(&self) -> u64 {
+        self.buffer.len() as u64
     }
 
     /// The revision after the last entry.

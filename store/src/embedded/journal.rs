@@ -4,12 +4,16 @@
 //! end can be torn, and what is torn there was never acknowledged, because a group is acknowledged
 //! after its sync and the next one is written after that. Anything else that does not fit is
 //! damage, and is reported rather than repaired.
+//!
+//! Segments are filled with zeros before they are used ([`ahead`](super::ahead)): a sync that
+//! changes no length and no block costs half. Where there are none, frames are appended.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::ahead::{Ahead, FIRST_ROOM};
 use super::files::{File, Files};
 use super::frame::{Entry, FrameWriter, HEADER, SegmentHeader, StoreId};
 use super::room::is_no_room;
@@ -80,7 +84,11 @@ pub(crate) struct Journal {
     writer: FrameWriter,
     file: Box<dyn File>,
     path: PathBuf,
+    /// Bytes that are valid; the next frame goes there.
     length: u64,
+    /// Bytes of the file that were written beforehand.
+    room: u64,
+    ahead: Ahead,
     next: Revision,
     /// The checksum of the newest entry, when it is in the segment that is written.
     newest: Option<u32>,
@@ -108,8 +116,10 @@ impl Journal {
     ) -> Result<Self, OpenError> {
         files.create_dir(&dir).map_err(|source| io("create", &dir, source))?;
         let path = segment_path(&dir, first);
-        let file =
-            create_segment(&*files, &dir, store, first).map_err(|source| io("create", &path, source))?;
+        let room = FIRST_ROOM.min(rotate_at);
+        let (file, room) = create_segment(&*files, &dir, store, first, room)
+            .map_err(|source| io("create", &path, source))?;
+        let ahead = Ahead::new(files.clone(), &dir);
         let writer = FrameWriter::new(store);
         let segments = Arc::default();
         Ok(Journal {
@@ -121,6 +131,8 @@ impl Journal {
             file,
             path,
             length: HEADER as u64,
+            room,
+            ahead,
             next: first,
             newest: None,
             segments,
@@ -154,6 +166,7 @@ impl Journal {
             .map(|segment| Closed { path: segment.path, last: Revision(segment.next.0 - 1) });
         let segments =
             Segments { closed: Mutex::new(closed.collect()), appended, cut: AtomicBool::new(false) };
+        let ahead = Ahead::new(files.clone(), &dir);
         Ok(Journal {
             files,
             dir,
@@ -163,6 +176,8 @@ impl Journal {
             file,
             path,
             length: last.length,
+            room: last.room,
+            ahead,
             next: last.next,
             newest,
             segments: Arc::new(segments),
@@ -209,27 +224,23 @@ impl Journal {
             let next = self.next;
             return Err(format!("the journal is at revision {next}, but {first} was to be written").into());
         }
-        let cut = self.segments.cut.load(Ordering::Relaxed) && self.length > HEADER as u64;
-        if cut || self.length >= self.rotate_at {
-            self.rotate()?;
-        }
-        if cut {
-            self.segments.cut.store(false, Ordering::Relaxed);
-        }
         self.writer.start(first);
         Ok(())
     }
 
     fn finish(&mut self) -> Result<(), Refused> {
+        self.rotate_if_due()?;
         let next = self.writer.next();
         let frame = self.writer.finish().ok_or_else(|| "a group is larger than a frame can be".to_owned())?;
         let length = frame.len() as u64;
         let path = self.path.display();
-        if let Err(error) = self.file.append(frame) {
-            let why = format!("cannot append to {path}: {error}");
+        if let Err(error) = self.file.write_at(self.length, frame) {
+            let why = format!("cannot write to {path}: {error}");
             // A part may have got there. When it is cut off again, and durably so, nothing was written.
             let undone =
                 is_no_room(&error) && self.file.truncate(self.length).and_then(|()| self.file.sync()).is_ok();
+            // The zeros behind it are gone as well.
+            self.room = self.room.min(self.length);
             return Err(if undone { Refused::NoRoom(why) } else { Refused::Unknown(why) });
         }
         self.file.sync().map_err(|error| format!("cannot sync {path}: {error}"))?;
@@ -237,24 +248,67 @@ impl Journal {
         self.next = next;
         self.newest = Some(self.writer.last_crc());
         self.segments.appended.fetch_add(length, Ordering::Relaxed);
+        self.look_ahead();
         Ok(())
     }
 
-    fn rotate(&mut self) -> Result<(), Refused> {
+    /// Goes on in another segment when this one is long enough or is to end here, or when the frame
+    /// does not fit into its zeros and there is another with zeros.
+    fn rotate_if_due(&mut self) -> Result<(), Refused> {
+        let cut = self.segments.awaits_cut();
+        let must = cut || self.length >= self.rotate_at;
+        let fits = self.length + self.writer.size() <= self.room;
+        // Two segments cannot start at the same revision.
+        if self.length <= HEADER as u64 || (!must && fits) {
+            return Ok(());
+        }
         let path = segment_path(&self.dir, self.next);
-        self.file = match create_segment(&*self.files, &self.dir, self.store, self.next) {
-            Ok(file) => file,
+        let next = match self.ahead.take() {
+            Some(prepared) => {
+                self.name(prepared.file, &prepared.path, &path).map(|file| (file, prepared.room))
+            }
+            None if must => create_segment(&*self.files, &self.dir, self.store, self.next, 0),
+            None => return Ok(()),
+        };
+        match next {
+            Ok((file, room)) => self.follow(file, path, room),
             Err(error) => {
                 let why = format!("cannot create {}: {error}", path.display());
                 // Without it the segment before is the last one still, and goes on.
                 let undone = is_no_room(&error) && self.discard(&path).is_ok();
                 return Err(if undone { Refused::NoRoom(why) } else { Refused::Unknown(why) });
             }
-        };
+        }
+        if cut {
+            self.segments.cut.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Makes a prepared file the next segment.
+    fn name(&self, mut file: Box<dyn File>, from: &Path, to: &Path) -> std::io::Result<Box<dyn File>> {
+        file.write_at(0, &SegmentHeader::new(self.store, self.next).encode())?;
+        file.sync()?;
+        self.files.rename(from, to)?;
+        self.files.sync_dir(&self.dir)?;
+        Ok(file)
+    }
+
+    fn follow(&mut self, file: Box<dyn File>, path: PathBuf, room: u64) {
+        self.file = file;
+        self.room = room;
         let path = std::mem::replace(&mut self.path, path);
         self.length = HEADER as u64;
         self.segments.lock().push_back(Closed { path, last: Revision(self.next.0 - 1) });
-        Ok(())
+    }
+
+    /// Has the next segment prepared when this one is half full.
+    fn look_ahead(&mut self) {
+        let left = self.room.saturating_sub(self.length);
+        if left <= self.room / 2 {
+            let room = (self.room * 2).max(FIRST_ROOM).min(self.rotate_at);
+            self.ahead.want(room, self.segments.appended());
+        }
     }
 }
 
@@ -299,7 +353,11 @@ fn settle(files: &dyn Files, last: &Segment, torn: u64) -> std::io::Result<Box<d
     if torn > 0 {
         let path = last.path.display();
         tracing::warn!(%path, offset = last.length, bytes = torn, "cutting a torn end that was never acknowledged");
-        file.truncate(last.length)?;
+        if last.has_zeros {
+            file.write_at(last.length, &vec![0; torn as usize])?;
+        } else {
+            file.truncate(last.length)?;
+        }
     }
     if last.length > last.last_frame
         && let Some(bytes) = files.read(&last.path)?
@@ -311,17 +369,25 @@ fn settle(files: &dyn Files, last: &Segment, torn: u64) -> std::io::Result<Box<d
     Ok(file)
 }
 
+/// A new segment, durable, with so many bytes if there is room for them. Gives how many there are.
 pub(super) fn create_segment(
     files: &dyn Files,
     dir: &Path,
     store: StoreId,
     first: Revision,
-) -> std::io::Result<Box<dyn File>> {
-    let mut file = files.create(&segment_path(dir, first))?;
-    file.append(&SegmentHeader { store, first }.encode())?;
+    room: u64,
+) -> std::io::Result<(Box<dyn File>, u64)> {
+    let path = segment_path(dir, first);
+    let mut file = files.create(&path)?;
+    file.append(&SegmentHeader::new(store, first).encode())?;
+    let filled = file.allocate(room);
+    if let Err(error) = &filled {
+        tracing::warn!(%error, path = %path.display(), "cannot fill a journal segment beforehand");
+    }
     file.sync()?;
     files.sync_dir(dir)?;
-    Ok(file)
+    // Some zeros too many or too few do no harm: what is not there is appended.
+    Ok((file, if filled.is_ok() { room } else { 0 }))
 }
 
 pub(super) fn segment_path(dir: &Path, first: Revision) -> PathBuf {

@@ -3,12 +3,12 @@
 //! | file | idea |
 //! |---|---|
 //! | [`files`] | what is asked of the file system, so that tests can make it fail |
-//! | `frame`, `journal`, `scan` | the bytes that acknowledge, the segments they are in, how those are read |
+//! | `frame`, `journal`, `scan`, `ahead` | the bytes that acknowledge, their segments, reading and preparing those |
 //! | `rows`, `sled` | the rows of the served copy, and the one file that names sled |
 //! | `feed`, `upkeep` | from the journal to the served copy; compaction, snapshots, old segments |
 //! | `read` | the log as one sequence: backlog and served copy |
 //! | `snapshot` | logical snapshots, from which the served copy can be made again |
-//! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `lock` | opening, without trust |
+//! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `claim`, `lock` | opening, without trust |
 //! | [`check`](mod@check) | a look at a directory that changes nothing |
 //! | `high_water`, [`accept`] | what tells that the journal's end is lost; going on without it |
 //! | `retention`, `space` | how much of the past is kept, and what it takes |
@@ -19,7 +19,9 @@
 //! The bytes are described in docs/store-format.md.
 
 pub mod accept;
+mod ahead;
 pub mod check;
+mod claim;
 pub mod files;
 
 mod feed;
@@ -131,7 +133,7 @@ impl Default for Options {
             max_value: 2 << 20,
             rings: RingLimits::default(),
             segment_bytes: 16 << 20,
-            snapshot_bytes: 16 << 20,
+            snapshot_bytes: 8 << 20,
             backlog_bytes: 64 << 20,
             min_free_bytes: None,
             ballast_bytes: None,
@@ -165,6 +167,7 @@ impl<V: View> Embedded<V> {
         let dir = dir.as_ref();
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
         options.files.create_dir(dir).map_err(io("create"))?;
+        claim::look(dir, &*options.files)?;
         let lock = Lock::take(dir, options.lock_wait)?;
         let gate = Arc::new(Gate::new(dir, &options));
         gate.before_opening();

@@ -16,6 +16,9 @@ use super::snapshot::{self, Saved};
 use crate::snapshot::Index;
 use crate::{OpenError, Record, Revision, View};
 
+/// What a served copy is called that could not be used; the time follows.
+const ASIDE: &str = "sled.broken-";
+
 impl Opening<'_> {
     /// A new copy from the newest snapshot that can be used and the journal behind it.
     pub(super) fn rebuild<V: View>(&self, why: &str) -> Result<Recovered<V>, OpenError> {
@@ -55,6 +58,7 @@ impl Opening<'_> {
         match self.finish(state, revision, Vec::new()) {
             Ok(mut recovered) => {
                 self.forget_snapshots(&mut recovered, &bad)?;
+                self.forget_older_copies();
                 Ok(recovered)
             }
             Err(Rung::Final(error)) => Err(error),
@@ -98,13 +102,29 @@ impl Opening<'_> {
         Ok(whole.then(|| Saved { revision: Revision::ZERO, time_ms: i64::MIN, records: Vec::new() }))
     }
 
+    /// Of the copies that were set aside only the newest is kept: they must not fill the disk.
+    fn forget_older_copies(&self) {
+        let names = self.files().list(self.places.root).unwrap_or_default();
+        let mut broken: Vec<_> = names.into_iter().filter(|name| name.starts_with(ASIDE)).collect();
+        broken.pop();
+        for name in broken {
+            let path = self.places.root.join(name);
+            match std::fs::remove_dir_all(&path) {
+                Ok(()) => {
+                    tracing::warn!(path = %path.display(), "removed an older copy that had been set aside");
+                }
+                Err(error) => tracing::warn!(%error, path = %path.display(), "cannot remove it"),
+            }
+        }
+    }
+
     fn set_aside(&self) -> Result<std::path::PathBuf, OpenError> {
         let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
-        let mut aside = self.places.root.join(format!("sled.broken-{time}"));
+        let mut aside = self.places.root.join(format!("{ASIDE}{time}"));
         let mut nth = 1;
         while aside.exists() {
             nth += 1;
-            aside = self.places.root.join(format!("sled.broken-{time}-{nth}"));
+            aside = self.places.root.join(format!("{ASIDE}{time}-{nth}"));
         }
         self.files()
             .rename(&self.places.sled, &aside)

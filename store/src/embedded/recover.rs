@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::feed::{BATCH_BYTES, Feeder};
 use super::files::Files;
-use super::frame::{BadHeader, Entry, HEADER, SegmentHeader, StoreId};
+use super::frame::{Entry, StoreId};
 use super::guard::guarded;
 use super::high_water::{self, Found, Mark};
 use super::identity::{self, Identity};
@@ -23,7 +23,7 @@ use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
 use super::snapshot;
 use super::verify::{self, Loaded};
-use super::{Options, accept, hygiene, read, shrink, space};
+use super::{Options, accept, claim, hygiene, read, shrink, space};
 use crate::snapshot::Index;
 use crate::{Event, Key, OpenError, Record, Revision, View};
 
@@ -98,8 +98,8 @@ pub(super) fn recover_with<V: View>(
 ) -> Result<Recovered<V>, OpenError> {
     let places = Places::below(root);
     let files = &*options.files;
-    let (store, is_new) = identify(&places, files)?;
-    remove_unfinished(&places, files)?;
+    let (store, is_new) = claim::identify(&places, files)?;
+    claim::remove_unfinished(&places, files)?;
     shrink::settle(files, root).map_err(places.io("tidy up", root))?;
     let mark = match high_water::read(files, root, store)? {
         Found::Mark(mark) => Some(mark),
@@ -135,6 +135,11 @@ pub(super) fn recover_with<V: View>(
         Err(Rung::Final(error)) => return Err(error),
         Err(Rung::Next(why)) => open.rebuild(&why)?,
     };
+    if let Identity::Older(_) = identity::read(files, root)? {
+        // The next segment is in the newest format.
+        tracing::info!(path = %root.display(), "the store is brought to the newest format");
+        identity::write(files, root, store)?;
+    }
     if given_up > Revision::ZERO {
         accept::forget(&open.places, files, given_up);
     }
@@ -143,73 +148,6 @@ pub(super) fn recover_with<V: View>(
 
 /// The way on that is always there.
 pub(super) const RESTORE: &str = "restore it from a snapshot (orlop snapshot restore)";
-
-/// Removes files that never got their own names.
-fn remove_unfinished(places: &Places<'_>, files: &dyn Files) -> Result<(), OpenError> {
-    for dir in [places.root, &places.snapshots, &places.journal] {
-        for name in files.list(dir).map_err(places.io("list", dir))? {
-            if name.ends_with(".tmp") {
-                let path = dir.join(name);
-                files.remove(&path).map_err(places.io("remove", &path))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whose directory it is, and whether it is to be made into a store first.
-fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreId, bool), OpenError> {
-    let found = identity::read(files, places.root)?;
-    if let Identity::Store(store) = found {
-        return Ok((store, false));
-    }
-    let segments = scan::list(files, &places.journal).map_err(places.io("list", &places.journal))?;
-    let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
-    let nothing_else = snapshots.is_empty() && !places.sled.exists();
-    let mut never_used = found == Identity::Missing && nothing_else;
-    let mut named = None;
-    for (first, path) in &segments {
-        let bytes = files.read(path).map_err(places.io("read", path))?.unwrap_or_default();
-        // A first segment without an entry: it was being created when the power went.
-        never_used &= *first == Revision(1) && bytes.len() <= HEADER;
-        match SegmentHeader::decode(&bytes) {
-            Ok(header) => named = named.or(Some(header.store)),
-            Err(BadHeader::Broken | BadHeader::TooNew(_)) => {}
-        }
-    }
-    if never_used {
-        refuse_foreign(places, files)?;
-        return Ok((StoreId::new(), true));
-    }
-    let Some(store) = named else {
-        return Err(places.damaged(format!(
-            "the file STORE is missing or damaged, and no journal segment says whose store it is; {RESTORE}"
-        )));
-    };
-    tracing::warn!(path = %places.root.display(), "the file STORE is missing or damaged; writing it again");
-    identity::write(files, places.root, store)?;
-    Ok((store, false))
-}
-
-/// A directory that holds files of somebody else does not become a store.
-fn refuse_foreign(places: &Places<'_>, files: &dyn Files) -> Result<(), OpenError> {
-    // What an opener leaves that was killed before the file STORE had its name; and what a file
-    // system of its own has at its top.
-    let ours =
-        |name: &str| matches!(name, "LOCK" | "STORE.tmp" | "journal" | "snapshot" | "sled" | "lost+found");
-    let names = files.list(places.root).map_err(places.io("list", places.root))?;
-    let foreign: Vec<_> = names.into_iter().filter(|name| !ours(name)).collect();
-    if foreign.is_empty() {
-        return Ok(());
-    }
-    let are = foreign.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let why = if foreign.iter().any(|name| name == high_water::NAME || name == accept::NAME) {
-        format!("there was a store here, of which only {are} is left; {RESTORE}")
-    } else {
-        format!("it is no store of orlop, and it is not empty ({are}); choose an empty directory")
-    };
-    Err(places.damaged(why))
-}
 
 /// Where a rung of the ladder led.
 pub(super) enum Rung {

@@ -193,21 +193,38 @@ impl<V: View> Upkeep<V> {
         self.gate.settle();
         self.shrink(rounds, work.last)?;
         // What is being copied must stay until it is.
-        let swept = self.feeder.swept;
-        rounds.more_to_sweep = rounds.shrinking.is_none() && self.feeder.sweep(self.past.oldest())?;
-        if self.feeder.swept > swept {
-            rounds.look_at.get_or_insert_with(|| Instant::now() + LOOK_AFTER);
-        }
+        self.sweep(rounds, work.events.len() as u64)?;
         self.progress.send_if_modified(|progress| {
             std::mem::replace(&mut progress.swept, self.feeder.swept) != self.feeder.swept
         });
         self.end_snapshot(rounds);
         let grown = self.segments.appended() - rounds.snapshot_from;
-        if grown >= self.options.snapshot_bytes.max(rounds.snapshot_bytes) && rounds.running.is_none() {
+        // When nothing is written any more, a smaller reason is enough: what stays is small then.
+        let is_quiet = rounds.fed_at.elapsed() >= LOOK_AFTER;
+        let enough = self.options.snapshot_bytes.max(rounds.snapshot_bytes) / if is_quiet { 4 } else { 1 };
+        if grown >= enough && rounds.running.is_none() {
             self.cut_and_begin_snapshot(rounds);
         }
         // A batch that was cut short leaves events for the next round, also when closing.
         Ok(!work.last)
+    }
+
+    /// Removes what is forgotten: at least twice as much as was fed, so that the log does not grow
+    /// however fast it is written.
+    fn sweep(&mut self, rounds: &mut Rounds, fed: u64) -> Result<(), ServedError> {
+        let start = self.feeder.swept;
+        loop {
+            let before = self.feeder.swept;
+            rounds.more_to_sweep = rounds.shrinking.is_none() && self.feeder.sweep(self.past.oldest())?;
+            let now = self.feeder.swept;
+            if !rounds.more_to_sweep || now == before || now.0 - start.0 >= fed * 2 {
+                break;
+            }
+        }
+        if self.feeder.swept > start {
+            rounds.look_at.get_or_insert_with(|| Instant::now() + LOOK_AFTER);
+        }
+        Ok(())
     }
 
     /// How long nothing may happen until something is due all the same.

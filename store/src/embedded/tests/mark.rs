@@ -168,6 +168,50 @@ async fn a_mark_that_is_missing_or_damaged_is_written_anew() {
 }
 
 #[tokio::test]
+async fn a_mark_that_cannot_be_written_keeps_nobody_from_writing() {
+    use crate::testing::faulty::{Fault, Faulty, Op};
+    let dir = tempfile::tempdir().unwrap();
+    let options = || Options { segment_bytes: 1 << 30, snapshot_bytes: 1 << 30, ..small() };
+    let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
+    story(&store, 10).await;
+    store.close().await;
+    fs::remove_file(dir.path().join("high-water")).unwrap();
+    let fault = Fault { op: Some(Op::Create), nth: 0, for_good: true, is_full: true };
+    let files = Faulty::with(fault);
+    let failing = Options { files: std::sync::Arc::new(files.clone()), ..options() };
+    let store = Embedded::<Sum>::open(dir.path(), failing).unwrap();
+    story(&store, 10).await;
+    assert_eq!(store.poisoned(), None);
+    store.close().await;
+    assert!(files.count(Op::Create) >= 2, "it was tried at open and at close");
+    assert!(!dir.path().join("high-water").exists());
+    let store = open(dir.path());
+    assert_eq!(store.head().revision(), Revision(20));
+    store.close().await;
+    assert!(dir.path().join("high-water").exists());
+}
+
+#[tokio::test]
+async fn a_check_tells_who_has_it_open_and_what_is_no_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = check(dir.path().join("none"), &CheckOptions::default());
+    assert_eq!(report.verdict, Verdict::Empty);
+    let store = open(dir.path());
+    let report = check(dir.path(), &CheckOptions::default());
+    assert!(matches!(&report.verdict, Verdict::InUse(holder) if holder.contains("pid")), "{report}");
+    store.close().await;
+    let report = check(dir.path(), &CheckOptions::default());
+    assert_eq!(report.verdict, Verdict::Sound { head: Revision::ZERO }, "{report}");
+    let foreign = tempfile::tempdir().unwrap();
+    fs::write(foreign.path().join("x"), b"x").unwrap();
+    let report = check(foreign.path(), &CheckOptions::default());
+    assert!(
+        matches!(&report.verdict, Verdict::Refused(why) if why.contains("no store of orlop")),
+        "{report}"
+    );
+}
+
+#[tokio::test]
 async fn marks_of_other_stores_and_other_pasts_are_refused() {
     let (dir, _) = gone_back().await;
     let other = tempfile::tempdir().unwrap();

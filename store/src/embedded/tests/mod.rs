@@ -5,12 +5,15 @@
 mod conformance;
 mod crash;
 mod damage;
+mod faults;
+mod flips;
 mod format;
 mod mark;
 mod model;
 mod power;
 mod room;
 mod shrink;
+mod strange;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +31,7 @@ fn small() -> Options {
         backlog_bytes: 8 << 10,
         ballast_bytes: Some(0),
         lock_wait: Duration::from_secs(10),
-        retention: Retention { revisions: u64::MAX, ..Retention::default() },
+        retention: Retention { revisions: u64::MAX / 2, ..Retention::default() },
         clock: Arc::new(ManualClock::new(1_700_000_000_000)),
         ..Options::default()
     }

@@ -143,7 +143,7 @@ async fn the_ballast_makes_room_and_is_made_again() {
     store.close().await;
 }
 
-/// A disk that refuses what is appended, for want of room, and may refuse to take it back.
+/// A disk that refuses what is written, for want of room, and may refuse to take it back.
 #[derive(Clone, Default)]
 struct Scarce {
     full: Arc<AtomicBool>,
@@ -193,8 +193,19 @@ impl File for ScarceFile {
         }
         self.0.append(bytes)
     }
+    // As on a file system that copies on write, which needs room for zeros that are written over.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.1.full.load(Ordering::SeqCst) {
+            self.0.write_at(offset, &bytes[..bytes.len() / 2])?;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.0.write_at(offset, bytes)
+    }
+    fn allocate(&mut self, length: u64) -> io::Result<()> {
+        if self.1.full.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.0.allocate(length)
     }
     fn truncate(&mut self, length: u64) -> io::Result<()> {
         if self.1.stuck.load(Ordering::SeqCst) {

@@ -162,3 +162,38 @@ async fn the_directory_stays_bounded() {
     }
     store.close().await;
 }
+
+#[tokio::test]
+async fn a_closed_directory_is_made_small() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options {
+        retention: Retention { age: Duration::ZERO, revisions: 50, bytes: 1 << 30 },
+        retain_every: Duration::from_secs(3600),
+        ..small()
+    };
+    let store = Embedded::<Sum>::open(dir.path(), options.clone()).unwrap();
+    for n in 0..400 {
+        put_one(&store, &format!("/r/p/{}", n % 20), &format!("{n} {}", "x".repeat(20_000))).await;
+    }
+    let told = records(&store);
+    let refused =
+        crate::embedded::compact(dir.path(), &Options { lock_wait: Duration::ZERO, ..options.clone() });
+    assert!(matches!(refused, Err(crate::OpenError::Locked { .. })), "{refused:?}");
+    store.close().await;
+    drop(store);
+    let options = Options { clock: Arc::new(crate::ManualClock::new(1_700_000_100_000)), ..options };
+    let first = crate::embedded::compact(dir.path(), &options).unwrap();
+    assert!(first.after < first.before / 2, "{first:?}");
+    let again = crate::embedded::compact(dir.path(), &options).unwrap();
+    assert!(again.after <= first.after + (1 << 20), "{again:?}");
+    let store = Embedded::<Sum>::open(dir.path(), options).unwrap();
+    assert_eq!(records(&store), told);
+    assert!(store.oldest().0 >= 300 && store.head().revision() == Revision(400));
+    assert!(!events(&store).await.is_empty());
+    let empty = tempfile::tempdir().unwrap();
+    assert!(
+        crate::embedded::compact(empty.path(), &small()).is_err(),
+        "no store is made where there is none"
+    );
+    assert_eq!(super::names(empty.path()), Vec::<String>::new());
+}
