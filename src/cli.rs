@@ -41,6 +41,12 @@ pub(crate) enum Command {
     /// Run the controllers against an API server
     #[command(after_help = AFTER_HELP)]
     Controller(Box<ControllerArgs>),
+    /// Save all objects in a file, look at such a file, make a new store of it
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+    /// Look after the directory of a store that is not running
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Print the version
     Version,
     /// Print a completion script for a shell
@@ -60,6 +66,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
+    pub(crate) snapshots: SnapshotArgs,
+    #[command(flatten)]
     pub(crate) api: ApiArgs,
     #[command(flatten)]
     pub(crate) loops: LoopArgs,
@@ -75,6 +83,8 @@ pub(crate) struct ApiserverArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
+    pub(crate) snapshots: SnapshotArgs,
+    #[command(flatten)]
     pub(crate) api: ApiArgs,
 }
 
@@ -87,6 +97,77 @@ pub(crate) struct ControllerArgs {
     pub(crate) remote: RemoteArgs,
     #[command(flatten)]
     pub(crate) loops: LoopArgs,
+}
+
+/// `orlop snapshot`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SnapshotCommand {
+    /// Save all objects of this moment in a file; the server goes on meanwhile
+    Save(Box<SaveArgs>),
+    /// Check every byte of a file, and say what is in it
+    Status {
+        /// The file
+        file: PathBuf,
+        /// How the answer is written
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Output,
+    },
+    /// Make a new store of a file; then start a server on it
+    Restore(RestoreArgs),
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people
+    Table,
+    /// As JSON
+    Json,
+}
+
+/// `orlop snapshot save`.
+#[derive(Debug, Args)]
+pub(crate) struct SaveArgs {
+    /// The file; one that is there is replaced when the new one is whole
+    pub(crate) file: PathBuf,
+    /// Directory of a store that is not running, to save that one
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["server", "master", "kubeconfig"])]
+    pub(crate) data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+/// `orlop snapshot restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The file
+    pub(crate) file: PathBuf,
+    /// Where the new store is made: a directory that does not exist or is empty
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: PathBuf,
+    /// By how much every resourceVersion is moved up. It must be more than the old store has come on since the
+    /// snapshot, so that none goes back for clients that have seen it
+    #[arg(long, value_name = "N", default_value_t = orlop_store::archive::BUMP)]
+    pub(crate) bump_revision: u64,
+}
+
+/// `orlop store`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Say of every file whether it is as it should be, and whether the store would open; changes nothing
+    Check {
+        /// Directory of a store that is not running
+        dir: PathBuf,
+        /// When the store does not open because acknowledged writes are lost: go on with what is left
+        #[arg(long)]
+        accept_loss: bool,
+    },
+    /// Make the directory as small as it can be: drop what is no longer needed, and copy the rest together
+    Compact {
+        /// Directory of a store that is not running
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+    },
 }
 
 /// How a log line is written.
@@ -173,6 +254,26 @@ pub(crate) struct StoreArgs {
     /// Beyond this many bytes, old versions go before their age (but never below the number above)
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     pub(crate) store_retention_bytes: u64,
+    /// Free bytes on the disk below which only deletes and updates that do not grow are taken; Events
+    /// are refused below twice as many [default: 64 MiB or a tenth of the store, whichever is more, but
+    /// at most an eighth of the disk]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) store_min_free_bytes: Option<u64>,
+}
+
+/// Snapshots by the clock.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Snapshots")]
+pub(crate) struct SnapshotArgs {
+    /// How often all objects are saved in a file of --snapshot-dir, if anything has changed; 0s is never
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
+    pub(crate) snapshot_every: Duration,
+    /// Where those files go; best on another disk. Secrets are in them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) snapshot_dir: Option<PathBuf>,
+    /// How many of them are kept
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    pub(crate) snapshot_keep: usize,
 }
 
 /// The API.

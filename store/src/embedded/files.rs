@@ -43,6 +43,10 @@ pub trait File: Send {
     /// Writes over what is there.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
+    /// Makes it as long as this, with zeros that are written, so that writing over them later
+    /// changes no more than bytes. When it fails it may have become longer.
+    fn allocate(&mut self, length: u64) -> io::Result<()>;
+
     /// Cuts it.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
 
@@ -104,6 +108,21 @@ impl Files for Disk {
     }
 }
 
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// How many bytes there are up to the last one that is not zero.
+pub(crate) fn without_zeros(bytes: &[u8]) -> usize {
+    let mut end = bytes.len();
+    while end > 0 {
+        let step = end.min(4096);
+        if bytes[end - step..end] != ZEROS[..step] {
+            break;
+        }
+        end -= step;
+    }
+    bytes[..end].iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
+}
+
 struct Open {
     file: fs::File,
     end: u64,
@@ -117,7 +136,17 @@ impl File for Open {
     }
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
+        self.file.write_all_at(bytes, offset)?;
+        self.end = self.end.max(offset + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn allocate(&mut self, length: u64) -> io::Result<()> {
+        while self.end < length {
+            let step = (length - self.end).min(ZEROS.len() as u64);
+            self.append(&ZEROS[..step as usize])?;
+        }
+        Ok(())
     }
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use super::feed::{BATCH_BYTES, Feeder};
 use super::frame::StoreId;
 use super::guard::guarded;
-use super::recover::{Opening, Recovered, Replay, Rung};
+use super::recover::{Opening, RESTORE, Recovered, Replay, Rung};
 use super::retention::Marks;
 use super::rows::{self, CurrentRow};
 use super::sled::{Changes, Served, ServedError};
 use super::snapshot::{self, Saved};
 use crate::snapshot::Index;
 use crate::{OpenError, Record, Revision, View};
+
+/// What a served copy is called that could not be used; the time follows.
+const ASIDE: &str = "sled.broken-";
 
 impl Opening<'_> {
     /// A new copy from the newest snapshot that can be used and the journal behind it.
@@ -25,9 +28,10 @@ impl Opening<'_> {
         let base = self.base(&mut reasons, &mut bad)?;
         let Some(base) = base else {
             reasons.push(format!("the journal starts at revision {} only", self.scan.first()));
-            reasons.push("restore the directory from a backup".into());
+            reasons.push(RESTORE.into());
             return Err(self.places.damaged(reasons.join("; ")));
         };
+        self.check_mark(self.scan.last())?;
         if self.places.sled.exists() {
             let aside = self.set_aside()?;
             tracing::error!(
@@ -45,7 +49,7 @@ impl Opening<'_> {
         let (revision, time_ms) = (base.revision, base.time_ms);
         let (feeder, index) = guarded("building the served copy", deadline, move || {
             let served = Arc::new(Served::open(&dir, patience)?);
-            let feeder = Feeder::new(served, store, revision, revision, Marks::default());
+            let feeder = Feeder::new(served, store, revision, time_ms, revision, Marks::default());
             let index = restore::<V>(&feeder, store, base)?;
             Ok((feeder, index))
         })
@@ -54,6 +58,7 @@ impl Opening<'_> {
         match self.finish(state, revision, Vec::new()) {
             Ok(mut recovered) => {
                 self.forget_snapshots(&mut recovered, &bad)?;
+                self.forget_older_copies();
                 Ok(recovered)
             }
             Err(Rung::Final(error)) => Err(error),
@@ -97,13 +102,29 @@ impl Opening<'_> {
         Ok(whole.then(|| Saved { revision: Revision::ZERO, time_ms: i64::MIN, records: Vec::new() }))
     }
 
+    /// Of the copies that were set aside only the newest is kept: they must not fill the disk.
+    fn forget_older_copies(&self) {
+        let names = self.files().list(self.places.root).unwrap_or_default();
+        let mut broken: Vec<_> = names.into_iter().filter(|name| name.starts_with(ASIDE)).collect();
+        broken.pop();
+        for name in broken {
+            let path = self.places.root.join(name);
+            match std::fs::remove_dir_all(&path) {
+                Ok(()) => {
+                    tracing::warn!(path = %path.display(), "removed an older copy that had been set aside");
+                }
+                Err(error) => tracing::warn!(%error, path = %path.display(), "cannot remove it"),
+            }
+        }
+    }
+
     fn set_aside(&self) -> Result<std::path::PathBuf, OpenError> {
         let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
-        let mut aside = self.places.root.join(format!("sled.broken-{time}"));
+        let mut aside = self.places.root.join(format!("{ASIDE}{time}"));
         let mut nth = 1;
         while aside.exists() {
             nth += 1;
-            aside = self.places.root.join(format!("sled.broken-{time}-{nth}"));
+            aside = self.places.root.join(format!("{ASIDE}{time}-{nth}"));
         }
         self.files()
             .rename(&self.places.sled, &aside)

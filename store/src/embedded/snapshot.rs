@@ -16,7 +16,7 @@ use crate::{Key, OpenError, Revision};
 
 const SUFFIX: &str = ".snap";
 const MAGIC: &[u8; 8] = b"ORLOPSNP";
-const HEADER: usize = 48;
+pub(crate) const HEADER: usize = 48;
 /// Entries are gathered to blocks of about this size.
 const BLOCK: usize = 1 << 20;
 
@@ -58,42 +58,102 @@ pub(crate) fn write<V>(
     time_ms: i64,
     index: &Index<V>,
 ) -> io::Result<u64> {
+    write_file(files, dir, store, revision, time_ms, index.len() as u64, |encoder| {
+        for record in index.values() {
+            encoder.record(
+                record.create_revision,
+                record.mod_revision,
+                record.time_ms,
+                record.key.as_str(),
+                &record.value,
+            )?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes the file of so many records, which `records` hands to the encoder in key order.
+pub(crate) fn write_file(
+    files: &dyn Files,
+    dir: &Path,
+    store: StoreId,
+    revision: Revision,
+    time_ms: i64,
+    count: u64,
+    records: impl FnOnce(&mut Encoder<'_>) -> io::Result<()>,
+) -> io::Result<u64> {
     files.create_dir(dir)?;
     files.sync_dir(files::parent(dir))?;
     let path = path_of(dir, revision);
     let tmp = files::tmp_of(&path);
     let mut file = files.create(&tmp)?;
-    let mut written = HEADER as u64;
-    file.append(&encode_header(store, revision, time_ms, index.len() as u64))?;
-    let mut block = Vec::with_capacity(BLOCK + (64 << 10));
-    for (key, record) in index {
-        block.put_u64_le(record.create_revision.0);
-        block.put_u64_le(record.mod_revision.0);
-        block.put_i64_le(record.time_ms);
-        block.put_u32_le(key.as_str().len() as u32);
-        block.put_u32_le(record.value.len() as u32);
-        block.put_slice(key.as_str().as_bytes());
-        block.put_slice(&record.value);
-        if block.len() >= BLOCK {
-            written += append_block(&mut *file, store, &block)?;
-            block.clear();
-        }
-    }
-    if !block.is_empty() {
-        written += append_block(&mut *file, store, &block)?;
-    }
+    let mut sink = |bytes: &[u8]| file.append(bytes);
+    let mut encoder = Encoder::start(store, revision, time_ms, count, &mut sink)?;
+    records(&mut encoder)?;
+    let written = encoder.finish()?;
     file.sync()?;
     files.rename(&tmp, &path)?;
     files.sync_dir(dir)?;
     Ok(written)
 }
 
-fn append_block(file: &mut dyn files::File, store: StoreId, block: &[u8]) -> io::Result<u64> {
-    let length = (block.len() as u32).to_le_bytes();
-    let crc = store.crc(&[&length, block]).to_le_bytes();
-    file.append(&[length, crc].concat())?;
-    file.append(block)?;
-    Ok(block.len() as u64 + 8)
+/// Makes the bytes of a snapshot, block by block.
+pub(crate) struct Encoder<'a> {
+    store: StoreId,
+    block: Vec<u8>,
+    written: u64,
+    sink: &'a mut dyn FnMut(&[u8]) -> io::Result<()>,
+}
+
+impl<'a> Encoder<'a> {
+    /// Starts with the header of a snapshot of so many records.
+    pub(crate) fn start(
+        store: StoreId,
+        revision: Revision,
+        time_ms: i64,
+        count: u64,
+        sink: &'a mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        sink(&encode_header(store, revision, time_ms, count))?;
+        Ok(Encoder { store, block: Vec::with_capacity(BLOCK + (64 << 10)), written: HEADER as u64, sink })
+    }
+
+    /// The next record, in key order.
+    pub(crate) fn record(
+        &mut self,
+        create: Revision,
+        revision: Revision,
+        time_ms: i64,
+        key: &str,
+        value: &[u8],
+    ) -> io::Result<()> {
+        self.block.put_u64_le(create.0);
+        self.block.put_u64_le(revision.0);
+        self.block.put_i64_le(time_ms);
+        self.block.put_u32_le(key.len() as u32);
+        self.block.put_u32_le(value.len() as u32);
+        self.block.put_slice(key.as_bytes());
+        self.block.put_slice(value);
+        if self.block.len() >= BLOCK { self.end_block() } else { Ok(()) }
+    }
+
+    /// Returns how many bytes it has made.
+    pub(crate) fn finish(mut self) -> io::Result<u64> {
+        if !self.block.is_empty() {
+            self.end_block()?;
+        }
+        Ok(self.written)
+    }
+
+    fn end_block(&mut self) -> io::Result<()> {
+        let length = (self.block.len() as u32).to_le_bytes();
+        let crc = self.store.crc(&[&length, &self.block]).to_le_bytes();
+        (self.sink)(&[length, crc].concat())?;
+        (self.sink)(&self.block)?;
+        self.written += self.block.len() as u64 + 8;
+        self.block.clear();
+        Ok(())
+    }
 }
 
 fn encode_header(store: StoreId, revision: Revision, time_ms: i64, count: u64) -> Vec<u8> {
@@ -149,9 +209,7 @@ fn decode(store: StoreId, bytes: &[u8]) -> Option<Saved> {
             return None;
         }
         rest = after;
-        let mut at = block;
-        while !at.is_empty() {
-            let record = decode_record(&mut at)?;
+        for record in decode_block(block)? {
             let in_order = records.last().is_none_or(|before| before.key < record.key);
             if !in_order || record.revision > revision {
                 return None;
@@ -161,6 +219,15 @@ fn decode(store: StoreId, bytes: &[u8]) -> Option<Saved> {
     }
     // Blocks that are missing as a whole are found by counting.
     (records.len() as u64 == count).then_some(Saved { revision, time_ms, records })
+}
+
+/// The records of a block whose checksum fits.
+pub(crate) fn decode_block(mut block: &[u8]) -> Option<Vec<SavedRecord>> {
+    let mut records = Vec::new();
+    while !block.is_empty() {
+        records.push(decode_record(&mut block)?);
+    }
+    Some(records)
 }
 
 fn decode_record(at: &mut &[u8]) -> Option<SavedRecord> {

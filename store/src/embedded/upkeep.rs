@@ -1,8 +1,9 @@
 //! The thread behind the writers: it feeds the served copy, forgets the past, takes snapshots, and
 //! removes the journal segments that nothing needs any more.
 //!
-//! Nothing that goes wrong with snapshots or segments stops it: they are tried again, and the log
-//! says so. A served copy that fails poisons the store, because the backlog would only grow.
+//! Nothing that goes wrong with snapshots, segments or a smaller copy stops it: they are tried again,
+//! and the log says so. A served copy that has no room is opened anew when there is some. One that
+//! fails otherwise poisons the store, because the backlog would only grow.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,11 +15,14 @@ use tokio::sync::watch;
 
 use super::Options;
 use super::feed::Feeder;
+use super::gate::Gate;
 use super::journal::Segments;
 use super::lock::Lock;
 use super::read::Past;
+use super::room::is_no_room;
+use super::shrink::{self, Pace, Shrink};
 use super::sled::ServedError;
-use super::snapshot;
+use super::{snapshot, space};
 use crate::{Revision, View};
 
 /// The served copy is synced when this much was fed, or when it has waited for so long.
@@ -26,8 +30,14 @@ const SYNC_BYTES: u64 = 16 << 20;
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 /// How often the past is looked at when nothing happens.
 const TICK: Duration = Duration::from_secs(60);
+/// Whether the served copy is too large is looked at so long after something was fed.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+/// A snapshot waits for the next group to start a segment, but not for long.
+const CUT_AFTER: Duration = Duration::from_secs(1);
+/// A copy that could not be made is tried again after this.
+const SHRINK_AGAIN: Duration = Duration::from_secs(600);
 /// So many snapshots are kept; the journal reaches back to the older one.
-const SNAPSHOTS: usize = 2;
+pub(super) const SNAPSHOTS: usize = 2;
 
 /// How far the thread is, for those who wait for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +54,8 @@ pub(crate) struct Progress {
 pub(crate) struct Upkeep<V: View> {
     pub(crate) past: Arc<Past<V>>,
     pub(crate) options: Options,
+    pub(crate) root: PathBuf,
+    pub(crate) gate: Arc<Gate>,
     pub(crate) feeder: Feeder,
     pub(crate) segments: Arc<Segments>,
     pub(crate) snapshot_dir: PathBuf,
@@ -67,8 +79,18 @@ struct Rounds {
     /// Bytes in the journal when the last snapshot was started.
     snapshot_from: u64,
     snapshot_bytes: u64,
+    /// A snapshot is due, and since when it waits for the next segment.
+    cut_at: Option<Instant>,
     running: Option<Receiver<Result<(Revision, u64), String>>>,
     more_to_sweep: bool,
+    /// When something was fed last.
+    fed_at: Instant,
+    /// When to look whether the served copy is too large.
+    look_at: Option<Instant>,
+    pace: Pace,
+    /// When the served copy was made or opened.
+    renewed_at: Instant,
+    shrinking: Option<Shrink>,
 }
 
 impl<V: View> Upkeep<V> {
@@ -85,9 +107,15 @@ impl<V: View> Upkeep<V> {
             durable: self.feeder.applied,
             looked_at: Instant::now(),
             snapshot_from: self.snapshot_from,
-            snapshot_bytes: 0,
+            snapshot_bytes: self.last_snapshot_bytes(),
+            cut_at: None,
             running: None,
             more_to_sweep: true,
+            fed_at: Instant::now(),
+            look_at: Some(Instant::now() + LOOK_AFTER),
+            pace: Pace { since: Instant::now(), took: Duration::ZERO },
+            renewed_at: Instant::now(),
+            shrinking: None,
         };
         if self.needs_snapshot {
             self.begin_snapshot(&mut rounds);
@@ -96,18 +124,39 @@ impl<V: View> Upkeep<V> {
             match self.round(&mut rounds) {
                 Ok(true) => {}
                 Ok(false) => break,
+                Err(ServedError::System(error)) if is_no_room(&error) => {
+                    if let Some(shrinking) = rounds.shrinking.take() {
+                        shrinking.abandon();
+                    }
+                    match self.recover_from_no_room(&ServedError::System(error)) {
+                        Ok(true) => rounds.unsynced = 1,
+                        Ok(false) => break,
+                        Err(error) => {
+                            self.fail(&error);
+                            break;
+                        }
+                    }
+                }
                 Err(error) => {
-                    let why = format!("the served copy has failed: {error}");
-                    self.past.published.poison(why.clone());
-                    self.past.backlog.fail(why);
-                    self.progress.send_modify(|progress| progress.ended = true);
-                    self.past.backlog.wait_for_close();
+                    self.fail(&error);
                     break;
                 }
             }
         }
+        if let Some(shrinking) = rounds.shrinking.take() {
+            shrinking.abandon();
+        }
         self.finish(rounds);
         drop(guard);
+    }
+
+    /// The served copy cannot be used any more.
+    fn fail(&self, error: &ServedError) {
+        let why = format!("the served copy has failed: {error}");
+        self.past.published.poison(why.clone());
+        self.past.backlog.fail(why);
+        self.progress.send_modify(|progress| progress.ended = true);
+        self.past.backlog.wait_for_close();
     }
 
     /// One round. False when it was the last one.
@@ -119,6 +168,7 @@ impl<V: View> Upkeep<V> {
                 rounds.synced_at = Instant::now();
             }
             self.feeder.feed(&work.events)?;
+            self.feeder.served().hand_over()?;
             self.past.backlog.done(&work.events);
             rounds.unsynced += work
                 .events
@@ -128,6 +178,8 @@ impl<V: View> Upkeep<V> {
                 .sum::<u64>()
                 + 1;
             debug_assert_eq!(last.revision, self.feeder.applied);
+            rounds.fed_at = Instant::now();
+            rounds.look_at.get_or_insert(rounds.fed_at + LOOK_AFTER);
         }
         if rounds.unsynced > 0
             && (work.last || rounds.unsynced >= SYNC_BYTES || rounds.synced_at.elapsed() >= SYNC_AFTER)
@@ -138,28 +190,172 @@ impl<V: View> Upkeep<V> {
             self.remove_segments(rounds);
         }
         self.retain(rounds);
-        rounds.more_to_sweep = self.feeder.sweep(self.past.oldest())?;
+        self.gate.settle();
+        self.shrink(rounds, work.last)?;
+        // What is being copied must stay until it is.
+        self.sweep(rounds, work.events.len() as u64)?;
         self.progress.send_if_modified(|progress| {
             std::mem::replace(&mut progress.swept, self.feeder.swept) != self.feeder.swept
         });
         self.end_snapshot(rounds);
         let grown = self.segments.appended() - rounds.snapshot_from;
-        if grown >= self.options.snapshot_bytes.max(rounds.snapshot_bytes) {
-            self.begin_snapshot(rounds);
+        // When nothing is written any more, a smaller reason is enough: what stays is small then.
+        let is_quiet = rounds.fed_at.elapsed() >= LOOK_AFTER;
+        let enough = self.options.snapshot_bytes.max(rounds.snapshot_bytes) / if is_quiet { 4 } else { 1 };
+        if grown >= enough && rounds.running.is_none() {
+            self.cut_and_begin_snapshot(rounds);
         }
         // A batch that was cut short leaves events for the next round, also when closing.
         Ok(!work.last)
     }
 
+    /// Removes what is forgotten: at least twice as much as was fed, so that the log does not grow
+    /// however fast it is written.
+    fn sweep(&mut self, rounds: &mut Rounds, fed: u64) -> Result<(), ServedError> {
+        let start = self.feeder.swept;
+        loop {
+            let before = self.feeder.swept;
+            rounds.more_to_sweep = rounds.shrinking.is_none() && self.feeder.sweep(self.past.oldest())?;
+            let now = self.feeder.swept;
+            if !rounds.more_to_sweep || now == before || now.0 - start.0 >= fed * 2 {
+                break;
+            }
+        }
+        if self.feeder.swept > start {
+            rounds.look_at.get_or_insert_with(|| Instant::now() + LOOK_AFTER);
+        }
+        Ok(())
+    }
+
     /// How long nothing may happen until something is due all the same.
     fn patience(&self, rounds: &Rounds) -> Duration {
-        if rounds.more_to_sweep {
+        if rounds.more_to_sweep || rounds.shrinking.is_some() {
             return Duration::ZERO;
         }
-        if rounds.unsynced > 0 {
-            return SYNC_AFTER.saturating_sub(rounds.synced_at.elapsed());
+        let now = Instant::now();
+        let sync = (rounds.unsynced > 0).then(|| rounds.synced_at + SYNC_AFTER);
+        let cut = rounds.cut_at.map(|asked| asked + CUT_AFTER);
+        let retain = (rounds.fed_at > rounds.looked_at).then(|| rounds.looked_at + self.options.retain_every);
+        let due = [sync, cut, retain, rounds.look_at].into_iter().flatten().min();
+        due.map_or(TICK, |due| due.saturating_duration_since(now).min(TICK))
+    }
+
+    /// Makes the journal start a segment, and begins the snapshot when it has: then the snapshot
+    /// covers all segments before whole.
+    fn cut_and_begin_snapshot(&self, rounds: &mut Rounds) {
+        match rounds.cut_at {
+            None => {
+                self.segments.ask_for_cut();
+                rounds.cut_at = Some(Instant::now());
+            }
+            Some(asked) if self.segments.awaits_cut() && asked.elapsed() < CUT_AFTER => {}
+            Some(_) => {
+                rounds.cut_at = None;
+                self.begin_snapshot(rounds);
+            }
         }
-        TICK
+    }
+
+    /// Makes a fresh copy when the one that there is has become too large or too old: one batch of
+    /// it in each round.
+    fn shrink(&mut self, rounds: &mut Rounds, last: bool) -> Result<(), ServedError> {
+        let Some(mut shrinking) = rounds.shrinking.take() else {
+            self.begin_shrinking(rounds);
+            return Ok(());
+        };
+        if last || self.past.backlog.bytes() > self.options.backlog_bytes / 2 {
+            rounds.look_at = Some(Instant::now() + LOOK_AFTER);
+            shrinking.abandon();
+            return Ok(());
+        }
+        match shrinking.step(&self.feeder) {
+            Ok(false) => {
+                rounds.shrinking = Some(shrinking);
+                return Ok(());
+            }
+            Ok(true) => {}
+            Err(error) => {
+                shrinking.abandon();
+                self.shrinks_later(rounds, &error);
+                return Ok(());
+            }
+        }
+        // Should the old one come back after a power cut, it holds as much.
+        self.feeder.served().sync()?;
+        rounds.unsynced = 0;
+        rounds.durable = self.feeder.applied;
+        let before = space::allocated(&self.root.join("sled"));
+        let began = shrinking.began;
+        let time_ms = self.feeder.time_ms;
+        match shrinking.finish(&*self.options.files, &self.feeder, self.past.oldest(), time_ms) {
+            Ok(served) => {
+                self.past.served.set(served.clone());
+                self.feeder.change(served);
+                let took = began.elapsed();
+                let after = space::allocated(&self.root.join("sled"));
+                tracing::info!(before, after, ?took, "a fresh served copy is in use");
+                rounds.pace = Pace { since: Instant::now(), took };
+                rounds.renewed_at = Instant::now();
+            }
+            Err(error) => self.shrinks_later(rounds, &error),
+        }
+        Ok(())
+    }
+
+    fn shrinks_later(&self, rounds: &mut Rounds, error: &ServedError) {
+        tracing::warn!(%error, "a fresh served copy could not be made; the old one goes on");
+        rounds.pace = Pace { since: Instant::now() + SHRINK_AGAIN, took: Duration::ZERO };
+    }
+
+    fn begin_shrinking(&mut self, rounds: &mut Rounds) {
+        let now = Instant::now();
+        let is_old =
+            rounds.fed_at > rounds.renewed_at && rounds.renewed_at.elapsed() >= self.options.renew_every;
+        if !is_old && rounds.look_at.is_none_or(|at| now < at) {
+            return;
+        }
+        // What is being written in earnest is swept first: a copy of it would soon be air.
+        if rounds.more_to_sweep || self.past.backlog.bytes() > self.options.backlog_bytes / 16 {
+            rounds.look_at = Some(now + LOOK_AFTER);
+            return;
+        }
+        let is_quiet = rounds.fed_at.elapsed() >= LOOK_AFTER;
+        let next = rounds.pace.next(is_quiet);
+        if now < next {
+            rounds.look_at = Some(if is_quiet { next } else { next.min(now + LOOK_AFTER) });
+            return;
+        }
+        // The last look is at what rests.
+        rounds.look_at = (!is_quiet).then(|| rounds.fed_at + LOOK_AFTER);
+        let file = space::allocated(&self.root.join("sled"));
+        let held = self.feeder.marks.bytes();
+        if !is_old && !shrink::is_worth_it(file, held) {
+            return;
+        }
+        // What is current and older than the log is held too. Counting it takes a walk.
+        let head = self.past.published.current();
+        let older = head.index.iter().filter(|(_, record)| record.mod_revision <= self.feeder.swept);
+        let held = held + older.map(|(_, record)| record.size() as u64 + 64).sum::<u64>();
+        if !is_old && !shrink::is_worth_it(file, held) {
+            return;
+        }
+        if !self.gate.fits(held * 2) {
+            tracing::debug!(held, "no room for a fresh served copy now");
+            rounds.look_at = Some(now + TICK);
+            return;
+        }
+        match Shrink::begin(&self.root, self.past.store) {
+            Ok(shrinking) => rounds.shrinking = Some(shrinking),
+            Err(error) => self.shrinks_later(rounds, &error),
+        }
+        if is_old {
+            rounds.renewed_at = now;
+        }
+    }
+
+    fn last_snapshot_bytes(&self) -> u64 {
+        let newest = self.snapshots.last().map(|newest| snapshot::path_of(&self.snapshot_dir, *newest));
+        newest.map_or(0, |path| space::allocated_file(&path))
     }
 
     /// Moves `oldest` on by age and size.
@@ -241,7 +437,7 @@ impl<V: View> Upkeep<V> {
     /// copy closed, the directory freed.
     fn finish(mut self, mut rounds: Rounds) {
         if self.past.published.poisoned().is_none() {
-            match self.feeder.served().sync() {
+            match self.feeder.sync() {
                 Ok(()) => rounds.durable = self.feeder.applied,
                 Err(error) => tracing::warn!(%error, "the served copy could not be synced at the end"),
             }
@@ -260,12 +456,13 @@ impl<V: View> Upkeep<V> {
             self.remove_segments(&rounds);
         }
         let Upkeep { past, feeder, lock, progress, .. } = self;
-        past.served.store(None);
-        let served = feeder.served().clone();
+        past.served.close();
+        let mut feeder = feeder;
+        let served = feeder.release();
         drop(feeder);
         // Reads that are under way end soon; the next opener waits for sled's own lock if not.
         let until = Instant::now() + Duration::from_secs(2);
-        while Arc::strong_count(&served) > 1 && Instant::now() < until {
+        while served.as_ref().is_some_and(|served| Arc::strong_count(served) > 1) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
         drop(served);
@@ -294,7 +491,7 @@ impl<V: View> Drop for Ended<V> {
             let why = "the upkeep of the store has panicked";
             self.1.published.poison(why.into());
             self.1.backlog.fail(why.into());
-            self.1.served.store(None);
+            self.1.served.close();
             self.0.send_replace(Progress { swept: Revision(u64::MAX), ended: true, closed: true });
         }
     }
