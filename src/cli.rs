@@ -200,6 +200,9 @@ pub(crate) struct ApiArgs {
     /// Writing requests that are served at the same time; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) max_mutating_requests_inflight: usize,
+    /// How long a request waits for its turn when too many are served, before it is told to come again
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = values::duration)]
+    pub(crate) max_request_wait: Duration,
     /// Watches that are open at the same time; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub(crate) max_watches: usize,

@@ -165,6 +165,7 @@ fn server_config(args: &ApiArgs, connections: usize, with_controllers: bool) -> 
         limits: LimitsConfig {
             requests: args.max_requests_inflight,
             mutating_requests: args.max_mutating_requests_inflight,
+            wait: args.max_request_wait,
             watches: args.max_watches,
             connections,
         },

@@ -10,6 +10,7 @@ mod api;
 mod crash;
 mod harness;
 mod kubectl;
+mod overload;
 mod page;
 mod process;
 mod story;

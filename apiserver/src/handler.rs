@@ -165,11 +165,14 @@ fn time_limit(verb: Verb, query: &Query, granted: Duration) -> Result<Duration, 
 }
 
 async fn read(body: axum::body::Body) -> Result<Bytes, ApiError> {
+    let too_large = || ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}"));
+    // What says beforehand that it is too large is not waited for.
+    if http_body::Body::size_hint(&body).lower() > BODY_LIMIT as u64 {
+        return Err(too_large());
+    }
     match Limited::new(body, BODY_LIMIT).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}")))
-        }
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         Err(error) => Err(ApiError::bad_request(format!("cannot read the body: {error}"))),
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum_server::accept::Accept;
 use orlop_apiserver::limits::connection::{Connection, Connections};
 use orlop_apiserver::limits::tracked::Tracked;
-use rustix::net::sockopt;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
 use super::guard::{Guarded, Times};
@@ -21,6 +21,10 @@ const PROBE_AFTER: Duration = Duration::from_secs(60);
 const PROBE_EVERY: Duration = Duration::from_secs(15);
 /// After so many questions without an answer it is gone.
 const PROBES: u32 = 4;
+/// Bytes that the system takes of us before they can be sent. It would take some MiB, for each
+/// client that does not read.
+#[cfg(target_os = "linux")]
+const UNSENT_MAX: u32 = 128 * 1024;
 
 /// An acceptor that takes so many connections and no more.
 #[derive(Clone, Debug)]
@@ -52,12 +56,15 @@ impl<A> Bounded<A> {
     }
 }
 
-/// Has the system find out when the peer is gone without a word.
-fn probe(stream: &TcpStream) -> io::Result<()> {
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, PROBE_AFTER)?;
-    sockopt::set_tcp_keepintvl(stream, PROBE_EVERY)?;
-    sockopt::set_tcp_keepcnt(stream, PROBES)?;
+/// Has the system find out when the peer is gone without a word, and keep no more for a client that
+/// does not read than it has room for.
+fn set_up(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    let keepalive =
+        TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_notsent_lowat(UNSENT_MAX)?;
     Ok(())
 }
 
@@ -73,7 +80,7 @@ where
     type Future = Pin<Box<dyn Future<Output = io::Result<(Self::Stream, Self::Service)>> + Send>>;
 
     fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
-        let opened = self.open(&stream).and_then(|connection| probe(&stream).map(|()| connection));
+        let opened = self.open(&stream).and_then(|connection| set_up(&stream).map(|()| connection));
         let connection = match opened {
             Ok(connection) => connection,
             Err(error) => return Box::pin(std::future::ready(Err(error))),

@@ -32,16 +32,16 @@ use seats::{Bounds, Client};
 const WAITING_PER_CLIENT: usize = 50;
 /// Requests that wait, for each seat.
 const WAITING_PER_SEAT: usize = 4;
-/// How long a request waits.
-const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The limits of a server. 0 is no limit everywhere.
+/// The limits of a server. 0 is no limit of what is counted.
 #[derive(Clone, Debug)]
 pub struct LimitsConfig {
     /// Reading requests at the same time.
     pub requests: usize,
     /// Writing requests at the same time.
     pub mutating_requests: usize,
+    /// How long a request waits for its turn.
+    pub wait: Duration,
     /// Open watches.
     pub watches: usize,
     /// Open connections. Whoever owns the socket asks [`Connections`] for each.
@@ -50,7 +50,13 @@ pub struct LimitsConfig {
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        LimitsConfig { requests: 400, mutating_requests: 200, watches: 20_000, connections: 20_000 }
+        LimitsConfig {
+            requests: 400,
+            mutating_requests: 200,
+            wait: Duration::from_secs(2),
+            watches: 20_000,
+            connections: 20_000,
+        }
     }
 }
 
@@ -72,7 +78,7 @@ impl Limits {
         let queued = |seats: usize| {
             let seats = if seats == 0 { usize::MAX } else { seats };
             let waiting = seats.saturating_mul(WAITING_PER_SEAT).max(WAITING_PER_CLIENT);
-            Gate::new(Bounds { seats, per_client: WAITING_PER_CLIENT, waiting }, PATIENCE)
+            Gate::new(Bounds { seats, per_client: WAITING_PER_CLIENT, waiting }, config.wait)
         };
         let plain = |seats: usize| {
             let seats = if seats == 0 { usize::MAX } else { seats };

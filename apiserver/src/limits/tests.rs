@@ -16,7 +16,7 @@ fn request(method: &str, uri: &str) -> Request {
 }
 
 fn limits(requests: usize, mutating_requests: usize, watches: usize) -> Arc<Limits> {
-    let config = LimitsConfig { requests, mutating_requests, watches, connections: 0 };
+    let config = LimitsConfig { requests, mutating_requests, watches, ..LimitsConfig::default() };
     Limits::new(&config, &Registry::new()).unwrap()
 }
 
