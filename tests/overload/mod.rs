@@ -47,7 +47,8 @@ const WAITING_WRITES: &str = "apiserver_current_inqueue_requests{request_kind=\"
 /// Makes the list of config maps this many MiB long.
 async fn fill(http: &Http, mebibytes: usize) {
     for number in 0..mebibytes {
-        let object = json!({"metadata": {"name": format!("large-{number}")}, "data": {"x": "x".repeat(1 << 20)}});
+        let object =
+            json!({"metadata": {"name": format!("large-{number}")}, "data": {"x": "x".repeat(1 << 20)}});
         http.create(CONFIG_MAPS, &object).await;
     }
 }

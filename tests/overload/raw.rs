@@ -99,6 +99,8 @@ fn head(length: usize, agent: &str) -> String {
 fn is_whole(heard: &[u8]) -> bool {
     let text = String::from_utf8_lossy(heard);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    let length = head
+        .lines()
+        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
     length.is_some_and(|length: usize| body.len() >= length)
 }
