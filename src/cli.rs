@@ -223,6 +223,18 @@ pub(crate) struct ListenArgs {
     /// After a stop signal: how long requests are still taken while /readyz fails
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) shutdown_delay_duration: Duration,
+    /// Connections at the same time, as far as the limit of open files carries them; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub(crate) max_connections: usize,
+    /// How long the head of a request may take from its first byte, and the first head of a connection
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::duration)]
+    pub(crate) read_header_timeout: Duration,
+    /// How long a connection is kept without a request
+    #[arg(long, value_name = "DURATION", default_value = "1m30s", value_parser = values::duration)]
+    pub(crate) idle_timeout: Duration,
+    /// How long a client may read nothing of what waits for it before its connection is closed
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
+    pub(crate) write_timeout: Duration,
 }
 
 /// Where objects are kept.
@@ -289,6 +301,12 @@ pub(crate) struct ApiArgs {
     /// Writing requests that are served at the same time; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) max_mutating_requests_inflight: usize,
+    /// How long a request waits for its turn when too many are served, before it is told to come again
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = values::duration)]
+    pub(crate) max_request_wait: Duration,
+    /// Watches that are open at the same time; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub(crate) max_watches: usize,
     /// How long a request may take; watches are not meant
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) request_timeout: Duration,

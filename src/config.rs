@@ -257,6 +257,17 @@ fn server(
     if api.request_timeout.is_zero() {
         return Err(wrong("--request-timeout must be more than 0s: every request would fail"));
     }
+    for (flag, time) in [
+        ("--read-header-timeout", listen.read_header_timeout),
+        ("--idle-timeout", listen.idle_timeout),
+        ("--write-timeout", listen.write_timeout),
+    ] {
+        if time.is_zero() {
+            return Err(wrong(&format!(
+                "{flag} must be more than 0s: every connection would be closed at once"
+            )));
+        }
+    }
     let endpoint = listen::Endpoint::new(listen).map_err(|error| ConfigError::Wrong(error.to_string()))?;
     Ok(ServerConfig { endpoint, store, snapshots: schedule(snapshots)?, api })
 }

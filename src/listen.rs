@@ -3,6 +3,10 @@
 //! The rule: whoever can reach a server without authentication can do everything, so without TLS and
 //! authentication only addresses of this machine (loopback) are allowed.
 
+mod accept;
+pub(crate) mod files;
+mod guard;
+
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,11 +16,26 @@ use std::time::Duration;
 use axum::Router;
 use axum_server::Handle;
 use axum_server::accept::NoDelayAcceptor;
+use hyper_util::rt::TokioTimer;
 use orlop_apiserver::auth::Auth;
 use orlop_apiserver::auth::token_file::{TokenFile, TokenFileError};
+use orlop_apiserver::limits::connection::Connections;
 
 use crate::cli::ListenArgs;
 use crate::tls::{self, TlsError};
+use accept::Bounded;
+use guard::Times;
+
+/// Bytes of a request's head on HTTP/1, and of what waits in a connection's buffers.
+const HEAD_MAX: usize = 128 * 1024;
+/// Bytes of a request's headers on HTTP/2.
+const HEADER_LIST_MAX: u32 = 64 * 1024;
+/// Requests at the same time over one connection of HTTP/2 (upstream).
+const STREAMS_MAX: u32 = 100;
+/// How often a peer on HTTP/2 is asked whether it is there, and how long it has to answer
+/// (upstream's clients do the same).
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Where to listen and for whom; checked.
 #[derive(Debug)]
@@ -26,6 +45,9 @@ pub(crate) struct Endpoint {
     client_ca_file: Option<PathBuf>,
     token_auth_file: Option<PathBuf>,
     address_file: Option<PathBuf>,
+    times: Times,
+    /// How many connections are wanted; 0 is no limit.
+    pub(crate) max_connections: usize,
     /// How long requests are taken after a stop signal.
     pub(crate) shutdown_delay: Duration,
 }
@@ -111,6 +133,12 @@ impl Endpoint {
             client_ca_file: args.client_ca_file,
             token_auth_file: args.token_auth_file,
             address_file: args.address_file,
+            times: Times {
+                head: args.read_header_timeout,
+                idle: args.idle_timeout,
+                write: args.write_timeout,
+            },
+            max_connections: args.max_connections,
             shutdown_delay: args.shutdown_delay_duration,
         })
     }
@@ -148,7 +176,7 @@ impl Endpoint {
         let socket = std::net::TcpListener::bind(self.address).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Listener { socket, address, tls, handle: Handle::new() })
+        Ok(Listener { socket, address, tls, times: self.times, handle: Handle::new() })
     }
 
     /// Tells scripts where to send requests: one line on stdout, and the file if one was asked for.
@@ -175,6 +203,7 @@ pub(crate) struct Listener {
     socket: std::net::TcpListener,
     address: SocketAddr,
     tls: Option<Arc<rustls::ServerConfig>>,
+    times: Times,
     handle: Handle<SocketAddr>,
 }
 
@@ -191,15 +220,36 @@ impl Listener {
     }
 
     /// Answers requests until the handle stops it and the last connection has ended.
-    pub(crate) async fn serve(self, router: Router) -> Result<(), ListenError> {
+    pub(crate) async fn serve(
+        self,
+        router: Router,
+        connections: Arc<Connections>,
+    ) -> Result<(), ListenError> {
         let address = self.address;
         let failed = |error| ListenError::Serve { address, error };
-        let server = axum_server::from_tcp(self.socket).map_err(failed)?.handle(self.handle);
+        let mut server = axum_server::from_tcp(self.socket).map_err(failed)?.handle(self.handle);
+        let http = server.http_builder();
+        // The head's time is watched where idle connections are: see `guard`.
+        http.http1().max_buf_size(HEAD_MAX).header_read_timeout(None);
+        http.http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS_MAX)
+            .max_header_list_size(HEADER_LIST_MAX)
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_TIMEOUT);
         let service = router.into_make_service();
-        match self.tls {
-            Some(config) => server.acceptor(tls::Acceptor::new(config)).serve(service).await.map_err(failed),
-            None => server.acceptor(NoDelayAcceptor::new()).serve(service).await.map_err(failed),
-        }
+        let times = self.times;
+        let served = match self.tls {
+            Some(config) => {
+                let acceptor = Bounded::new(tls::Acceptor::new(config), connections, times);
+                server.acceptor(acceptor).serve(service).await
+            }
+            None => {
+                let acceptor = Bounded::new(NoDelayAcceptor::new(), connections, times);
+                server.acceptor(acceptor).serve(service).await
+            }
+        };
+        served.map_err(failed)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_apiserver::auth::{UserInfo, in_process};
-use orlop_apiserver::limits::Limits;
+use orlop_apiserver::limits::LimitsConfig;
 use orlop_apiserver::{Config, Projection, Server, ServerError};
 use orlop_controller::client::{self, ConnectError, Endpoint};
 use orlop_controller::manager::{self, ManagerError};
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{ApiArgs, LoopArgs, StoreArgs, StoreBackend};
 use crate::config::{Role, ServerConfig};
 use crate::data_dir::{self, DataDirError};
-use crate::listen::ListenError;
+use crate::listen::{ListenError, files};
 use crate::shutdown;
 use crate::snapshot::schedule;
 
@@ -71,7 +71,9 @@ async fn serve(
     let listener = endpoint.bind()?;
     let (store, place) = open(&config.store).await?;
     let result = async {
-        let server = Server::start(store.clone(), server_config(&config.api, loops.is_some())).await?;
+        let connections = files::room_for(endpoint.max_connections);
+        let settings = server_config(&config.api, connections, loops.is_some());
+        let server = Server::start(store.clone(), settings).await?;
         let router = server.router();
         let end_controllers = CancellationToken::new();
         let mut controllers = Task::none("the controllers");
@@ -91,10 +93,9 @@ async fn serve(
             });
         }
 
-        let limits = Limits::new(config.api.max_requests_inflight, config.api.max_mutating_requests_inflight);
         let (url, handle) = (listener.url(), listener.handle());
         let mut serving = Task::none("the listener");
-        serving.spawn(listener.serve(limits.protect(auth.protect(router))));
+        serving.spawn(listener.serve(auth.protect(router), server.connections()));
         endpoint.announce(&url)?;
         tracing::info!("serving {url}, data {place}; try: {}", endpoint.kubectl(&url));
 
@@ -173,13 +174,20 @@ async fn open(args: &StoreArgs) -> Result<(Store, String), RunError> {
 
 /// `with_controllers`: a process for people, who may select by more fields than upstream lets them;
 /// an API server alone is exactly as upstream unless told otherwise.
-fn server_config(args: &ApiArgs, with_controllers: bool) -> Config {
+fn server_config(args: &ApiArgs, connections: usize, with_controllers: bool) -> Config {
     Config {
         disabled_admission_plugins: args.disable_admission_plugins.clone(),
         event_ttl: args.event_ttl,
         request_timeout: args.request_timeout,
         min_request_timeout: Duration::from_secs(args.min_request_timeout.into()),
         extra_field_selectors: args.extra_field_selectors.unwrap_or(with_controllers),
+        limits: LimitsConfig {
+            requests: args.max_requests_inflight,
+            mutating_requests: args.max_mutating_requests_inflight,
+            wait: args.max_request_wait,
+            watches: args.max_watches,
+            connections,
+        },
         ..Config::default()
     }
 }

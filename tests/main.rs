@@ -12,6 +12,7 @@ mod faults;
 mod harness;
 mod kubectl;
 mod linear;
+mod overload;
 mod page;
 mod process;
 mod snapshot;

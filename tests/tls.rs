@@ -24,6 +24,11 @@ pub(crate) struct Secured {
 
 impl Secured {
     pub(crate) async fn start() -> Secured {
+        Self::with(&[]).await
+    }
+
+    /// The same with more flags.
+    pub(crate) async fn with(more: &[&str]) -> Secured {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
         std::fs::write(dir.path().join("tokens.csv"), "hush,bob,u2,\"readers\"\n").unwrap();
@@ -38,7 +43,8 @@ impl Secured {
             ("--token-auth-file", path("tokens.csv")),
         ];
         let args = std::iter::once("apiserver".to_owned())
-            .chain(flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]));
+            .chain(flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]))
+            .chain(more.iter().map(|flag| (*flag).to_owned()));
         let mut process = Process::start("secured", dir.path(), &args.collect::<Vec<_>>());
         let url = wait::until("the server says where it listens", async || {
             assert!(process.ended().is_none(), "it ended:\n{}", process.log());

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::dispatch::Resource;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
-use crate::metrics::{self, InFlight, Labels};
+use crate::metrics::{self, Labels, OpenWatch};
 use crate::query::Query;
 use crate::registry::Scope;
 use crate::server::Inner;
@@ -81,10 +81,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), pretty),
     };
     let labels = labels(verb, &resource, &query);
-    let in_flight = match verb {
-        Verb::Watch => server.metrics.begin_watch(&labels),
-        verb => server.metrics.begin(verb.is_mutating()),
-    };
+    let open_watch = (verb == Verb::Watch).then(|| server.metrics.begin_watch(&labels));
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
     let limit = time_limit(verb, &query, server.config.request_timeout);
     let work = async {
@@ -119,14 +116,22 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         }
     };
     server.metrics.end(&labels, response.status().as_u16(), started.elapsed().as_secs_f64());
-    if verb == Verb::Watch { hold(response, in_flight) } else { response }
+    match open_watch {
+        Some(open_watch) => hold(response, open_watch),
+        None => response,
+    }
+}
+
+/// Whether a request is a watch: one that would be served as such.
+pub(crate) fn is_watch(method: &http::Method, path: &str, query: &Query) -> bool {
+    matches!(plan(method, path, query), Ok(Some((Verb::Watch, _))))
 }
 
 /// Keeps a watch counted until its body ends.
-fn hold(response: Response, in_flight: InFlight) -> Response {
+fn hold(response: Response, open_watch: OpenWatch) -> Response {
     response.map(|body| {
         axum::body::Body::new(body.map_frame(move |frame| {
-            let _counted = &in_flight;
+            let _counted = &open_watch;
             frame
         }))
     })
@@ -160,11 +165,14 @@ fn time_limit(verb: Verb, query: &Query, granted: Duration) -> Result<Duration, 
 }
 
 async fn read(body: axum::body::Body) -> Result<Bytes, ApiError> {
+    let too_large = || ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}"));
+    // What says beforehand that it is too large is not waited for.
+    if http_body::Body::size_hint(&body).lower() > BODY_LIMIT as u64 {
+        return Err(too_large());
+    }
     match Limited::new(body, BODY_LIMIT).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}")))
-        }
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         Err(error) => Err(ApiError::bad_request(format!("cannot read the body: {error}"))),
     }
 }

@@ -48,7 +48,6 @@ pub(crate) struct Metrics {
     registry: Registry,
     requests: IntCounterVec,
     durations: HistogramVec,
-    inflight: IntGaugeVec,
     long_running: IntGaugeVec,
     watch_events: IntCounterVec,
     objects: IntGaugeVec,
@@ -98,10 +97,10 @@ impl StoreGauges {
     }
 }
 
-/// Counts a request as in flight while it lives.
-pub(crate) struct InFlight(IntGauge);
+/// Counts a watch as open while it lives.
+pub(crate) struct OpenWatch(IntGauge);
 
-impl Drop for InFlight {
+impl Drop for OpenWatch {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -120,10 +119,6 @@ impl Metrics {
                 .buckets(DURATION_BUCKETS.to_vec()),
             DURATION,
         )?;
-        let inflight = IntGaugeVec::new(
-            Opts::new("apiserver_current_inflight_requests", "Requests that are being served."),
-            &["request_kind"],
-        )?;
         let long_running =
             IntGaugeVec::new(Opts::new("apiserver_longrunning_requests", "Open watches."), LONG_RUNNING)?;
         let watch_events = IntCounterVec::new(
@@ -141,7 +136,6 @@ impl Metrics {
         for collector in [
             Box::new(requests.clone()) as Box<dyn prometheus::core::Collector>,
             Box::new(durations.clone()),
-            Box::new(inflight.clone()),
             Box::new(long_running.clone()),
             Box::new(watch_events.clone()),
             Box::new(objects.clone()),
@@ -159,7 +153,6 @@ impl Metrics {
             registry,
             requests,
             durations,
-            inflight,
             long_running,
             watch_events,
             objects,
@@ -169,18 +162,16 @@ impl Metrics {
         })
     }
 
-    /// A request has come in.
-    pub(crate) fn begin(&self, mutating: bool) -> InFlight {
-        let gauge = self.inflight.with_label_values(&[if mutating { "mutating" } else { "readOnly" }]);
-        gauge.inc();
-        InFlight(gauge)
+    /// Where other parts put what they count.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// A watch has been opened.
-    pub(crate) fn begin_watch(&self, labels: &Labels) -> InFlight {
+    pub(crate) fn begin_watch(&self, labels: &Labels) -> OpenWatch {
         let gauge = self.long_running.with_label_values(&labels.long_running());
         gauge.inc();
-        InFlight(gauge)
+        OpenWatch(gauge)
     }
 
     /// A request has been answered.
@@ -212,6 +203,7 @@ impl Metrics {
 
     /// The text that scrapers read.
     pub(crate) fn text(&self, server: &Inner) -> Vec<u8> {
+        server.limits.report();
         let head = server.store.head();
         for kind in KINDS.iter().filter(|kind| !kind.is_view()) {
             let names = kind.names();

@@ -15,6 +15,8 @@ use tower_http::compression::predicate::Predicate;
 
 use crate::admission::Chain;
 use crate::handler;
+use crate::limits::connection::Connections;
+use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::projection::Projection;
 use crate::{background, routes};
@@ -36,6 +38,8 @@ pub struct Config {
     /// Select volumes, claims and attachments also by fields that upstream refuses, such as
     /// `status.phase` and `spec.volumeName`.
     pub extra_field_selectors: bool,
+    /// How much is served at the same time.
+    pub limits: LimitsConfig,
     /// The clock.
     pub clock: Clock,
 }
@@ -48,6 +52,7 @@ impl Default for Config {
             request_timeout: Duration::from_secs(60),
             min_request_timeout: Duration::from_secs(1800),
             extra_field_selectors: true,
+            limits: LimitsConfig::default(),
             clock: Arc::new(Timestamp::now),
         }
     }
@@ -70,6 +75,7 @@ pub(crate) struct Inner {
     pub(crate) admission: Chain,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
+    pub(crate) limits: Arc<Limits>,
     /// Set once shutdown has begun: readyz fails, everything else goes on.
     pub(crate) leaving: AtomicBool,
     /// Cancelled when watches have to end.
@@ -101,11 +107,14 @@ impl Server {
         let admission = Chain::new(&config.disabled_admission_plugins)
             .map_err(|error| ServerError::Config(error.to_string()))?;
         let metrics = Metrics::new().map_err(|error| ServerError::Config(error.to_string()))?;
+        let limits = Limits::new(&config.limits, metrics.registry())
+            .map_err(|error| ServerError::Config(error.to_string()))?;
         let inner = Arc::new(Inner {
             store,
             admission,
             config,
             metrics,
+            limits,
             leaving: AtomicBool::new(false),
             closing: CancellationToken::new(),
         });
@@ -117,17 +126,24 @@ impl Server {
         Ok(Server { inner, tasks })
     }
 
-    /// Everything that is served, as a router; a tower service as well, so that controllers in the
-    /// same process reach it without a socket.
+    /// Everything that is served, as a router, within the limits of the configuration; a tower
+    /// service as well, so that controllers in the same process reach it without a socket
+    /// ([`crate::auth::in_process`]).
     pub fn router(&self) -> Router {
         let compress =
             CompressionLayer::new().quality(tower_http::CompressionLevel::Fastest).compress_when(LargeLists);
-        routes::router()
+        let router = routes::router()
             .fallback(any(handler::resource))
             .method_not_allowed_fallback(handler::method_not_allowed)
             .layer(compress)
-            .layer(axum::middleware::from_fn_with_state(self.inner.clone(), handler::frame))
-            .with_state(self.inner.clone())
+            .with_state(self.inner.clone());
+        let limits = self.inner.limits.clone();
+        limits.protect(router).layer(axum::middleware::from_fn_with_state(self.inner.clone(), handler::frame))
+    }
+
+    /// The connections that there may be, for whoever owns the socket.
+    pub fn connections(&self) -> Arc<Connections> {
+        self.inner.limits.connections.clone()
     }
 
     /// Counts a scheduled snapshot under `success`, `failure` or `unchanged`; `written_s` is when one

@@ -64,6 +64,14 @@ impl Process {
         self.ended
     }
 
+    /// Bytes of memory that it has now, without what is swapped out.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let kibibytes =
+            status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        kibibytes.and_then(|number| number.parse::<u64>().ok()).expect("VmRSS is a number") << 10
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&mut self, signal: Signal) {
         if self.ended().is_some() {

@@ -50,6 +50,9 @@ pub struct UserInfo {
 }
 
 impl UserInfo {
+    /// The name of whoever reaches a server that asks nobody for a name.
+    pub(crate) const ADMIN: &str = "system:admin";
+
     /// A user with groups; `system:authenticated` is added.
     pub fn new(username: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
         let mut groups: Vec<String> = groups.into_iter().collect();
@@ -61,7 +64,7 @@ impl UserInfo {
 
     /// Whoever reaches a server that asks nobody for a name.
     pub fn admin() -> Self {
-        Self::new("system:admin", ["system:masters".to_owned()])
+        Self::new(Self::ADMIN, ["system:masters".to_owned()])
     }
 
     /// The controllers, when they run in this process.
@@ -142,9 +145,14 @@ async fn authenticate(State(auth): State<Arc<Auth>>, mut request: Request, next:
     }
 }
 
-/// The router for callers in this process: they are this user, and nothing is checked.
+/// Marks a request of this process. As with [`UserInfo`], only code can put it there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InThisProcess;
+
+/// The router for callers in this process: they are this user, nothing is checked, and they are
+/// never told that there is too much to do.
 pub fn in_process(router: Router, user: UserInfo) -> Router {
-    router.layer(axum::Extension(user))
+    router.layer(axum::Extension(user)).layer(axum::Extension(InThisProcess))
 }
 
 /// The token of `Authorization: Bearer TOKEN`; the scheme in any case.

@@ -1,0 +1,184 @@
+//! What a request counts as, and whose it is.
+
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
+use std::sync::LazyLock;
+
+use axum::extract::Request;
+use http::{Method, header};
+
+use super::connection::Connection;
+use super::seats::Client;
+use crate::auth::{InThisProcess, UserInfo};
+use crate::handler;
+use crate::query::Query;
+
+/// What a request counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// Never refused: health, version, metrics.
+    Free,
+    /// A controller of this process: counted and never refused. True: it writes.
+    InThisProcess(bool),
+    /// A watch of a controller of this process: never refused.
+    WatchInThisProcess,
+    /// A watch.
+    Watch,
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+}
+
+/// Paths that are answered also when nothing else is.
+fn is_free(path: &str) -> bool {
+    let first = path.get(1..).and_then(|path| path.split('/').next()).unwrap_or_default();
+    matches!(first, "livez" | "readyz" | "healthz" | "version" | "metrics")
+}
+
+/// Whether it may be a watch. Asked first, because nearly no request may, and to be sure means to take it apart.
+fn may_be_watch(request: &Request) -> bool {
+    let hint = |text: &str| text.contains("watch") || text.contains('%');
+    *request.method() == Method::GET
+        && (hint(request.uri().path()) || request.uri().query().is_some_and(hint))
+}
+
+/// What a request counts as.
+pub(super) fn sort(request: &Request) -> Sort {
+    let path = request.uri().path();
+    if is_free(path) {
+        return Sort::Free;
+    }
+    let own = request.extensions().get::<InThisProcess>().is_some();
+    if may_be_watch(request)
+        && handler::is_watch(request.method(), path, &Query::parse(request.uri().query()))
+    {
+        return if own { Sort::WatchInThisProcess } else { Sort::Watch };
+    }
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if own {
+        return Sort::InThisProcess(!reads);
+    }
+    if reads { Sort::Read } else { Sort::Write }
+}
+
+/// Whose request it is: a user's; where nobody is asked for a name, an address's; on loopback, where
+/// all come from one address, a program's.
+pub(super) fn client(request: &Request) -> Client {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let mut hasher = KEYS.build_hasher();
+    let user = request.extensions().get::<UserInfo>().map(|user| user.username.as_str());
+    // Everybody is that one on a server that asks nobody for a name.
+    if let Some(user) = user.filter(|user| *user != UserInfo::ADMIN) {
+        (0, user).hash(&mut hasher);
+        return Client(hasher.finish());
+    }
+    let peer =
+        request.extensions().get::<Connection>().map(|connection| connection.peer().ip().to_canonical());
+    peer.hash(&mut hasher);
+    if peer.is_none_or(|peer| peer.is_loopback()) {
+        request.headers().get(header::USER_AGENT).map(|agent| agent.as_bytes()).hash(&mut hasher);
+    }
+    Client(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use axum::body::Body;
+
+    use super::*;
+    use crate::limits::connection::Connections;
+
+    fn request(method: &str, uri: &str) -> Request {
+        Request::builder().method(method).uri(uri).body(Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn sorts() {
+        for (method, uri, want) in [
+            ("GET", "/api/v1/pods", Sort::Read),
+            ("HEAD", "/api/v1/pods", Sort::Read),
+            ("OPTIONS", "/", Sort::Read),
+            ("GET", "/apis/nope", Sort::Read),
+            ("POST", "/api/v1/namespaces", Sort::Write),
+            ("DELETE", "/api/v1/pods?watch=1", Sort::Write),
+            ("PATCH", "/x", Sort::Write),
+            ("BREW", "/api/v1/pods", Sort::Write),
+            ("GET", "/api/v1/pods?watch=1", Sort::Watch),
+            ("GET", "/api/v1/pods?watch", Sort::Watch),
+            ("GET", "/api/v1/pods?watch=yes", Sort::Watch),
+            ("GET", "/api/v1/pods?w%61tch=1", Sort::Watch),
+            ("GET", "/api/v1/pods?a=b&watch=true", Sort::Watch),
+            ("GET", "/api/v1/watch/pods", Sort::Watch),
+            ("GET", "/api/v1/w%61tch/pods", Sort::Watch),
+            ("GET", "/api/v1/pods?watch=0", Sort::Read),
+            ("GET", "/api/v1/pods?watch=false", Sort::Read),
+            // These pretend.
+            ("GET", "/api/v1/namespaces/a/pods/b?watch=1", Sort::Read),
+            ("GET", "/api/v1/namespaces/watch", Sort::Read),
+            ("GET", "/api?watch=1", Sort::Read),
+            ("GET", "/livez", Sort::Free),
+            ("GET", "/readyz/ping", Sort::Free),
+            ("GET", "/healthz?verbose", Sort::Free),
+            ("GET", "/version", Sort::Free),
+            ("GET", "/metrics", Sort::Free),
+            ("GET", "/metricsx", Sort::Read),
+            ("GET", "/", Sort::Read),
+        ] {
+            assert_eq!(sort(&request(method, uri)), want, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn controllers_of_this_process() {
+        for (method, uri, want) in [
+            ("GET", "/api/v1/pods", Sort::InThisProcess(false)),
+            ("POST", "/api/v1/pods", Sort::InThisProcess(true)),
+            ("GET", "/api/v1/pods?watch=1", Sort::WatchInThisProcess),
+        ] {
+            let mut request = request(method, uri);
+            request.extensions_mut().insert(InThisProcess);
+            assert_eq!(sort(&request), want, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn clients() {
+        let of = |user: &str, peer: &str, agent: &str| {
+            let mut request = request("GET", "/api");
+            if !user.is_empty() {
+                request.extensions_mut().insert(UserInfo::new(user, []));
+            }
+            if !peer.is_empty() {
+                let connection = Connections::new(0).open(peer.parse().unwrap()).unwrap();
+                request.extensions_mut().insert(connection);
+            }
+            if !agent.is_empty() {
+                request.headers_mut().insert(header::USER_AGENT, agent.parse().unwrap());
+            }
+            client(&request)
+        };
+        let admin = UserInfo::ADMIN;
+        for (case, one, other, same) in [
+            ("1 a user", ("ann", "10.0.0.1:1", "x"), ("ann", "10.0.0.2:2", "y"), true),
+            ("2 two users", ("ann", "10.0.0.1:1", "x"), ("bob", "10.0.0.1:1", "x"), false),
+            ("3 an address", (admin, "10.0.0.1:1", "x"), (admin, "10.0.0.1:2", "y"), true),
+            ("4 two addresses", (admin, "10.0.0.1:1", "x"), (admin, "10.0.0.2:1", "x"), false),
+            ("5 a program", (admin, "127.0.0.1:1", "x"), (admin, "127.0.0.1:2", "x"), true),
+            ("6 two programs", (admin, "127.0.0.1:1", "x"), (admin, "127.0.0.1:1", "y"), false),
+            ("7 no address", ("", "", "x"), ("", "", "x"), true),
+            ("8 no address, two programs", ("", "", "x"), ("", "", "y"), false),
+            ("9 a program called like a user", ("ann", "", ""), ("", "", "ann"), false),
+            (
+                "10 an address written otherwise",
+                (admin, "[::ffff:10.0.0.1]:1", ""),
+                (admin, "10.0.0.1:1", ""),
+                true,
+            ),
+        ] {
+            let equal = of(one.0, one.1, one.2) == of(other.0, other.1, other.2);
+            assert_eq!(equal, same, "{case}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What is known of a connection besides its bytes: whether a request is worked on, and whether it
+//! has to end. Whoever owns the socket reads it, whoever works on requests writes it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::Waker;
+
+use futures::task::AtomicWaker;
+
+/// The connections of a listener, and how many there may be.
+#[derive(Debug)]
+pub struct Connections {
+    most: usize,
+    open: AtomicUsize,
+    refused: AtomicU64,
+}
+
+impl Connections {
+    /// So many at the same time; 0 is no limit.
+    pub fn new(most: usize) -> Arc<Self> {
+        let most = if most == 0 { usize::MAX } else { most };
+        Arc::new(Connections { most, open: AtomicUsize::new(0), refused: AtomicU64::new(0) })
+    }
+
+    /// A connection has come. `None`: it is one too many, and is to be closed.
+    pub fn open(self: &Arc<Self>, peer: SocketAddr) -> Option<Connection> {
+        if self.open.fetch_add(1, Ordering::AcqRel) >= self.most {
+            self.open.fetch_sub(1, Ordering::AcqRel);
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Connection(Arc::new(State {
+            all: self.clone(),
+            peer,
+            requests: AtomicU64::new(0),
+            at_work: AtomicUsize::new(0),
+            stalled: AtomicBool::new(false),
+            owner: AtomicWaker::new(),
+        })))
+    }
+
+    /// How many are open now, and how many have been refused so far.
+    pub fn count(&self) -> (usize, u64) {
+        (self.open.load(Ordering::Acquire), self.refused.load(Ordering::Relaxed))
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    all: Arc<Connections>,
+    peer: SocketAddr,
+    requests: AtomicU64,
+    at_work: AtomicUsize,
+    stalled: AtomicBool,
+    owner: AtomicWaker,
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.all.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A connection. Clones are the same one; each request carries one in its extensions. It counts as
+/// open until the last is dropped.
+#[derive(Clone, Debug)]
+pub struct Connection(Arc<State>);
+
+/// A request that is worked on. Dropped, it is answered.
+#[derive(Debug)]
+pub struct AtWork {
+    connection: Connection,
+    /// On HTTP/1 the owner itself drops this, and looks for the next request anyway.
+    wakes: bool,
+}
+
+impl Connection {
+    /// Who is at the other end.
+    pub fn peer(&self) -> SocketAddr {
+        self.0.peer
+    }
+
+    /// A request has come in.
+    pub fn begin(&self, version: http::Version) -> AtWork {
+        self.0.at_work.fetch_add(1, Ordering::AcqRel);
+        self.0.requests.fetch_add(1, Ordering::AcqRel);
+        AtWork { connection: self.clone(), wakes: version >= http::Version::HTTP_2 }
+    }
+
+    /// How many requests have come so far.
+    pub fn requests(&self) -> u64 {
+        self.0.requests.load(Ordering::Acquire)
+    }
+
+    /// Whether a request is worked on.
+    pub fn is_at_work(&self) -> bool {
+        self.0.at_work.load(Ordering::Acquire) > 0
+    }
+
+    /// The client takes no more of an answer; the connection is to end.
+    pub fn stall(&self) {
+        self.0.stalled.store(true, Ordering::Release);
+        self.0.owner.wake();
+    }
+
+    /// Whether it has to end. `waker` is woken when that changes.
+    pub fn is_stalled(&self, waker: &Waker) -> bool {
+        self.0.owner.register(waker);
+        self.0.stalled.load(Ordering::Acquire)
+    }
+}
+
+impl AtWork {
+    /// The connection that it came over.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        let state = &self.connection.0;
+        let before = state.at_work.fetch_sub(1, Ordering::AcqRel);
+        if self.wakes && before == 1 {
+            // The owner has to begin to count the time without a request.
+            state.owner.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn so_many_and_no_more() {
+        let all = Connections::new(2);
+        let peer: SocketAddr = "127.0.0.1:1".parse().unwrap();
+        let first = all.open(peer).unwrap();
+        let second = all.open(peer).unwrap();
+        assert!(all.open(peer).is_none());
+        assert_eq!(all.count(), (2, 1));
+        let request = first.begin(http::Version::HTTP_11);
+        drop(first);
+        assert_eq!(all.count(), (2, 1), "a request is worked on");
+        drop(request);
+        assert_eq!(all.count(), (1, 1));
+        assert!(all.open(peer).is_some());
+        drop(second);
+        assert_eq!(all.count(), (0, 1));
+    }
+
+    #[test]
+    fn work_is_counted() {
+        let connection = Connections::new(0).open("127.0.0.1:1".parse().unwrap()).unwrap();
+        assert!(!connection.is_at_work());
+        let (one, two) = (connection.begin(http::Version::HTTP_2), connection.begin(http::Version::HTTP_2));
+        drop(one);
+        assert!(connection.is_at_work());
+        drop(two);
+        assert!(!connection.is_at_work());
+        assert_eq!(connection.requests(), 2);
+    }
+}

@@ -1,0 +1,221 @@
+//! How much is served at the same time (docs/overload.md).
+//!
+//! [`seats`] decides who is served, waits or is refused; [`gate`] does the waiting; [`client`] says
+//! what a request counts as and whose it is; [`held`] keeps a seat until the answer is on its way;
+//! [`connection`] is what is known of a connection; [`tracked`] notes on it what is worked on.
+
+mod client;
+pub mod connection;
+mod gate;
+mod held;
+mod seats;
+pub mod tracked;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use http::HeaderValue;
+use http::header::RETRY_AFTER;
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+
+use crate::encode::answer;
+use client::Sort;
+use connection::Connections;
+use gate::{Gate, Refusal, Seat};
+use seats::{Bounds, Client};
+
+/// Requests of one client that wait (upstream: queueLengthLimit).
+const WAITING_PER_CLIENT: usize = 50;
+/// Requests that wait, for each seat.
+const WAITING_PER_SEAT: usize = 4;
+
+/// The limits of a server. 0 is no limit of what is counted.
+#[derive(Clone, Debug)]
+pub struct LimitsConfig {
+    /// Reading requests at the same time.
+    pub requests: usize,
+    /// Writing requests at the same time.
+    pub mutating_requests: usize,
+    /// How long a request waits for its turn.
+    pub wait: Duration,
+    /// Open watches.
+    pub watches: usize,
+    /// Open connections. Whoever owns the socket asks [`Connections`] for each.
+    pub connections: usize,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        LimitsConfig {
+            requests: 400,
+            mutating_requests: 200,
+            wait: Duration::from_secs(2),
+            watches: 20_000,
+            connections: 20_000,
+        }
+    }
+}
+
+/// The limits at work.
+pub(crate) struct Limits {
+    reads: Arc<Gate>,
+    writes: Arc<Gate>,
+    watches: Arc<Gate>,
+    /// Of this process: never refused, so their gates have no limit.
+    own_reads: Arc<Gate>,
+    own_writes: Arc<Gate>,
+    pub(crate) connections: Arc<Connections>,
+    metrics: LimitMetrics,
+}
+
+impl Limits {
+    /// Fails only when a metric is defined twice, which a test rules out.
+    pub(crate) fn new(config: &LimitsConfig, registry: &Registry) -> Result<Arc<Self>, prometheus::Error> {
+        let queued = |seats: usize| {
+            let seats = if seats == 0 { usize::MAX } else { seats };
+            let waiting = seats.saturating_mul(WAITING_PER_SEAT).max(WAITING_PER_CLIENT);
+            Gate::new(Bounds { seats, per_client: WAITING_PER_CLIENT, waiting }, config.wait)
+        };
+        let plain = |seats: usize| {
+            let seats = if seats == 0 { usize::MAX } else { seats };
+            Gate::new(Bounds { seats, per_client: 0, waiting: 0 }, Duration::ZERO)
+        };
+        Ok(Arc::new(Limits {
+            reads: queued(config.requests),
+            writes: queued(config.mutating_requests),
+            watches: plain(config.watches),
+            own_reads: plain(0),
+            own_writes: plain(0),
+            connections: Connections::new(config.connections),
+            metrics: LimitMetrics::new(registry)?,
+        }))
+    }
+
+    /// The router behind these limits.
+    pub(crate) fn protect(self: Arc<Self>, router: Router) -> Router {
+        router.layer(middleware::from_fn_with_state(self, admit))
+    }
+
+    /// Brings what is counted here to where scrapers read it.
+    pub(crate) fn report(&self) {
+        for (kind, outside, own) in
+            [("readOnly", &self.reads, &self.own_reads), ("mutating", &self.writes, &self.own_writes)]
+        {
+            let (seated, waiting) = outside.count();
+            let put = |gauge: &IntGaugeVec, count: usize| {
+                gauge.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
+            };
+            put(&self.metrics.inflight, seated + own.count().0);
+            put(&self.metrics.inqueue, waiting);
+        }
+        let (open, refused) = self.connections.count();
+        self.metrics.connections.set(i64::try_from(open).unwrap_or(i64::MAX));
+        let refused_connections = &self.metrics.refused_connections;
+        refused_connections.inc_by(refused.saturating_sub(refused_connections.get()));
+    }
+
+    /// What a request needs to be worked on, if that can be told without waiting.
+    fn ask(&self, request: &Request) -> Asked<'_> {
+        let at_once = |gate: &Arc<Gate>| match gate.try_enter() {
+            Ok(seat) => Asked::Seated(seat),
+            Err(refusal) => Asked::Refused(refusal),
+        };
+        let gate = match client::sort(request) {
+            Sort::Free | Sort::WatchInThisProcess => return Asked::Free,
+            Sort::InThisProcess(writes) => {
+                return at_once(if writes { &self.own_writes } else { &self.own_reads });
+            }
+            Sort::Watch => return at_once(&self.watches),
+            Sort::Read => &self.reads,
+            Sort::Write => &self.writes,
+        };
+        // Whose it is matters only when there is no seat.
+        match gate.try_enter() {
+            Ok(seat) => Asked::Seated(seat),
+            Err(_) => Asked::Queue(gate, client::client(request)),
+        }
+    }
+}
+
+/// The answer to who asks for a seat.
+enum Asked<'l> {
+    /// None is needed.
+    Free,
+    Seated(Seat),
+    Refused(Refusal),
+    /// There is none now.
+    Queue(&'l Arc<Gate>, Client),
+}
+
+async fn admit(State(limits): State<Arc<Limits>>, request: Request, next: Next) -> Response {
+    let version = request.version();
+    let seat = match limits.ask(&request) {
+        Asked::Free => return next.run(request).await,
+        Asked::Seated(seat) => Ok(seat),
+        Asked::Refused(refusal) => Err(refusal),
+        Asked::Queue(gate, client) => gate.enter(client).await,
+    };
+    let seat = match seat {
+        Ok(seat) => seat,
+        Err(refusal) => {
+            limits.metrics.refused(refusal);
+            let mut response = answer::text(429, "Too many requests, please try again later.\n");
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            return response;
+        }
+    };
+    let response = next.run(request).await;
+    if held::is_handed_over(version, response.body()) { response } else { held::hold(response, seat, None) }
+}
+
+/// What is counted here.
+struct LimitMetrics {
+    inflight: IntGaugeVec,
+    inqueue: IntGaugeVec,
+    rejected: IntCounterVec,
+    connections: IntGauge,
+    refused_connections: IntCounter,
+}
+
+impl LimitMetrics {
+    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let kind = &["request_kind"];
+        let metrics = LimitMetrics {
+            inflight: IntGaugeVec::new(
+                Opts::new("apiserver_current_inflight_requests", "Requests that are being served."),
+                kind,
+            )?,
+            inqueue: IntGaugeVec::new(
+                Opts::new("apiserver_current_inqueue_requests", "Requests that wait to be served."),
+                kind,
+            )?,
+            rejected: IntCounterVec::new(
+                Opts::new("apiserver_flowcontrol_rejected_requests_total", "Requests refused by 429."),
+                &["flow_schema", "priority_level", "reason"],
+            )?,
+            connections: IntGauge::new("orlop_open_connections", "Connections that are open.")?,
+            refused_connections: IntCounter::new(
+                "orlop_refused_connections_total",
+                "Connections that were closed at once because there were too many.",
+            )?,
+        };
+        registry.register(Box::new(metrics.inflight.clone()))?;
+        registry.register(Box::new(metrics.inqueue.clone()))?;
+        registry.register(Box::new(metrics.rejected.clone()))?;
+        registry.register(Box::new(metrics.connections.clone()))?;
+        registry.register(Box::new(metrics.refused_connections.clone()))?;
+        Ok(metrics)
+    }
+
+    fn refused(&self, refusal: Refusal) {
+        // There is one level for all from outside; upstream's name of it.
+        self.rejected.with_label_values(&["global-default", "global-default", refusal.reason()]).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! Who gets a seat, who waits and who is refused: a decision without I/O, clock or thread.
+//!
+//! There are so many seats. Who finds none free waits in the queue of its client, and a seat that
+//! becomes free goes to the clients in turn, one request each: a client with a hundred requests
+//! waits behind itself and not before everybody else. Queues are bounded one by one and together.
+//! When all together are full, whoever has most waiting gives way to a client with less.
+//!
+//! Invariants: nobody waits while a seat is free; a client is in `turns` exactly once while its
+//! queue is not empty, and has no queue otherwise.
+
+use std::collections::{HashMap, VecDeque};
+
+/// Whose request it is; equal for requests of one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Client(pub(super) u64);
+
+/// One request that waits. Numbers are not used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Number(pub(super) u64);
+
+/// How many there may be of what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Seats.
+    pub(super) seats: usize,
+    /// Requests of one client that wait.
+    pub(super) per_client: usize,
+    /// Requests that wait at all.
+    pub(super) waiting: usize,
+}
+
+/// What becomes of a request that comes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Arrival<T> {
+    /// It has a seat.
+    Seated,
+    /// It waits.
+    Waits(Number),
+    /// It waits, and this one that has waited is refused for it.
+    WaitsInsteadOf(Number, T),
+    /// It is refused.
+    Refused,
+}
+
+struct Waiting<T> {
+    number: Number,
+    ticket: T,
+}
+
+/// The seats and the queues. `T` is how who waits is told.
+pub(super) struct Seats<T> {
+    bounds: Bounds,
+    taken: usize,
+    waiting: usize,
+    next: u64,
+    queues: HashMap<Client, VecDeque<Waiting<T>>>,
+    /// The clients that wait, whose turn it is first.
+    turns: VecDeque<Client>,
+}
+
+impl<T> Seats<T> {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Seats { bounds, taken: 0, waiting: 0, next: 0, queues: HashMap::new(), turns: VecDeque::new() }
+    }
+
+    /// Seats that are taken.
+    pub(super) fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Requests that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Takes a seat if one is free.
+    pub(super) fn try_seat(&mut self) -> bool {
+        let free = self.taken < self.bounds.seats;
+        self.taken += usize::from(free);
+        free
+    }
+
+    /// A request comes.
+    pub(super) fn arrive(&mut self, client: Client, ticket: T) -> Arrival<T> {
+        if self.try_seat() {
+            return Arrival::Seated;
+        }
+        let own = self.queues.get(&client).map_or(0, VecDeque::len);
+        if own >= self.bounds.per_client {
+            return Arrival::Refused;
+        }
+        if self.waiting < self.bounds.waiting {
+            return Arrival::Waits(self.enqueue(client, ticket));
+        }
+        // Full. Only overload comes here, so looking at all queues is bearable.
+        let longest =
+            self.turns.iter().map(|client| (self.length(*client), *client)).max_by_key(|found| found.0);
+        match longest {
+            // One more of this client would make it the longest itself.
+            Some((length, other)) if length > own + 1 => {
+                let Some(refused) = self.take_newest(other) else { return Arrival::Refused };
+                Arrival::WaitsInsteadOf(self.enqueue(client, ticket), refused)
+            }
+            Some(_) | None => Arrival::Refused,
+        }
+    }
+
+    /// Who was seated goes. The seat is passed on to whoever is returned, or is free.
+    pub(super) fn leave(&mut self) -> Option<T> {
+        let Some(client) = self.turns.pop_front() else {
+            self.taken = self.taken.saturating_sub(1);
+            return None;
+        };
+        let queue = self.queues.get_mut(&client)?;
+        let next = queue.pop_front()?;
+        if queue.is_empty() {
+            self.queues.remove(&client);
+        } else {
+            self.turns.push_back(client);
+        }
+        self.waiting -= 1;
+        Some(next.ticket)
+    }
+
+    /// Who waited waits no longer. False when it does not wait: it has been seated or refused.
+    pub(super) fn give_up(&mut self, client: Client, number: Number) -> bool {
+        let Some(queue) = self.queues.get_mut(&client) else { return false };
+        let Some(at) = queue.iter().position(|waiting| waiting.number == number) else { return false };
+        queue.remove(at);
+        self.waiting -= 1;
+        if queue.is_empty() {
+            self.forget(client);
+        }
+        true
+    }
+
+    fn length(&self, client: Client) -> usize {
+        self.queues.get(&client).map_or(0, VecDeque::len)
+    }
+
+    fn enqueue(&mut self, client: Client, ticket: T) -> Number {
+        let number = Number(self.next);
+        self.next += 1;
+        self.waiting += 1;
+        let queue = self.queues.entry(client).or_default();
+        if queue.is_empty() {
+            self.turns.push_back(client);
+        }
+        queue.push_back(Waiting { number, ticket });
+        number
+    }
+
+    fn take_newest(&mut self, client: Client) -> Option<T> {
+        let queue = self.queues.get_mut(&client)?;
+        let newest = queue.pop_back()?;
+        self.waiting -= 1;
+        if queue.is_empty() {
+            self.forget(client);
+        }
+        Some(newest.ticket)
+    }
+
+    fn forget(&mut self, client: Client) {
+        self.queues.remove(&client);
+        self.turns.retain(|other| *other != client);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays a story and writes down what became of each step. `a1` comes for client `a` as ticket
+    /// 1, `-` frees a seat, `!a1` gives up.
+    fn play(seats: usize, per_client: usize, waiting: usize, story: &str) -> String {
+        let mut room = Seats::new(Bounds { seats, per_client, waiting });
+        let mut numbers: HashMap<String, Number> = HashMap::new();
+        let mut out = Vec::new();
+        for step in story.split_whitespace() {
+            let client = |name: &str| Client(u64::from(name.as_bytes()[0]));
+            let said = match step.as_bytes()[0] {
+                b'-' => room.leave().unwrap_or_else(|| "free".to_owned()),
+                b'!' => {
+                    let name = &step[1..];
+                    let number = numbers.get(name).copied().unwrap_or(Number(u64::MAX));
+                    if room.give_up(client(name), number) { "gone".to_owned() } else { "no".to_owned() }
+                }
+                _ => match room.arrive(client(step), step.to_owned()) {
+                    Arrival::Seated => "in".to_owned(),
+                    Arrival::Waits(number) => {
+                        numbers.insert(step.to_owned(), number);
+                        "waits".to_owned()
+                    }
+                    Arrival::WaitsInsteadOf(number, other) => {
+                        numbers.insert(step.to_owned(), number);
+                        format!("for:{other}")
+                    }
+                    Arrival::Refused => "429".to_owned(),
+                },
+            };
+            out.push(said);
+            let queued: usize = room.queues.values().map(VecDeque::len).sum();
+            assert_eq!(queued, room.waiting, "{story}: the count of who waits");
+            assert_eq!(room.queues.len(), room.turns.len(), "{story}: each queue has its turn once");
+            assert!(room.queues.values().all(|queue| !queue.is_empty()), "{story}: no empty queue");
+            assert!(room.taken == room.bounds.seats || queued == 0, "{story}: nobody waits for a free seat");
+        }
+        out.join(" ")
+    }
+
+    #[test]
+    fn stories() {
+        for (case, (seats, per_client, waiting), story, want) in [
+            ("1 room for all", (2, 1, 1), "a1 b1 - - a2", "in in free free in"),
+            ("2 then waits", (1, 2, 9), "a1 a2 a3 - - -", "in waits waits a2 a3 free"),
+            ("3 the own queue is full", (1, 2, 9), "a1 a2 a3 a4 b1", "in waits waits 429 waits"),
+            (
+                "4 in turn, however many one has",
+                (1, 9, 9),
+                "a1 a2 a3 a4 b1 c1 - - - - - -",
+                "in waits waits waits waits waits a2 b1 c1 a3 a4 free",
+            ),
+            (
+                "5 who comes back waits its turn",
+                (1, 9, 9),
+                "a1 a2 b1 - a3 - -",
+                "in waits waits a2 waits b1 a3",
+            ),
+            ("6 no queues", (1, 0, 0), "a1 b1 - b2", "in 429 free in"),
+            (
+                "7 all queues are full: the longest gives way",
+                (1, 9, 3),
+                "a1 a2 a3 a4 b1 - - -",
+                "in waits waits waits for:a4 a2 b1 a3",
+            ),
+            ("8 but not to one of its own", (1, 9, 3), "a1 a2 a3 a4 a5", "in waits waits waits 429"),
+            ("9 nor to an equal", (1, 9, 2), "a1 a2 b1 c1", "in waits waits 429"),
+            (
+                "10 nor when both would only change places",
+                (1, 9, 3),
+                "a1 a2 a3 b1 b2",
+                "in waits waits waits 429",
+            ),
+            ("11 gives up", (1, 9, 9), "a1 a2 b1 !a2 - -", "in waits waits gone b1 free"),
+            (
+                "12 gives up in the middle",
+                (1, 9, 9),
+                "a1 a2 a3 a4 !a3 - -",
+                "in waits waits waits gone a2 a4",
+            ),
+            ("13 is seated already", (1, 9, 9), "a1 a2 - !a2 -", "in waits a2 no free"),
+            ("14 was refused already", (1, 9, 2), "a1 a2 a3 b1 !a3", "in waits waits for:a3 no"),
+            ("15 never waited", (1, 9, 9), "a1 !a1 !z9", "in no no"),
+            ("16 no limit", (usize::MAX, 0, 0), "a1 a2 a3 -", "in in in free"),
+        ] {
+            assert_eq!(play(seats, per_client, waiting, story), want, "{case}");
+        }
+    }
+
+    /// Whatever happens: everybody who came is seated once, refused once or gives up once.
+    #[test]
+    fn nobody_is_lost() {
+        use rand::{Rng as _, SeedableRng as _};
+        let seed: u64 = rand::rng().random();
+        let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+        for round in 0..200 {
+            let bounds = Bounds {
+                seats: rng.random_range(1..4),
+                per_client: rng.random_range(0..5),
+                waiting: rng.random_range(0..9),
+            };
+            let mut room = Seats::new(bounds);
+            let (mut came, mut seated, mut left, mut refused, mut gone) = (0, 0, 0, 0, 0);
+            let mut waiting: Vec<(Client, Number, u64)> = Vec::new();
+            for ticket in 0..300_u64 {
+                match rng.random_range(0..5) {
+                    0..=2 => {
+                        came += 1;
+                        let client = Client(rng.random_range(0..4));
+                        match room.arrive(client, ticket) {
+                            Arrival::Seated => seated += 1,
+                            Arrival::Waits(number) => waiting.push((client, number, ticket)),
+                            Arrival::WaitsInsteadOf(number, other) => {
+                                refused += 1;
+                                waiting.retain(|found| found.2 != other);
+                                waiting.push((client, number, ticket));
+                            }
+                            Arrival::Refused => refused += 1,
+                        }
+                    }
+                    3 if seated > left => {
+                        left += 1;
+                        if let Some(next) = room.leave() {
+                            seated += 1;
+                            waiting.retain(|found| found.2 != next);
+                        }
+                    }
+                    _ if !waiting.is_empty() => {
+                        let (client, number, _) = waiting.swap_remove(rng.random_range(0..waiting.len()));
+                        assert!(room.give_up(client, number), "seed {seed}, round {round}");
+                        gone += 1;
+                    }
+                    _ => {}
+                }
+                assert_eq!(room.taken(), seated - left, "seed {seed}, round {round}");
+                assert_eq!(room.waiting(), waiting.len(), "seed {seed}, round {round}");
+                assert_eq!(came, seated + refused + gone + waiting.len(), "seed {seed}, round {round}");
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The limits in front of a router.
+
+#![allow(clippy::unwrap_used)]
+
+use axum::body::Body;
+use axum::routing::any;
+use http_body_util::BodyExt as _;
+use tokio::sync::Notify;
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::auth::{UserInfo, in_process};
+
+fn request(method: &str, uri: &str) -> Request {
+    Request::builder().method(method).uri(uri).body(Body::empty()).unwrap()
+}
+
+fn limits(requests: usize, mutating_requests: usize, watches: usize) -> Arc<Limits> {
+    let config = LimitsConfig { requests, mutating_requests, watches, ..LimitsConfig::default() };
+    Limits::new(&config, &Registry::new()).unwrap()
+}
+
+/// A router with a slow path, and how to know that it is there and to let it go.
+struct Slow {
+    limits: Arc<Limits>,
+    router: Router,
+    gate: Arc<Notify>,
+    entered: Arc<Notify>,
+}
+
+impl Slow {
+    fn new(limits: Arc<Limits>) -> Self {
+        let gate = Arc::new(Notify::new());
+        let entered = Arc::new(Notify::new());
+        let (wait, tell) = (gate.clone(), entered.clone());
+        let slow = any(move || async move {
+            tell.notify_one();
+            wait.notified().await;
+        });
+        let large = any(|| async { vec![0_u8; 1 << 20] });
+        let router = Router::new().route("/slow", slow).route("/large", large).fallback(any(|| async {}));
+        Slow { router: limits.clone().protect(router), limits, gate, entered }
+    }
+
+    async fn code(&self, method: &str, uri: &str) -> u16 {
+        self.router.clone().oneshot(request(method, uri)).await.unwrap().status().as_u16()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_has_its_own_seats() {
+    let slow = Slow::new(limits(1, 1, 1));
+    let busy = tokio::spawn(slow.router.clone().oneshot(request("GET", "/slow")));
+    slow.entered.notified().await;
+    let watching = slow.router.clone().oneshot(request("GET", "/api/v1/nodes?watch=1")).await.unwrap();
+    assert_eq!(watching.status(), 200);
+    for (method, uri, want) in [
+        ("GET", "/api", 429),
+        ("GET", "/api/v1/nodes?watch=0", 429),
+        ("GET", "/api/v1/nodes/a?watch=1", 429),
+        ("GET", "/readyz", 200),
+        ("GET", "/metrics", 200),
+        ("POST", "/api", 200),
+        ("DELETE", "/api", 200),
+    ] {
+        assert_eq!(slow.code(method, uri).await, want, "{method} {uri}");
+    }
+    let own = in_process(slow.router.clone(), UserInfo::controller_manager());
+    let response = own.oneshot(request("GET", "/api")).await.unwrap();
+    assert_eq!(response.status(), 200, "the controllers are never refused");
+    slow.gate.notify_one();
+    assert_eq!(busy.await.unwrap().unwrap().status(), 200);
+    assert_eq!(slow.code("GET", "/api").await, 200, "the seat is free again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_upstreams() {
+    let slow = Slow::new(limits(1, 1, 1));
+    let busy = tokio::spawn(slow.router.clone().oneshot(request("GET", "/slow")));
+    slow.entered.notified().await;
+    let response = slow.router.clone().oneshot(request("GET", "/")).await.unwrap();
+    assert_eq!(response.status(), 429);
+    assert_eq!(response.headers()[RETRY_AFTER], "1");
+    assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(body, "Too many requests, please try again later.\n");
+    let rejected = &slow.limits.metrics.rejected;
+    assert_eq!(rejected.with_label_values(&["global-default", "global-default", "time-out"]).get(), 1);
+    busy.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_served() {
+    let slow = Slow::new(limits(1, 1, 1));
+    let busy = tokio::spawn(slow.router.clone().oneshot(request("POST", "/slow")));
+    slow.entered.notified().await;
+    let waits = tokio::spawn(slow.router.clone().oneshot(request("POST", "/")));
+    while slow.limits.writes.count() != (1, 1) {
+        tokio::task::yield_now().await;
+    }
+    slow.gate.notify_one();
+    assert_eq!(waits.await.unwrap().unwrap().status(), 200);
+    busy.await.unwrap().unwrap();
+    assert_eq!(slow.limits.writes.count(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_answer_keeps_its_seat_until_it_is_gone() {
+    let slow = Slow::new(limits(1, 1, 1));
+    let response = slow.router.clone().oneshot(request("GET", "/large")).await.unwrap();
+    assert_eq!(slow.limits.reads.count(), (1, 0));
+    assert_eq!(slow.code("GET", "/").await, 429);
+    response.into_body().collect().await.unwrap();
+    assert_eq!(slow.limits.reads.count(), (0, 0));
+    drop(slow.router.clone().oneshot(request("GET", "/large")).await.unwrap());
+    assert_eq!(slow.limits.reads.count(), (0, 0), "nor does one that nobody reads");
+}
+
+#[tokio::test(start_paused = true)]
+async fn zero_is_no_limit() {
+    let slow = Slow::new(limits(0, 0, 0));
+    let busy = tokio::spawn(slow.router.clone().oneshot(request("GET", "/slow")));
+    slow.entered.notified().await;
+    for (method, uri) in [("GET", "/"), ("POST", "/"), ("GET", "/api/v1/nodes?watch=1")] {
+        assert_eq!(slow.code(method, uri).await, 200, "{method} {uri}");
+    }
+    busy.abort();
+}

@@ -1,0 +1,96 @@
+//! What a connection goes through before its first request: is there room for one more, TLS, and
+//! its clocks.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum_server::accept::Accept;
+use orlop_apiserver::limits::connection::{Connection, Connections};
+use orlop_apiserver::limits::tracked::Tracked;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
+
+use super::guard::{Guarded, Times};
+
+/// A peer that says nothing for so long is asked whether it is there.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+/// How often it is asked.
+const PROBE_EVERY: Duration = Duration::from_secs(15);
+/// After so many questions without an answer it is gone.
+const PROBES: u32 = 4;
+/// Bytes that the system takes of us before they can be sent. It would take some MiB, for each
+/// client that does not read.
+#[cfg(target_os = "linux")]
+const UNSENT_MAX: u32 = 128 * 1024;
+
+/// An acceptor that takes so many connections and no more.
+#[derive(Clone, Debug)]
+pub(super) struct Bounded<A> {
+    inner: A,
+    connections: Arc<Connections>,
+    times: Times,
+}
+
+impl<A> Bounded<A> {
+    pub(super) fn new(inner: A, connections: Arc<Connections>, times: Times) -> Self {
+        Bounded { inner, connections, times }
+    }
+
+    fn open(&self, stream: &TcpStream) -> io::Result<Connection> {
+        let Some(connection) = self.connections.open(stream.peer_addr()?) else {
+            let (open, refused) = self.connections.count();
+            // The 1st, 2nd, 4th, ...: a flood of connections shall not be one of the log.
+            if refused.is_power_of_two() {
+                tracing::warn!(
+                    open,
+                    refused,
+                    "too many connections (--max-connections); a new one is closed"
+                );
+            }
+            return Err(io::Error::other("too many connections"));
+        };
+        Ok(connection)
+    }
+}
+
+/// Has the system find out when the peer is gone without a word, and keep no more for a client that
+/// does not read than it has room for.
+fn set_up(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    let keepalive =
+        TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_notsent_lowat(UNSENT_MAX)?;
+    Ok(())
+}
+
+impl<A, S> Accept<TcpStream, S> for Bounded<A>
+where
+    A: Accept<TcpStream, S>,
+    A::Future: Send + 'static,
+    A::Stream: Send + 'static,
+    A::Service: Send + 'static,
+{
+    type Stream = Guarded<A::Stream>;
+    type Service = Tracked<A::Service>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<(Self::Stream, Self::Service)>> + Send>>;
+
+    fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
+        let opened = self.open(&stream).and_then(|connection| set_up(&stream).map(|()| connection));
+        let connection = match opened {
+            Ok(connection) => connection,
+            Err(error) => return Box::pin(std::future::ready(Err(error))),
+        };
+        let accepted = self.inner.accept(stream, service);
+        let times = self.times;
+        Box::pin(async move {
+            let (stream, service) = accepted.await?;
+            let service = Tracked::new(service, connection.clone(), times.write);
+            Ok((Guarded::new(stream, connection, times), service))
+        })
+    }
+}

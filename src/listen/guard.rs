@@ -1,0 +1,399 @@
+//! The bytes of a connection, and the three clocks that run on it (docs/overload.md).
+//!
+//! A head that is not complete in time, a connection without a request for too long, and a client
+//! that does not read: each ends the connection. While a request is worked on only the last one
+//! runs; the request has a time of its own.
+//!
+//! The clocks of reading share one timer that is not touched for each request: it rings when the
+//! earliest of them might have, looks what is true by then, and is set again.
+
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use orlop_apiserver::limits::connection::Connection;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// How long a connection may be kept waiting for what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// The head of a request, from its first byte.
+    pub(crate) head: Duration,
+    /// The next request.
+    pub(crate) idle: Duration,
+    /// The client to read.
+    pub(crate) write: Duration,
+}
+
+/// What the client is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    /// Nothing: a request is worked on.
+    Nothing,
+    /// The rest of a head that has begun, or the first head of all.
+    Head { since: Instant },
+    /// The next request.
+    Request { since: Instant },
+}
+
+/// Which call found that nothing can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Write,
+    Flush,
+}
+
+/// A connection's stream, with its clocks. Inside of TLS, so that it sees what the client said.
+pub(crate) struct Guarded<S> {
+    inner: S,
+    connection: Connection,
+    times: Times,
+    waiting: Waiting,
+    /// How many requests there had been when `waiting` was found.
+    requests: u64,
+    /// Rings at or before the deadline of `waiting`.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Set while nothing can be sent.
+    blocked: Option<(Call, Pin<Box<Sleep>>)>,
+    /// HTTP/2, as its first byte tells: no method of HTTP/1 that is served begins so but PUT, POST
+    /// and PATCH, hence two bytes.
+    preface: Preface,
+    over: bool,
+}
+
+/// What the first bytes say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Preface {
+    Unknown { seen: usize },
+    Http1,
+    Http2,
+}
+
+/// How HTTP/2 begins; no request of HTTP/1 does.
+const PREFACE: &[u8] = b"PRI ";
+
+impl Preface {
+    fn read(self, bytes: &[u8]) -> Self {
+        let Preface::Unknown { seen } = self else { return self };
+        let rest = &PREFACE[seen..];
+        let length = rest.len().min(bytes.len());
+        match (bytes[..length] == rest[..length], length == rest.len()) {
+            (false, _) => Preface::Http1,
+            (true, true) => Preface::Http2,
+            (true, false) => Preface::Unknown { seen: seen + length },
+        }
+    }
+}
+
+impl<S> Guarded<S> {
+    pub(crate) fn new(inner: S, connection: Connection, times: Times) -> Self {
+        Guarded {
+            inner,
+            connection,
+            times,
+            waiting: Waiting::Head { since: Instant::now() },
+            requests: 0,
+            timer: None,
+            blocked: None,
+            preface: Preface::Unknown { seen: 0 },
+            over: false,
+        }
+    }
+
+    /// The client has sent these.
+    fn has_read(&mut self, bytes: &[u8]) {
+        self.preface = self.preface.read(bytes);
+        // Between requests, HTTP/2 has frames that belong to none.
+        if self.preface != Preface::Http2 && !self.look() {
+            return;
+        }
+        if self.preface == Preface::Http1 && matches!(self.waiting, Waiting::Request { .. }) {
+            self.waiting = Waiting::Head { since: Instant::now() };
+        }
+    }
+
+    /// Finds what the client is waited for; false when for nothing.
+    fn look(&mut self) -> bool {
+        if self.connection.is_at_work() {
+            self.waiting = Waiting::Nothing;
+            return false;
+        }
+        let requests = self.connection.requests();
+        if self.waiting == Waiting::Nothing || requests != self.requests {
+            self.requests = requests;
+            self.waiting = Waiting::Request { since: Instant::now() };
+        }
+        true
+    }
+
+    /// Nothing has come. Ready when it was too late for it.
+    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.look();
+            let deadline = match self.waiting {
+                // A timer may ring meanwhile, and finds this.
+                Waiting::Nothing => None,
+                Waiting::Head { since } => Some(since + self.times.head),
+                Waiting::Request { since } => Some(since + self.times.idle),
+            };
+            match (&mut self.timer, deadline) {
+                (None, None) => return Poll::Pending,
+                (None, Some(deadline)) => self.timer = Some(Box::pin(sleep_until(deadline))),
+                (Some(timer), Some(deadline)) if timer.deadline() > deadline => {
+                    timer.as_mut().reset(deadline)
+                }
+                (Some(timer), deadline) => {
+                    if timer.as_mut().poll(context).is_pending() {
+                        return Poll::Pending;
+                    }
+                    if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                        return Poll::Ready(());
+                    }
+                    self.timer = None;
+                }
+            }
+        }
+    }
+
+    /// Notes whether bytes can be sent, and fails when they could not for too long.
+    fn sent<T>(
+        &mut self,
+        call: Call,
+        polled: Poll<io::Result<T>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            if self.blocked.as_ref().is_some_and(|(blocked, _)| *blocked == call) {
+                self.blocked = None;
+            }
+            return polled;
+        }
+        let times = self.times;
+        let (_, timer) =
+            self.blocked.get_or_insert_with(|| (call, Box::pin(sleep_until(Instant::now() + times.write))));
+        if timer.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        tracing::debug!(peer = %self.connection.peer(), "a client does not read; its connection is closed");
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.preface == Preface::Http2 && this.connection.is_stalled(context.waker()) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        if this.over {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut this.inner).poll_read(context, buffer);
+        if polled.is_ready() {
+            this.has_read(&buffer.filled()[before..]);
+            return polled;
+        }
+        if this.poll_deadline(context).is_pending() {
+            return Poll::Pending;
+        }
+        tracing::debug!(peer = %this.connection.peer(), "no request in time; the connection is closed");
+        // As if the client had closed it: nothing is being answered.
+        this.over = true;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.sent(Call::Write, polled, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
+        self.sent(Call::Write, polled, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.inner).poll_flush(context);
+        self.sent(Call::Flush, polled, context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.inner).poll_shutdown(context);
+        self.sent(Call::Flush, polled, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use orlop_apiserver::limits::connection::Connections;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+
+    use super::*;
+
+    const TIMES: Times = Times {
+        head: Duration::from_secs(10),
+        idle: Duration::from_secs(90),
+        write: Duration::from_secs(60),
+    };
+
+    fn connection() -> Connection {
+        Connections::new(0).open("127.0.0.1:1".parse().unwrap()).unwrap()
+    }
+
+    fn pair() -> (DuplexStream, Guarded<DuplexStream>, Connection) {
+        let (client, server) = duplex(16);
+        let connection = connection();
+        (client, Guarded::new(server, connection.clone(), TIMES), connection)
+    }
+
+    /// Reads until the stream ends; after how many seconds.
+    async fn end(guarded: &mut Guarded<DuplexStream>) -> u64 {
+        let start = Instant::now();
+        let mut buffer = [0; 16];
+        while guarded.read(&mut buffer).await.unwrap() > 0 {}
+        start.elapsed().as_secs()
+    }
+
+    #[test]
+    fn prefaces() {
+        for (pieces, want) in [
+            (&["P", "R", "I * HTTP/2.0"][..], Preface::Http2),
+            (&["PRI ", "x"], Preface::Http2),
+            (&["PUT /"], Preface::Http1),
+            (&["P", "R", "OPFIND"], Preface::Http1),
+            (&["GET /", "PRI "], Preface::Http1),
+            (&["PR"], Preface::Unknown { seen: 2 }),
+            (&[""], Preface::Unknown { seen: 0 }),
+        ] {
+            let start = Preface::Unknown { seen: 0 };
+            let got = pieces.iter().fold(start, |preface, piece| preface.read(piece.as_bytes()));
+            assert_eq!(got, want, "{pieces:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_says_nothing() {
+        let (_client, mut guarded, _) = pair();
+        assert_eq!(end(&mut guarded).await, 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_byte_by_byte() {
+        let (mut client, mut guarded, _) = pair();
+        let trickle = async {
+            for _ in 0..20 {
+                client.write_all(b"G").await.unwrap();
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        tokio::select! {
+            () = trickle => panic!("it is never cut off"),
+            seconds = end(&mut guarded) => assert_eq!(seconds, 10),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn between_requests() {
+        let (mut client, mut guarded, connection) = pair();
+        let mut buffer = [0; 16];
+        for _ in 0..3 {
+            client.write_all(b"GET / HTTP/1.1").await.unwrap();
+            assert_eq!(guarded.read(&mut buffer).await.unwrap(), 14);
+            let request = connection.begin(axum::http::Version::HTTP_11);
+            let long = tokio::time::timeout(Duration::from_secs(1000), guarded.read(&mut buffer)).await;
+            assert!(long.is_err(), "a request has a time of its own");
+            drop(request);
+            let short = tokio::time::timeout(Duration::from_secs(80), guarded.read(&mut buffer)).await;
+            assert!(short.is_err(), "it may be idle");
+        }
+        client.write_all(b"G").await.unwrap();
+        assert_eq!(end(&mut guarded).await, 10, "a head that has begun");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_for_too_long() {
+        let (mut client, mut guarded, connection) = pair();
+        let mut buffer = [0; 16];
+        client.write_all(b"GET / HTTP/1.1").await.unwrap();
+        assert_eq!(guarded.read(&mut buffer).await.unwrap(), 14);
+        drop(connection.begin(axum::http::Version::HTTP_11));
+        assert_eq!(end(&mut guarded).await, 90);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frames_are_no_heads() {
+        let (mut client, mut guarded, connection) = pair();
+        let mut buffer = [0; 16];
+        client.write_all(b"PRI * HTTP/2.0").await.unwrap();
+        assert_eq!(guarded.read(&mut buffer).await.unwrap(), 14);
+        drop(connection.begin(axum::http::Version::HTTP_2));
+        let first = tokio::time::timeout(Duration::from_secs(50), guarded.read(&mut buffer)).await;
+        assert!(first.is_err());
+        client.write_all(b"ping").await.unwrap();
+        assert_eq!(end(&mut guarded).await, 40, "90 seconds after the last request, ping or not");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_read() {
+        let (mut client, mut guarded, _) = pair();
+        let start = Instant::now();
+        guarded.write_all(&[0; 16]).await.unwrap();
+        let mut buffer = [0; 8];
+        let slow = async {
+            tokio::time::sleep(Duration::from_secs(50)).await;
+            client.read_exact(&mut buffer).await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = slow => {}
+            result = guarded.write_all(&[0; 16]) => {
+                assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+                assert_eq!(start.elapsed().as_secs(), 110, "60 seconds after it has last read");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stalled_answer_ends_the_connection() {
+        let (mut client, mut guarded, connection) = pair();
+        let mut buffer = [0; 16];
+        client.write_all(b"PRI * HTTP/2.0").await.unwrap();
+        assert_eq!(guarded.read(&mut buffer).await.unwrap(), 14);
+        let _request = connection.begin(axum::http::Version::HTTP_2);
+        let stall = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            connection.stall();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = stall => {}
+            result = guarded.read(&mut buffer) => {
+                assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Clients that are slow or say nothing: heads, bodies, and answers that nobody reads.
+
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use super::raw::Raw;
+use super::{CONFIG_MAPS, READS, WRITES, fill, server, until_figure};
+use crate::harness::http::Http;
+use crate::harness::wait;
+use crate::tls::{Secured, file};
+
+#[tokio::test]
+async fn heads_that_are_never_complete() {
+    let plane = server(&["--read-header-timeout", "1s"]).await;
+    for begun in ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HTTP/1.1\r\nhost: localh"] {
+        let start = Instant::now();
+        let mut client = Raw::connect(&plane).await;
+        assert!(client.send(begun).await);
+        client.until_closed().await;
+        assert!(start.elapsed() >= Duration::from_secs(1), "{begun:?} is not waited for");
+    }
+    // One byte is no reason to wait longer.
+    let mut client = Raw::connect(&plane).await;
+    wait::until("a head that trickles is cut off", async || {
+        if client.send("a").await { Err("it still listens".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    assert_eq!(plane.http().get("/healthz").await.code, 200);
+}
+
+#[tokio::test]
+async fn connections_without_a_request() {
+    let plane = server(&["--idle-timeout", "1s"]).await;
+    let mut client = Raw::connect(&plane).await;
+    for path in ["/healthz", "/version", CONFIG_MAPS] {
+        client.get(path).await;
+        assert_eq!(client.answer().await.code, 200, "{path}");
+    }
+    let start = Instant::now();
+    assert_eq!(client.until_closed().await, b"");
+    assert!(start.elapsed() >= Duration::from_millis(900));
+    // A watch is a request, however little happens.
+    let mut watch =
+        plane.http().watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=1&timeoutSeconds=3")).await;
+    let start = Instant::now();
+    while watch.next().await.is_some() {}
+    assert!(start.elapsed() >= Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come() {
+    let plane = server(&["--request-timeout", "1s"]).await;
+    let mut client = Raw::connect(&plane).await;
+    client.post_without_body().await;
+    let heard = client.answer().await;
+    assert_eq!(heard.code, 504, "{}", heard.text);
+    assert!(heard.text.contains("\"reason\":\"Timeout\""), "{}", heard.text);
+    assert!(heard.text.contains("request did not complete within the allotted timeout"), "{}", heard.text);
+    // What would come now could not be told from a request.
+    assert_eq!(client.until_closed().await, b"");
+    until_figure(&plane.http(), WRITES, 0).await;
+}
+
+#[tokio::test]
+async fn the_client_may_have_less_patience() {
+    let plane = server(&[]).await;
+    let mut client = Raw::connect(&plane).await;
+    let head =
+        format!("POST {CONFIG_MAPS}?timeout=1s HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n");
+    assert!(client.send(head).await);
+    let heard = client.answer().await;
+    assert_eq!(heard.code, 504, "{}", heard.text);
+}
+
+#[tokio::test]
+async fn so_many_connections() {
+    const MOST: usize = 5;
+    let plane = server(&["--max-connections", "5"]).await;
+    let mut open = Vec::new();
+    let is_served = async || {
+        let mut client = Raw::connect(&plane).await;
+        client.get("/healthz").await;
+        (client.answer().await.code == 200).then_some(client)
+    };
+    while let Some(client) = is_served().await {
+        open.push(client);
+        assert!(open.len() <= MOST, "there is no limit");
+    }
+    assert!(!open.is_empty());
+    open.pop();
+    wait::until("there is room again", async || match is_served().await {
+        Some(_) => Ok(()),
+        None => Err("it was closed".to_owned()),
+    })
+    .await;
+}
+
+/// A list that is asked for and not read: its connection ends, and it does not come in full.
+#[tokio::test]
+async fn an_answer_that_nobody_reads() {
+    let plane = server(&["--write-timeout", "1s"]).await;
+    let http = plane.http();
+    fill(&http, 8).await;
+    let mut client = Raw::narrow(&plane).await;
+    client.get(CONFIG_MAPS).await;
+    until_figure(&http, READS, 1).await;
+    until_figure(&http, READS, 0).await;
+    let heard = client.until_closed().await;
+    assert!(heard.len() < 8 << 20, "{} bytes came", heard.len());
+    // One that is only slow gets all of it.
+    let mut slow = Raw::connect(&plane).await;
+    slow.get(CONFIG_MAPS).await;
+    assert!(slow.answer().await.text.len() > 8 << 20);
+}
+
+#[tokio::test]
+async fn an_answer_over_tls_that_nobody_reads() {
+    let server = Secured::with(&["--write-timeout", "1s"]).await;
+    let http = bob(&server);
+    fill(&http, 8).await;
+    let address = server.url.strip_prefix("https://").unwrap().to_owned();
+    let asked = tokio::task::spawn_blocking(move || {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(file("ca.crt")).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let tls = rustls::ClientConnection::new(Arc::new(config), "127.0.0.1".try_into().unwrap()).unwrap();
+        let socket = std::net::TcpStream::connect(address).unwrap();
+        socket2::SockRef::from(&socket).set_recv_buffer_size(4096).unwrap();
+        socket.set_read_timeout(Some(wait::PATIENCE)).unwrap();
+        let mut stream = rustls::StreamOwned::new(tls, socket);
+        let head =
+            format!("GET {CONFIG_MAPS} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer hush\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    });
+    let mut stream = asked.await.unwrap();
+    until_figure(&http, READS, 1).await;
+    until_figure(&http, READS, 0).await;
+    let heard = tokio::task::spawn_blocking(move || {
+        let mut heard = Vec::new();
+        // An end without the end of TLS is an error, and just what is expected.
+        let _ = stream.read_to_end(&mut heard);
+        heard.len()
+    });
+    let heard = heard.await.unwrap();
+    assert!(heard < 8 << 20, "{heard} bytes came");
+}
+
+fn bob(server: &Secured) -> Http {
+    let mut config = kube::Config::new(server.url.parse().unwrap());
+    config.root_cert_file = Some(file("ca.crt"));
+    config.auth_info.token = Some("hush".to_owned().into());
+    Http::with(config)
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+/// On HTTP/2 a client can leave the connection alone and stop one answer only.
+#[tokio::test]
+async fn a_stream_that_nobody_reads() {
+    let plane = server(&["--write-timeout", "1s"]).await;
+    let http = plane.http();
+    let mut client = Raw::connect(&plane).await;
+    let literal = |text: &str| {
+        let mut field = vec![u8::try_from(text.len()).unwrap()];
+        field.extend_from_slice(text.as_bytes());
+        field
+    };
+    // GET, http, and the names of :path and :authority are in the table that HPACK begins with.
+    let headers =
+        [vec![0x82, 0x86, 0x04], literal("/api/v1/namespaces"), vec![0x01], literal("localhost")].concat();
+    // SETTINGS_INITIAL_WINDOW_SIZE 0: no byte of an answer is taken.
+    let no_window = [0, 4, 0, 0, 0, 0];
+    let sent = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        frame(4, 0, 0, &no_window),
+        frame(1, 0x5, 1, &headers),
+    ];
+    assert!(client.send(sent.concat()).await);
+    until_figure(&http, READS, 1).await;
+    let heard = client.until_closed().await;
+    assert!(!String::from_utf8_lossy(&heard).contains("NamespaceList"), "the answer was not to be taken");
+    until_figure(&http, READS, 0).await;
+}

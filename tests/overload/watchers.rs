@@ -1,0 +1,143 @@
+//! Many watches, half of whose clients never read: the others get everything, those are cut off
+//! and know it, and memory stays within bounds.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::raw::Raw;
+use super::{CONFIG_MAPS, figure, until_figure};
+use crate::harness::plane::{Layout, Plane};
+use crate::harness::wait;
+
+/// Half of them read.
+fn watchers() -> usize {
+    let asked = std::env::var("ORLOP_WATCHERS").ok();
+    asked.map_or(100, |text| text.parse().expect("ORLOP_WATCHERS is a number"))
+}
+
+/// Writes, and bytes of each: more than all buffers between the server and a client hold.
+const WRITES: u64 = 60;
+const BYTES: usize = 20_000;
+/// Resident bytes of the server for a watch that waits (docs/overload.md).
+const BYTES_PER_WATCHER: u64 = 48 << 10;
+/// And for one whose client does not read, before it is cut off: the buffers.
+const BYTES_PER_BLOCKED_WATCHER: u64 = 512 << 10;
+
+fn open_watches(text: &str) -> u64 {
+    text.lines()
+        .filter(|line| line.starts_with("apiserver_longrunning_requests{"))
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+        .sum()
+}
+
+async fn until_open(plane: &Plane, want: u64) {
+    let http = plane.http();
+    wait::until(&format!("{want} open watches"), async || {
+        match open_watches(&http.try_get("/metrics").await?.text()) {
+            found if found == want => Ok(()),
+            found => Err(found.to_string()),
+        }
+    })
+    .await;
+}
+
+/// The events of a watch, from what came over the connection: `(type, number of the write)`. What
+/// is behind the last whole line is left out.
+fn numbers(heard: &[u8]) -> Vec<u64> {
+    let text = String::from_utf8_lossy(heard);
+    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let events = body.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    events.filter_map(|event| event["object"]["data"]["number"].as_str()?.parse().ok()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_of_whom_never_read() {
+    let count = watchers();
+    raise_files();
+    let mut plane = Plane::of(Layout::ServerAlone)
+        .server_flags(&["--write-timeout", "2s", "--max-watches", "0"])
+        .start()
+        .await;
+    let http = plane.http();
+    let object = |number: u64| json!({"metadata": {"name": "it"}, "data": {"number": number.to_string(), "x": "x".repeat(BYTES)}});
+    let first = http.create(CONFIG_MAPS, &object(0)).await;
+    let from = first["metadata"]["resourceVersion"].as_str().unwrap();
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}");
+    let before = plane.server().resident_bytes();
+    let mut silent = Vec::new();
+    let mut readers = Vec::new();
+    for _ in 0..count / 2 {
+        let mut client = Raw::narrow(&plane).await;
+        client.get(&path).await;
+        silent.push(client);
+        readers.push(http.watch(&path).await);
+    }
+    let watches = u64::try_from(count / 2 * 2).unwrap();
+    until_open(&plane, watches).await;
+    let each = plane.server().resident_bytes().saturating_sub(before) / watches;
+    println!("{watches} watches that wait: {each} bytes each");
+    assert!(each < BYTES_PER_WATCHER, "{each} bytes for each watch that waits");
+
+    let mut reading = JoinSet::new();
+    for mut watch in readers {
+        reading.spawn(async move {
+            let mut seen = Vec::new();
+            while seen.last() != Some(&WRITES) {
+                let event = watch.next().await.expect("the watch goes on");
+                seen.push(event["object"]["data"]["number"].as_str().unwrap().parse::<u64>().unwrap());
+            }
+            seen
+        });
+    }
+    let it = format!("{CONFIG_MAPS}/it");
+    let mut most = 0;
+    for number in 1..=WRITES {
+        http.put(&it, &object(number)).await.expect(200);
+        most = most.max(plane.server().resident_bytes());
+    }
+    let everything: Vec<u64> = (1..=WRITES).collect();
+    while let Some(seen) = reading.join_next().await {
+        assert_eq!(seen.unwrap(), everything, "who reads gets each event once and in order");
+    }
+    most = most.max(plane.server().resident_bytes());
+    let each = most.saturating_sub(before) / watches;
+    println!("at most, half of them blocked: {each} bytes each");
+    assert!(each < BYTES_PER_BLOCKED_WATCHER, "{each} bytes for each watch, half of them blocked");
+
+    // The readers have gone, and those who do not read are cut off.
+    until_open(&plane, 0).await;
+    for mut client in silent {
+        let seen = numbers(&client.until_closed().await);
+        assert!(seen.len() < everything.len(), "it was cut off");
+        assert_eq!(seen, everything[..seen.len()], "what it got has no gap");
+    }
+    assert_eq!(http.get("/healthz").await.code, 200);
+    until_figure(&http, super::READS, 0).await;
+    assert_eq!(figure(&http, super::WRITES).await, Ok(0));
+}
+
+/// Each watch is an open file, here as well.
+fn raise_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+}
+
+/// A watch whose time is up ends cleanly, many at once too.
+#[tokio::test]
+async fn they_end_when_their_time_is_up() {
+    let plane = Plane::of(Layout::ServerAlone).start().await;
+    let http = plane.http();
+    let mut ending = JoinSet::new();
+    for _ in 0..20 {
+        let mut watch =
+            http.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=1&timeoutSeconds=1")).await;
+        ending.spawn(async move { while watch.next().await.is_some() {} });
+    }
+    while let Some(ended) = tokio::time::timeout(Duration::from_secs(60), ending.join_next()).await.unwrap() {
+        ended.unwrap();
+    }
+    until_open(&plane, 0).await;
+}
