@@ -77,7 +77,7 @@ impl Made {
 
 /// A store with a story behind it, closed.
 async fn made(options: Options, revisions: u64) -> Made {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let store = Embedded::open(dir.path(), options).unwrap();
     story(&store, revisions).await;
     let made = Made { records: records(&store), events: events(&store).await, dir };
@@ -334,7 +334,7 @@ async fn the_identity_is_written_again() {
 
 #[tokio::test]
 async fn a_second_opener_is_told_who_holds_it() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let store = open(dir.path());
     let error =
         Embedded::<Sum>::open(dir.path(), Options { lock_wait: Duration::ZERO, ..small() }).err().unwrap();
@@ -351,7 +351,7 @@ async fn a_second_opener_is_told_who_holds_it() {
 
 #[tokio::test]
 async fn segments_go_when_they_are_covered_twice() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let store = open(dir.path());
     story(&store, 400).await;
     fed(&store).await;
@@ -369,7 +369,7 @@ async fn segments_go_when_they_are_covered_twice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_values_survive_a_rebuild() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let store = open(dir.path());
     for n in 0..3_u8 {
         let value: String = std::iter::repeat_n(char::from(b'a' + n), 2 << 20).collect();
