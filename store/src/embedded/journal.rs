@@ -354,6 +354,15 @@ impl From<String> for Refused {
     }
 }
 
+impl From<Refused> for std::io::Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::NoRoom(why) => std::io::Error::new(std::io::ErrorKind::StorageFull, why),
+            Refused::Unknown(why) => std::io::Error::other(why),
+        }
+    }
+}
+
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

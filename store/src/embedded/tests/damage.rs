@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{events, fed, flip, names, open, records, small, story};
+use crate::testing::faulty::{Fault, Faulty, Op};
 use crate::testing::{Sum, put, put_one};
 use crate::{Embedded, Kv, OpenError, Options, Revision};
 
@@ -130,6 +132,31 @@ async fn a_cut_last_group_comes_back_from_the_served_copy() {
         let made = made(plain(), 20).await;
         made.cut(cut, with_the_file);
         made.check(&format!("{cut} bytes")).await;
+    }
+}
+
+/// Bringing the end back needs room, and may fail: that is no damage, and it can be tried again.
+#[tokio::test]
+async fn a_cut_last_group_waits_for_room() {
+    for is_full in [true, false] {
+        for op in [Op::Write, Op::Sync] {
+            let made = made(plain(), 20).await;
+            made.cut(150, false);
+            let mut refusals = 0;
+            for nth in 0..20 {
+                let files = Faulty::with(Fault { op: Some(op), nth, for_good: true, is_full });
+                match Embedded::<Sum>::open(made.path(), Options { files: Arc::new(files), ..plain() }) {
+                    Err(OpenError::Io { .. }) => refusals += 1,
+                    Err(error) => panic!("{op:?} {nth}: {error}"),
+                    Ok(store) => {
+                        store.close().await;
+                        break;
+                    }
+                }
+            }
+            assert!(refusals >= 2, "{op:?}: {refusals}");
+            made.check(&format!("{op:?}, full: {is_full}")).await;
+        }
     }
 }
 

@@ -129,7 +129,7 @@ async fn work(dir: &Path, files: &Faulty, seen: &mut Seen, name: &str) {
             }
             if n == 10 {
                 // May fail when the store is poisoned meanwhile.
-                let _ = store.compact(Revision(seen.acknowledged.0 - 5)).await;
+                let _ = store.compact(Revision(seen.acknowledged.0.saturating_sub(5))).await;
             }
         }
         store.close().await;
