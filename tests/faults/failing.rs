@@ -64,7 +64,7 @@ async fn the_disk_fails() {
     }
 }
 
-/// False when FUSE is left out.
+/// False where there is no FUSE.
 async fn fails(case: &Case, after: u64) -> bool {
     let Case { name, what, place, times, stops } = *case;
     let Some(layer) = Layer::mount(Tree::new(), false) else { return false };

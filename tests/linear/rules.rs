@@ -349,6 +349,14 @@ fn watches() {
             let heard = lines(1010, &[(Added, a3()), (Added, b1()), (Deleted, a4())]);
             h.streams.push(Stream { opened: 450, ..stream(3, From::Initial(0), heard) });
         }),
+        (
+            "15b cut off inside of the initial events, which begin as those of an older revision do",
+            &[],
+            |h| {
+                let heard = lines(1010, &[(Added, a2()), (Added, b1())]);
+                h.streams.push(Stream { opened: 320, ..stream(3, From::Initial(0), heard) });
+            },
+        ),
         ("16 reliable: one is left out", &["reliable"], |h| drop(heard(h).remove(2))),
         ("17 reliable: the last before a bookmark", &["reliable"], |h| {
             heard(h).truncate(4);

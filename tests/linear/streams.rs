@@ -124,6 +124,9 @@ impl Judge<'_> {
         let heard = &self.stream.heard;
         let lo = least.max(self.known.before(self.stream.opened)).max(self.log.begin());
         let hi = self.causes.newest(self.stream.answered).min(self.log.last());
+        // One after which a bookmark should have come, and which counts only if no other one explains it: what follows
+        // the state of a revision may also be a part of the state of a later one.
+        let mut without = None;
         for at in lo..=hi.max(lo) {
             let state =
                 self.log.below(&self.stream.prefix, at).filter(|state| self.stream.selector.takes(state));
@@ -132,11 +135,16 @@ impl Judge<'_> {
             let all = heard.iter().zip(&state).all(told);
             let next = heard.get(state.len()).and_then(super::history::Heard::revision);
             if all && next.is_none_or(|next| next > at) {
-                faults.unless(next.is_none() || !self.stream.bookmarks, "bookmarkable", || {
-                    format!("no bookmark told where the initial state of {at} ended")
-                });
-                return (Some(at), state.len().min(heard.len()));
+                let begin = (Some(at), state.len().min(heard.len()));
+                if next.is_none() || !self.stream.bookmarks {
+                    return begin;
+                }
+                without.get_or_insert((at, begin));
             }
+        }
+        if let Some((at, begin)) = without {
+            faults.add("bookmarkable", format!("no bookmark told where the initial state of {at} ended"));
+            return begin;
         }
         faults.add("atomic", format!("no state of {lo}..={hi} begins with {:?}", heard.first()));
         (None, heard.len())

@@ -87,6 +87,16 @@ impl Ahead {
         }
         prepared
     }
+
+    /// Removes the file that was taken, when it could not become a segment.
+    pub(super) fn discard(&self) {
+        self.shared.remove();
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_ready(&self) -> bool {
+        self.shared.lock().ready.is_some()
+    }
 }
 
 impl Drop for Ahead {

@@ -188,6 +188,12 @@ impl Journal {
         self.segments.clone()
     }
 
+    /// Whether the next segment is prepared.
+    #[cfg(test)]
+    pub(super) fn is_prepared(&self) -> bool {
+        self.ahead.is_ready()
+    }
+
     /// The newest durable revision, and the checksum of its entry.
     pub(crate) fn newest(&self) -> (Revision, Option<u32>) {
         (Revision(self.next.0 - 1), self.newest)
@@ -265,7 +271,12 @@ impl Journal {
         let path = segment_path(&self.dir, self.next);
         let next = match self.ahead.take() {
             Some(prepared) => {
-                self.name(prepared.file, &prepared.path, &path).map(|file| (file, prepared.room))
+                let named = self.name(prepared.file, &prepared.path, &path);
+                if named.is_err() {
+                    // Its room is wanted.
+                    self.ahead.discard();
+                }
+                named.map(|file| (file, prepared.room))
             }
             None if must => create_segment(&*self.files, &self.dir, self.store, self.next, 0),
             None => return Ok(()),
@@ -274,9 +285,14 @@ impl Journal {
             Ok((file, room)) => self.follow(file, path, room),
             Err(error) => {
                 let why = format!("cannot create {}: {error}", path.display());
-                // Without it the segment before is the last one still, and goes on.
+                // Without it the segment before is the last one still, and goes on: at once when it
+                // has zeros left. It must be certain that no power cut brings the other one back.
                 let undone = is_no_room(&error) && self.discard(&path).is_ok();
-                return Err(if undone { Refused::NoRoom(why) } else { Refused::Unknown(why) });
+                return match undone {
+                    true if fits => Ok(()),
+                    true => Err(Refused::NoRoom(why)),
+                    false => Err(Refused::Unknown(why)),
+                };
             }
         }
         if cut {
@@ -335,6 +351,15 @@ pub(crate) enum Refused {
 impl From<String> for Refused {
     fn from(why: String) -> Self {
         Refused::Unknown(why)
+    }
+}
+
+impl From<Refused> for std::io::Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::NoRoom(why) => std::io::Error::new(std::io::ErrorKind::StorageFull, why),
+            Refused::Unknown(why) => std::io::Error::other(why),
+        }
     }
 }
 

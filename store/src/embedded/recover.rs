@@ -305,7 +305,10 @@ impl Opening<'_> {
             Ok::<(), Rung>(())
         })?;
         self.feed(&mut state.feeder, &mut batch)?;
-        journal.append_entries(&missing).map_err(|why| self.places.damaged(why.to_string()))?;
+        let journal_dir = &self.places.journal;
+        journal
+            .append_entries(&missing)
+            .map_err(|refused| self.places.io("write to", journal_dir)(refused.into()))?;
         state.feeder.served().sync().map_err(|error| self.places.served(error))?;
         hygiene::after_open(&self.places.sled).map_err(self.places.io("sync", &self.places.sled))?;
         self.files().sync_dir(self.places.root).map_err(self.places.io("sync", self.places.root))?;

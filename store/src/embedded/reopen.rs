@@ -22,6 +22,8 @@ use crate::{Event, Key, OpenError, Record, Revision, View};
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long reads that are under way may take to let go of the copy.
 const READS: Duration = Duration::from_secs(10);
+/// How often a journal must look damaged while it is written to.
+const LOOKS: u32 = 5;
 
 impl<V: View> Upkeep<V> {
     /// Waits for room, and opens the copy anew. False when the store is to be closed before that.
@@ -90,7 +92,15 @@ impl<V: View> Upkeep<V> {
         let files = &*self.options.files;
         let (places, store) = (Places::below(&self.root), self.past.store);
         let given_up = accept::read(&places, files, store).map_err(unreadable)?;
-        let scan = scan::scan(files, &self.root, &places.journal, store, given_up).map_err(unreadable)?;
+        let mut looks = 1;
+        let scan = loop {
+            match scan::scan(files, &self.root, &places.journal, store, given_up) {
+                // It is read while it is written: a group that was seen in part, and the one behind it
+                // whole, look like damage.
+                Err(OpenError::Damaged { .. }) if looks < LOOKS => looks += 1,
+                scan => break scan.map_err(unreadable)?,
+            }
+        };
         if scan.first() > feeder.applied.next() || scan.last() < upto {
             return Err(format!("revision {} is not in the journal any more", feeder.applied.next()).into());
         }

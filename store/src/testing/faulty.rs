@@ -124,6 +124,11 @@ impl Faulty {
         self.state().fault = Some(Fault { op: Some(op), nth, for_good: true, is_full: false });
     }
 
+    /// From now on this fails; its number counts from the first operation of all.
+    pub fn fail(&self, fault: Fault) {
+        self.state().fault = Some(fault);
+    }
+
     /// Nothing fails any more.
     pub fn heal(&self) {
         self.state().fault = None;

@@ -8,7 +8,7 @@
 //! * `ORLOP_POWER_CUTS` is how many states are tried (40 when unset), `ORLOP_POWER_SEED` the seed of all choices.
 //! * What fails is kept below `target/power-cuts/`: the record, the state, and the line that repeats it:
 //!   `ORLOP_POWER_RECORD=<file> ORLOP_POWER_CUT="<cut>" cargo test -p orlop-store --test faults power`.
-//! * `ORLOP_NO_FUSE=1` leaves it out.
+//! * Without FUSE it is left out, which is told; `ORLOP_REQUIRE_FUSE=1` makes that a failure.
 //! * `ORLOP_POWER_UNORDERED=1` adds disks that keep changes of names in any order (a file system without a journal).
 
 use std::fmt;

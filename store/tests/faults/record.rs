@@ -41,7 +41,7 @@ fn lives(random: &mut StdRng) -> Vec<End> {
 }
 
 /// Lets processes live on a file system that `begin` has made, and gives the whole record, `begin` included. Nothing
-/// when FUSE is left out.
+/// where there is no FUSE.
 pub(crate) fn record(begin: Vec<Op>, generation: u64, random: &mut StdRng) -> Option<Vec<Op>> {
     let mut ledger = Ledger::default();
     let mut tree = Tree::new();

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{events, fed, flip, names, open, records, small, story};
+use crate::testing::faulty::{Fault, Faulty, Op};
 use crate::testing::{Sum, put, put_one};
 use crate::{Embedded, Kv, OpenError, Options, Revision};
 
@@ -77,7 +79,7 @@ impl Made {
 
 /// A store with a story behind it, closed.
 async fn made(options: Options, revisions: u64) -> Made {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let store = Embedded::open(dir.path(), options).unwrap();
     story(&store, revisions).await;
     let made = Made { records: records(&store), events: events(&store).await, dir };
@@ -130,6 +132,31 @@ async fn a_cut_last_group_comes_back_from_the_served_copy() {
         let made = made(plain(), 20).await;
         made.cut(cut, with_the_file);
         made.check(&format!("{cut} bytes")).await;
+    }
+}
+
+/// Bringing the end back needs room, and may fail: that is no damage, and it can be tried again.
+#[tokio::test]
+async fn a_cut_last_group_waits_for_room() {
+    for is_full in [true, false] {
+        for op in [Op::Write, Op::Sync] {
+            let made = made(plain(), 20).await;
+            made.cut(150, false);
+            let mut refusals = 0;
+            for nth in 0..20 {
+                let files = Faulty::with(Fault { op: Some(op), nth, for_good: true, is_full });
+                match Embedded::<Sum>::open(made.path(), Options { files: Arc::new(files), ..plain() }) {
+                    Err(OpenError::Io { .. }) => refusals += 1,
+                    Err(error) => panic!("{op:?} {nth}: {error}"),
+                    Ok(store) => {
+                        store.close().await;
+                        break;
+                    }
+                }
+            }
+            assert!(refusals >= 2, "{op:?}: {refusals}");
+            made.check(&format!("{op:?}, full: {is_full}")).await;
+        }
     }
 }
 
@@ -334,7 +361,7 @@ async fn the_identity_is_written_again() {
 
 #[tokio::test]
 async fn a_second_opener_is_told_who_holds_it() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let store = open(dir.path());
     let error =
         Embedded::<Sum>::open(dir.path(), Options { lock_wait: Duration::ZERO, ..small() }).err().unwrap();
@@ -351,10 +378,15 @@ async fn a_second_opener_is_told_who_holds_it() {
 
 #[tokio::test]
 async fn segments_go_when_they_are_covered_twice() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let store = open(dir.path());
-    story(&store, 400).await;
-    fed(&store).await;
+    // The thread that makes snapshots may be slower than this one.
+    let start = std::time::Instant::now();
+    while names(&dir.path().join("snapshot")).iter().filter(|name| name.ends_with(".snap")).count() < 2 {
+        assert!(start.elapsed() < Duration::from_secs(60), "there are no two snapshots");
+        story(&store, 50).await;
+        fed(&store).await;
+    }
     store.close().await;
     let snapshots = names(&dir.path().join("snapshot"));
     assert_eq!(snapshots.len(), 2, "{snapshots:?}");
@@ -369,7 +401,7 @@ async fn segments_go_when_they_are_covered_twice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_values_survive_a_rebuild() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let store = open(dir.path());
     for n in 0..3_u8 {
         let value: String = std::iter::repeat_n(char::from(b'a' + n), 2 << 20).collect();

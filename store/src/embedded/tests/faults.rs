@@ -129,7 +129,7 @@ async fn work(dir: &Path, files: &Faulty, seen: &mut Seen, name: &str) {
             }
             if n == 10 {
                 // May fail when the store is poisoned meanwhile.
-                let _ = store.compact(Revision(seen.acknowledged.0 - 5)).await;
+                let _ = store.compact(Revision(seen.acknowledged.0.saturating_sub(5))).await;
             }
         }
         store.close().await;
@@ -147,7 +147,7 @@ enum End {
 
 async fn case(fault: Fault, end: End, seed: u64) {
     let name = format!("{fault:?}, {end:?}, seed {seed}");
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let files = Faulty::with(fault);
     let mut seen = Seen::default();
     work(dir.path(), &files, &mut seen, &name).await;
@@ -185,7 +185,7 @@ async fn every_operation_fails_in_turn() {
     note_panics();
     let (seed, rounds) = seed_and_rounds();
     let mut dice = Dice::new(seed);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let whole = Faulty::new(u64::MAX);
     let mut seen = Seen::default();
     work(dir.path(), &whole, &mut seen, "nothing fails").await;
@@ -227,7 +227,7 @@ async fn every_operation_fails_in_turn() {
 #[tokio::test]
 async fn a_failed_preparation_harms_nobody() {
     for op in [Op::Allocate, Op::Create] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = super::scratch();
         let files = Faulty::new(u64::MAX);
         let options = || Options { files: Arc::new(files.clone()), snapshot_bytes: 1 << 30, ..small() };
         let store =
@@ -250,7 +250,7 @@ async fn a_failed_preparation_harms_nobody() {
 
 #[tokio::test]
 async fn segments_grow_and_a_fresh_store_is_small() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let journal = dir.path().join("journal");
     let length = |name: &str| std::fs::metadata(journal.join(name)).unwrap().len() >> 20;
     let store = Embedded::<Sum>::open(dir.path(), Options::default()).unwrap();

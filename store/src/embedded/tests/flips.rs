@@ -47,7 +47,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path) {
 
 /// A store with two snapshots that was not closed properly: its last events are in the journal.
 async fn made() -> (tempfile::TempDir, Vec<String>, Vec<String>) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     for _ in 0..2 {
         let store = open(dir.path());
         story(&store, 70).await;
@@ -68,7 +68,7 @@ async fn harm_to_any_file_is_survived_or_told() {
     let (made, wanted, wanted_events) = made().await;
     let mut outcomes: BTreeMap<(String, &str, Outcome), u64> = BTreeMap::new();
     for round in 0..rounds.map_or(SAMPLE, |rounds| rounds as usize * 1000) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = super::scratch();
         copy_tree(made.path(), dir.path());
         // Sometimes there is no served copy that could help.
         let without_copy = dice.below(3) == 0;
@@ -141,7 +141,7 @@ async fn harm_to_any_file_is_survived_or_told() {
 #[tokio::test]
 async fn a_flip_in_the_journal_alone_is_never_silent() {
     // Nothing but journal and mark: every byte of the last frames counts.
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let options = || Options { segment_bytes: 1 << 14, snapshot_bytes: 1 << 30, ..small() };
     let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
     story(&store, 4).await;
@@ -154,7 +154,7 @@ async fn a_flip_in_the_journal_alone_is_never_silent() {
     let mut refused = 0;
     for at in (0..used + 40).step_by(7) {
         flip(&path, at);
-        let copy = tempfile::tempdir().unwrap();
+        let copy = super::scratch();
         copy_tree(dir.path(), copy.path());
         match Embedded::<Sum>::open(copy.path(), options()) {
             Ok(store) => {

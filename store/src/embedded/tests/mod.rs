@@ -10,6 +10,7 @@ mod flips;
 mod format;
 mod mark;
 mod model;
+mod naming;
 mod power;
 mod room;
 mod shrink;
@@ -35,6 +36,14 @@ fn small() -> Options {
         clock: Arc::new(ManualClock::new(1_700_000_000_000)),
         ..Options::default()
     }
+}
+
+/// A directory in memory where there is one: a sync costs nothing there, and what a disk forgets is
+/// known by the file system above it.
+fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    dir.unwrap()
 }
 
 fn open(dir: &Path) -> Embedded<Sum> {

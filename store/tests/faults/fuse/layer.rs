@@ -24,8 +24,8 @@ use super::tree::{Ino, Op, ROOT, Tree};
 /// The name of the file that takes marks.
 pub(crate) const MARKS: &str = ".marks";
 const MARKS_INO: Ino = 2;
-/// Leaves out, and says so, what needs FUSE.
-pub(crate) const WITHOUT: &str = "ORLOP_NO_FUSE";
+/// Makes a machine without FUSE a failure.
+const REQUIRED: &str = "ORLOP_REQUIRE_FUSE";
 
 /// Nobody else changes the tree, so the kernel may remember.
 const TTL: Duration = Duration::from_secs(3600);
@@ -85,12 +85,9 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// Mounts a tree; with `record`, every change is kept. Nothing when [`WITHOUT`] is set.
+    /// Mounts a tree; with `record`, every change is kept. Nothing where there is no FUSE: what is left out then is
+    /// told, or is a failure when [`REQUIRED`] is set.
     pub(crate) fn mount(tree: Tree, record: bool) -> Option<Layer> {
-        if std::env::var_os(WITHOUT).is_some() {
-            eprintln!("LEFT OUT: {WITHOUT} is set, so nothing that needs FUSE is tested here");
-            return None;
-        }
         let next =
             tree.dirs.keys().chain(tree.files.keys()).max().copied().unwrap_or_default().max(MARKS_INO) + 1;
         let trace = record.then(Vec::new);
@@ -100,12 +97,13 @@ impl Layer {
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("orlop-faults".into())];
         let mounted = fuser::spawn_mount(Served(Arc::clone(&state)), dir.path(), &config);
-        let session = mounted.unwrap_or_else(|error| {
-            panic!(
-                "cannot mount a FUSE file system ({error}): this test needs /dev/fuse and root (or fusermount3). \
-                 {WITHOUT}=1 leaves it out"
-            )
-        });
+        let session = match mounted {
+            Ok(session) => session,
+            Err(error) => {
+                left_out(&error);
+                return None;
+            }
+        };
         Some(Layer { state, session: Some(session), dir })
     }
 
@@ -160,6 +158,20 @@ impl Drop for Layer {
     fn drop(&mut self) {
         self.unmount();
     }
+}
+
+/// Nobody hears what a test prints that passes; what is written to the standard error itself is heard.
+fn left_out(error: &std::io::Error) {
+    use std::io::Write as _;
+    let test = std::thread::current();
+    let test = test.name().unwrap_or_default();
+    let why =
+        format!("cannot mount a FUSE file system ({error}): this needs /dev/fuse and root (or fusermount3)");
+    assert!(std::env::var_os(REQUIRED).is_none(), "{why}, and {REQUIRED} is set");
+    let _ = writeln!(
+        std::io::stderr(),
+        "\nLEFT OUT: {test}: {why}. No power is cut and no disk fails here. {REQUIRED}=1 makes this a failure"
+    );
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
