@@ -132,7 +132,7 @@ impl Default for Options {
             retain_every: Duration::from_secs(1),
             max_value: 2 << 20,
             rings: RingLimits::default(),
-            segment_bytes: 16 << 20,
+            segment_bytes: 4 << 20,
             snapshot_bytes: 8 << 20,
             backlog_bytes: 64 << 20,
             min_free_bytes: None,

@@ -14,7 +14,7 @@ use super::rows::{self, CurrentRow};
 use super::sled::{Changes, Served, ServedError};
 use super::snapshot::{self, Saved};
 use crate::snapshot::Index;
-use crate::{OpenError, Record, Revision, View};
+use crate::{OpenError, Revision, View};
 
 /// What a served copy is called that could not be used; the time follows.
 const ASIDE: &str = "sled.broken-";
@@ -50,8 +50,8 @@ impl Opening<'_> {
         let (feeder, index) = guarded("building the served copy", deadline, move || {
             let served = Arc::new(Served::open(&dir, patience)?);
             let feeder = Feeder::new(served, store, revision, time_ms, revision, Marks::default());
-            let index = restore::<V>(&feeder, store, base)?;
-            Ok((feeder, index))
+            restore(&feeder, store, &base)?;
+            Ok((feeder, base.index))
         })
         .map_err(|error| self.places.served(error))?;
         let state = Replay { feeder, index, time_ms };
@@ -81,7 +81,11 @@ impl Opening<'_> {
     }
 
     /// What a rebuild starts from.
-    fn base(&self, reasons: &mut Vec<String>, bad: &mut Vec<Revision>) -> Result<Option<Saved>, OpenError> {
+    fn base<V: View>(
+        &self,
+        reasons: &mut Vec<String>,
+        bad: &mut Vec<Revision>,
+    ) -> Result<Option<Saved<V>>, OpenError> {
         for revision in self.snapshots.iter().rev() {
             if revision.next() < self.scan.first() {
                 reasons.push(format!("the snapshot at {revision} ends before the journal starts"));
@@ -99,7 +103,7 @@ impl Opening<'_> {
             }
         }
         let whole = self.scan.first() == Revision(1);
-        Ok(whole.then(|| Saved { revision: Revision::ZERO, time_ms: i64::MIN, records: Vec::new() }))
+        Ok(whole.then(|| Saved { revision: Revision::ZERO, time_ms: i64::MIN, index: Index::new() }))
     }
 
     /// Of the copies that were set aside only the newest is kept: they must not fill the disk.
@@ -136,47 +140,28 @@ impl Opening<'_> {
 
 /// Puts the records of a snapshot into an empty served copy, as if everything before had been
 /// compacted. That it is complete is noted with the last batch.
-fn restore<V: View>(feeder: &Feeder, store: StoreId, saved: Saved) -> Result<Index<V>, ServedError> {
-    let mut index = Index::new();
+fn restore<V>(feeder: &Feeder, store: StoreId, saved: &Saved<V>) -> Result<(), ServedError> {
     let mut changes = Changes::default();
     let mut bytes = 0;
-    for saved in saved.records {
-        let key = saved.key.as_str();
+    for record in saved.index.values() {
+        let (key, value) = (record.key.as_str(), &*record.value);
+        let (create, revision) = (record.create_revision, record.mod_revision);
         let zero = Revision::ZERO;
-        let chunks = rows::encode_log(
-            store,
-            saved.revision,
-            saved.time_ms,
-            saved.create,
-            zero,
-            key,
-            Some(&saved.value),
-        );
+        let chunks = rows::encode_log(store, revision, record.time_ms, create, zero, key, Some(value));
         for (key, chunk) in chunks {
             changes.insert(&key, chunk);
         }
-        let value_crc = crc32c::crc32c(&saved.value);
-        let row = CurrentRow { deleted: false, create: saved.create, revision: saved.revision, value_crc };
+        let row = CurrentRow { deleted: false, create, revision, value_crc: crc32c::crc32c(value) };
         changes.insert(&rows::current_key(key), row.encode(store, key));
-        bytes += saved.value.len() + 128;
+        bytes += value.len() + 128;
         if bytes >= BATCH_BYTES {
             bytes = 0;
             feeder.served().apply(std::mem::take(&mut changes))?;
         }
-        let record = Record {
-            view: V::of(&saved.key, &saved.value),
-            key: saved.key,
-            value: saved.value,
-            create_revision: saved.create,
-            mod_revision: saved.revision,
-            time_ms: saved.time_ms,
-        };
-        index.insert(record.key.clone(), Arc::new(record));
     }
     if saved.revision > Revision::ZERO {
         feeder.set_compacted(&mut changes, saved.revision, saved.revision);
         feeder.set_applied(&mut changes, saved.revision, saved.time_ms);
     }
-    feeder.served().apply(changes)?;
-    Ok(index)
+    feeder.served().apply(changes)
 }

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 const SEGMENT: usize = 1 << 20;
 /// What older versions made; a copy keeps the size that it was made with.
 const OLD_SEGMENT: usize = 8 << 20;
-const CACHE: u64 = 64 << 20;
+/// What is fed is the end of the log, and what is read is mostly in memory elsewhere.
+const CACHE: u64 = 16 << 20;
 
 /// Which size a copy was made with is noted in a file of our own, because sled's is never synced.
 const NOTE: &str = "segment-size";
