@@ -32,8 +32,10 @@ impl Opening<'_> {
             return Err(self.places.damaged(reasons.join("; ")));
         };
         self.check_mark(self.scan.last())?;
+        let mut newest = None;
         if self.places.sled.exists() {
             let aside = self.set_aside()?;
+            newest = aside.file_name().map(|name| name.to_string_lossy().into_owned());
             tracing::error!(
                 why,
                 aside = %aside.display(),
@@ -58,7 +60,7 @@ impl Opening<'_> {
         match self.finish(state, revision, Vec::new()) {
             Ok(mut recovered) => {
                 self.forget_snapshots(&mut recovered, &bad)?;
-                self.forget_older_copies();
+                self.forget_older_copies(newest);
                 Ok(recovered)
             }
             Err(Rung::Final(error)) => Err(error),
@@ -106,12 +108,13 @@ impl Opening<'_> {
         Ok(whole.then(|| Saved { revision: Revision::ZERO, time_ms: i64::MIN, index: Index::new() }))
     }
 
-    /// Of the copies that were set aside only the newest is kept: they must not fill the disk.
-    fn forget_older_copies(&self) {
+    /// Of the copies that were set aside only the newest is kept: they must not fill the disk. Which
+    /// one that is their names do not always tell: clocks jump.
+    fn forget_older_copies(&self, newest: Option<String>) {
         let names = self.files().list(self.places.root).unwrap_or_default();
-        let mut broken: Vec<_> = names.into_iter().filter(|name| name.starts_with(ASIDE)).collect();
-        broken.pop();
-        for name in broken {
+        let broken: Vec<_> = names.into_iter().filter(|name| name.starts_with(ASIDE)).collect();
+        let newest = newest.or_else(|| broken.last().cloned());
+        for name in broken.into_iter().filter(|name| Some(name) != newest.as_ref()) {
             let path = self.places.root.join(name);
             match std::fs::remove_dir_all(&path) {
                 Ok(()) => {

@@ -13,6 +13,7 @@ mod model;
 mod power;
 mod room;
 mod shrink;
+mod soak;
 mod strange;
 
 use std::path::Path;

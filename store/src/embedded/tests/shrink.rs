@@ -118,51 +118,6 @@ async fn an_unfinished_one_is_thrown_away() {
     }
 }
 
-/// What a day of writing leaves, in short: a set of keys is written again and again while the clock
-/// of the store runs fast, and the directory stays within bounds. `ORLOP_SOAK=1` writes 2,000,000 times.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_directory_stays_bounded() {
-    const KEYS: usize = 500;
-    const VALUE: usize = 1000;
-    let long = std::env::var_os("ORLOP_SOAK").is_some();
-    let updates = if long { 2_000_000 } else { 30_000 };
-    let clock = Arc::new(crate::ManualClock::new(1_700_000_000_000));
-    let options = Options {
-        retention: Retention { age: Duration::from_secs(5), revisions: 1000, bytes: 256 << 20 },
-        retain_every: Duration::from_millis(10),
-        snapshot_bytes: 1 << 20,
-        segment_bytes: 256 << 10,
-        ballast_bytes: Some(0),
-        clock: clock.clone(),
-        ..Options::default()
-    };
-    let dir = tempfile::tempdir().unwrap();
-    let store = Embedded::<Sum>::open(dir.path(), options).unwrap();
-    let held = (KEYS + 1000) * (VALUE + 64);
-    let mut largest = 0;
-    for n in 0..updates / KEYS {
-        let writes =
-            (0..KEYS).map(|key| put(&store, &format!("/r/p/{key}"), &format!("{n} {}", "x".repeat(VALUE))));
-        store.commit(writes.collect()).await.unwrap();
-        // 200 updates in a second.
-        clock.set(1_700_000_000_000 + (n * KEYS) as i64 * 5);
-        largest = largest.max(space::allocated(dir.path()));
-    }
-    println!("held {held}, at the most {largest} on disk");
-    assert!(largest < 64 << 20, "{largest} bytes on disk for {held}");
-    let start = Instant::now();
-    let small = || {
-        let trimmed = store.oldest().0 + 3000 > store.head().revision().0;
-        trimmed && space::allocated(dir.path()) < 24 << 20
-    };
-    while !small() {
-        let (oldest, bytes) = (store.oldest(), space::allocated(dir.path()));
-        assert!(start.elapsed() < Duration::from_secs(30), "oldest {oldest}, {bytes} bytes on disk");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    store.close().await;
-}
-
 #[tokio::test]
 async fn a_closed_directory_is_made_small() {
     let dir = tempfile::tempdir().unwrap();
