@@ -7,7 +7,6 @@
 //! on only the new one.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::files::{self, Files};
 use super::frame::StoreId;
@@ -17,7 +16,7 @@ use super::lock::Lock;
 use super::recover::{Places, RESTORE, Recovered, recover_with};
 use super::{Options, journal, scan, snapshot};
 use crate::snapshot::Index;
-use crate::{OpenError, Record, Revision};
+use crate::{OpenError, Revision};
 
 pub(super) const NAME: &str = "accepted-loss";
 /// Revisions that are left out. Even without a mark for three hours of the fastest writing, none
@@ -102,20 +101,8 @@ fn left(places: &Places<'_>, options: &Options, store: StoreId) -> Result<Left, 
     let scan = scan::scan(files, places.root, &places.journal, store, read(places, files, store)?)?;
     let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
     for revision in snapshots.into_iter().rev().filter(|revision| *revision > scan.last()) {
-        if let Ok(saved) = snapshot::read(files, &places.snapshots, store, revision)? {
-            let record = |saved: snapshot::SavedRecord| {
-                let record = Record {
-                    view: (),
-                    key: saved.key.clone(),
-                    value: saved.value,
-                    create_revision: saved.create,
-                    mod_revision: saved.revision,
-                    time_ms: saved.time_ms,
-                };
-                (saved.key, Arc::new(record))
-            };
-            let index = saved.records.into_iter().map(record).collect();
-            return Ok(Left { kept: revision, time_ms: saved.time_ms, index, is_ahead: true });
+        if let Ok(saved) = snapshot::read::<()>(files, &places.snapshots, store, revision)? {
+            return Ok(Left { kept: revision, time_ms: saved.time_ms, index: saved.index, is_ahead: true });
         }
     }
     Err(error)

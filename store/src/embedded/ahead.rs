@@ -5,7 +5,8 @@
 //!
 //! It is made in a thread of its own, which sleeps until it is asked. What fails here (a full disk
 //! first of all) harms nobody: the half-made file is removed, its room with it, and the journal
-//! appends as it did before. It is tried again when the journal has grown.
+//! appends as it did before. It is tried again when the journal has grown. When room is short it is
+//! given up, ready or not.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -31,6 +32,8 @@ struct State {
     wanted: Option<u64>,
     busy: bool,
     ready: Option<Prepared>,
+    /// What is being made is not wanted any more.
+    given_up: bool,
     closing: bool,
 }
 
@@ -75,8 +78,22 @@ impl Ahead {
         let mut state = self.shared.lock();
         if state.ready.is_none() && !state.busy {
             state.wanted = Some(room);
+            state.given_up = false;
             self.shared.changed.notify_one();
         }
+    }
+
+    /// Gives back the room of what is ready or being made. True when a file was removed.
+    pub(super) fn give_up(&mut self) -> bool {
+        let mut state = self.shared.lock();
+        state.wanted = None;
+        state.given_up = true;
+        let was_ready = state.ready.take().is_some();
+        if was_ready {
+            // Under the lock: the next one has the same name.
+            self.shared.remove();
+        }
+        was_ready
     }
 
     /// The file that is ready.
@@ -114,6 +131,12 @@ impl Drop for Ahead {
     }
 }
 
+impl State {
+    fn is_unwanted(&self) -> bool {
+        self.closing || self.given_up
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -126,13 +149,13 @@ impl Shared {
         }
     }
 
-    /// Fills in steps, so that no sync of others waits for all of it. `None` when the store is
-    /// being closed.
+    /// Fills in steps, so that no sync of others waits for all of it. `None` when it is not wanted
+    /// any more.
     fn prepare(&self, room: u64) -> std::io::Result<Option<Prepared>> {
         let mut file = self.files.create(&self.path)?;
         let mut filled = 0;
         while filled < room {
-            if self.lock().closing {
+            if self.lock().is_unwanted() {
                 self.remove();
                 return Ok(None);
             }
@@ -167,6 +190,10 @@ fn run(shared: &Shared) {
         };
         let mut state = shared.lock();
         state.busy = false;
-        state.ready = ready;
+        if ready.is_some() && state.is_unwanted() {
+            shared.remove();
+        } else {
+            state.ready = ready;
+        }
     }
 }

@@ -255,9 +255,10 @@ impl Check<'_> {
         for revision in snapshots {
             let path = snapshot::path_of(&self.places.snapshots, *revision);
             let name = self.name(&path);
-            match snapshot::read(&*self.options.options.files, &self.places.snapshots, store, *revision) {
+            let files = &*self.options.options.files;
+            match snapshot::read::<()>(files, &self.places.snapshots, store, *revision) {
                 Ok(Ok(saved)) => {
-                    self.fine(&name, format!("{} records at revision {revision}", saved.records.len()));
+                    self.fine(&name, format!("{} records at revision {revision}", saved.index.len()));
                     usable |= scan.is_some_and(|scan| revision.next() >= scan.first());
                 }
                 Ok(Err(why)) => self.bad(&name, why),

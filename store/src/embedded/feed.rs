@@ -373,6 +373,10 @@ impl Feeder {
 }
 
 /// Bytes that an event adds to the log.
+pub(crate) fn size_of(key: &Key, value: Option<&[u8]>) -> usize {
+    64 + key.as_str().len() + value.map_or(0, <[u8]>::len)
+}
+
 fn size<V>(event: &Event<V>) -> usize {
-    64 + event.key.as_str().len() + event.record.as_ref().map_or(0, |record| record.value.len())
+    size_of(&event.key, event.record.as_ref().map(|record| &*record.value))
 }

@@ -19,6 +19,12 @@ pub trait Files: Send + Sync + 'static {
     /// All bytes of a file; `None` when there is none.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
 
+    /// The same bit by bit, for a file that may be large.
+    fn reader(&self, path: &Path) -> io::Result<Option<Box<dyn io::Read>>> {
+        let whole = self.read(path)?;
+        Ok(whole.map(|bytes| Box::new(io::Cursor::new(bytes)) as Box<dyn io::Read>))
+    }
+
     /// A new file; one that is there is emptied.
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>>;
 
@@ -80,6 +86,14 @@ impl Files for Disk {
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         match fs::read(path) {
             Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn reader(&self, path: &Path) -> io::Result<Option<Box<dyn io::Read>>> {
+        match fs::File::open(path) {
+            Ok(file) => Ok(Some(Box::new(file))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

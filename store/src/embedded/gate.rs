@@ -128,6 +128,12 @@ impl Gate {
         room::admits(state.level, limits, free, missing, effect).map_err(|needed| self.shortage(free, needed))
     }
 
+    /// Whether something is not taken, as of the last look.
+    pub(crate) fn is_short(&self) -> bool {
+        let level = self.lock().level;
+        level.sheds || level.full
+    }
+
     /// The file system had no room for a group. True when some was made, and it is worth another try.
     pub(crate) fn refused(&self) -> bool {
         let mut state = self.lock();

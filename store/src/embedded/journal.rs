@@ -93,6 +93,8 @@ pub(crate) struct Journal {
     /// The checksum of the newest entry, when it is in the segment that is written.
     newest: Option<u32>,
     segments: Arc<Segments>,
+    /// There is no room for segments that are not needed yet.
+    short: bool,
 }
 
 impl Journal {
@@ -136,6 +138,7 @@ impl Journal {
             next: first,
             newest: None,
             segments,
+            short: false,
         })
     }
 
@@ -181,6 +184,7 @@ impl Journal {
             next: last.next,
             newest,
             segments: Arc::new(segments),
+            short: false,
         })
     }
 
@@ -192,6 +196,13 @@ impl Journal {
     #[cfg(test)]
     pub(super) fn is_prepared(&self) -> bool {
         self.ahead.is_ready()
+    }
+
+    /// Says whether room is short. Then nothing is prepared, and what was is removed; true when that
+    /// has brought room.
+    pub(crate) fn room_is_short(&mut self, short: bool) -> bool {
+        self.short = short;
+        short && self.ahead.give_up()
     }
 
     /// The newest durable revision, and the checksum of its entry.
@@ -321,7 +332,7 @@ impl Journal {
     /// Has the next segment prepared when this one is half full.
     fn look_ahead(&mut self) {
         let left = self.room.saturating_sub(self.length);
-        if left <= self.room / 2 {
+        if left <= self.room / 2 && !self.short {
             let room = (self.room * 2).max(FIRST_ROOM).min(self.rotate_at);
             self.ahead.want(room, self.segments.appended());
         }

@@ -132,7 +132,7 @@ impl Default for Options {
             retain_every: Duration::from_secs(1),
             max_value: 2 << 20,
             rings: RingLimits::default(),
-            segment_bytes: 16 << 20,
+            segment_bytes: 4 << 20,
             snapshot_bytes: 8 << 20,
             backlog_bytes: 64 << 20,
             min_free_bytes: None,
@@ -239,12 +239,18 @@ impl<V: View> Durable<V> for Pipe<V> {
     }
 
     fn admits(&mut self, writes: &[(&Key, Option<usize>, Option<usize>)]) -> Result<(), Shortage> {
-        self.gate.admits(self.gate.effect(writes))
+        let admitted = self.gate.admits(self.gate.effect(writes));
+        self.journal.room_is_short(self.gate.is_short());
+        admitted
     }
 
     fn append(&mut self, events: &[Arc<Event<V>>]) -> Result<(), AppendError> {
         let before = self.journal.segments().appended();
         let mut result = self.journal.append(events);
+        // What was prepared goes first; the ballast is for when there is nothing else.
+        if matches!(result, Err(Refused::NoRoom(_))) && self.journal.room_is_short(true) {
+            result = self.journal.append(events);
+        }
         if let Err(Refused::NoRoom(why)) = &result {
             tracing::warn!(why, "no room in the journal");
             if self.gate.refused() {

@@ -36,8 +36,8 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// A file that is smaller is left alone.
 const SMALL: u64 = 16 << 20;
 /// A file is too large when it has more than so many hundredths of the bytes that it holds. A fresh
-/// one has about 200.
-const PERCENT: u64 = 225;
+/// one has about 135.
+const PERCENT: u64 = 190;
 /// So much of the time may go into copying while the store is written to.
 const PART: u32 = 60;
 /// Between two copies there is at least this.
@@ -105,7 +105,7 @@ impl Shrink {
 
     /// Copies one batch. True when everything is there that the other one has.
     pub(crate) fn step(&mut self, from: &Feeder) -> Result<bool, ServedError> {
-        let mut changes = Changes::default();
+        let (mut log, mut changes) = (Vec::new(), Changes::default());
         let (mut bytes, mut reached) = (0, from.applied);
         for row in read::log(from.served(), self.store, self.copied.next(), from.applied) {
             let row = row?;
@@ -114,7 +114,7 @@ impl Shrink {
                 rows::encode_log(self.store, row.revision, row.time_ms, row.create, row.prior, key, value)
             {
                 bytes += chunk.len() + 64;
-                changes.insert(&name, chunk);
+                log.push((name, chunk));
             }
             // In order, so that the newest one of a key stays.
             let value_crc = value.map_or(0, crc32c::crc32c);
@@ -130,6 +130,7 @@ impl Shrink {
                 break;
             }
         }
+        self.next.put_in_order(log)?;
         self.next.apply(changes)?;
         self.next.hand_over()?;
         self.copied = reached;

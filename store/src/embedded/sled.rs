@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 const SEGMENT: usize = 1 << 20;
 /// What older versions made; a copy keeps the size that it was made with.
 const OLD_SEGMENT: usize = 8 << 20;
+/// What is fed is the end of the log, and what is read is mostly in memory elsewhere.
 const CACHE: u64 = 16 << 20;
 
 /// Which size a copy was made with is noted in a file of our own, because sled's is never synced.
@@ -161,6 +162,19 @@ impl Served {
     /// All changes or none. Durable only after [`sync`](Self::sync).
     pub(crate) fn apply(&self, changes: Changes) -> Result<(), ServedError> {
         Ok(self.db.apply_batch(changes.0)?)
+    }
+
+    /// Rows one by one, in this order, for a copy that nobody reads before it is complete. All have
+    /// names before the first gets its bytes: sled splits its pages as they fill, and a page that was
+    /// split keeps the bytes of both halves for long.
+    pub(crate) fn put_in_order(&self, rows: Vec<(impl AsRef<[u8]>, Vec<u8>)>) -> Result<(), ServedError> {
+        for (name, _) in &rows {
+            self.db.insert(name, &[])?;
+        }
+        for (name, bytes) in rows {
+            self.db.insert(name, bytes)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn get(

@@ -14,6 +14,7 @@ mod naming;
 mod power;
 mod room;
 mod shrink;
+mod soak;
 mod strange;
 
 use std::path::Path;

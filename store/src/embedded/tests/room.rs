@@ -143,6 +143,31 @@ async fn the_ballast_makes_room_and_is_made_again() {
     store.close().await;
 }
 
+#[tokio::test]
+async fn what_is_prepared_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let next = dir.path().join("journal/next.tmp");
+    let room = Told::new(1 << 30);
+    let store = Embedded::<Sum>::open(dir.path(), Options { segment_bytes: 64 << 10, ..on(&room) }).unwrap();
+    for round in 0..3 {
+        until("a segment is prepared", async || {
+            put_one(&store, "/r/p/a", &"x".repeat(5000)).await;
+            crate::embedded::space::allocated_file(&next) >= 64 << 10
+        })
+        .await;
+        // Whether the writer is taken or not.
+        room.set(if round % 2 == 0 { LEAST - 1 } else { 2 * LEAST - 1 });
+        until("it goes", async || {
+            let _ = try_put(&store, "/r/p/b", &format!("{round} {}", "x".repeat(100 + round))).await;
+            !next.exists()
+        })
+        .await;
+        room.set(1 << 30);
+        until("there is room again", async || try_put(&store, "/r/p/c", "x").await.is_ok()).await;
+    }
+    store.close().await;
+}
+
 /// A disk that refuses what is written, for want of room, and may refuse to take it back.
 #[derive(Clone, Default)]
 struct Scarce {

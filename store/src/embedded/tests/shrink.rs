@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{events, records, small, story};
-use crate::embedded::space;
-use crate::testing::{Sum, put, put_one};
+use crate::testing::{Sum, put_one};
 use crate::{Embedded, Kv, Options, Retention, Revision};
 
 fn options() -> Options {
@@ -116,54 +115,6 @@ async fn an_unfinished_one_is_thrown_away() {
         assert_eq!((records(&store), events(&store).await), told, "{name}");
         assert!(!super::names(copy.path()).iter().any(|name| name.starts_with("sled.")), "{name}");
     }
-}
-
-/// What a day of writing leaves: a set of keys is written again and again, as fast as it goes, while
-/// the clock of the store runs through 24 hours, and the directory stays within bounds. `ORLOP_SOAK=1`
-/// writes 2,000,000 times in that day.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_directory_stays_bounded() {
-    const KEYS: usize = 500;
-    const VALUE: usize = 1000;
-    const DAY: i64 = 24 * 3600 * 1000;
-    let long = std::env::var_os("ORLOP_SOAK").is_some();
-    let updates = if long { 2_000_000 } else { 30_000 };
-    let clock = Arc::new(crate::ManualClock::new(1_700_000_000_000));
-    let options = Options {
-        retention: Retention { age: Duration::from_secs(5), revisions: 1000, bytes: 256 << 20 },
-        retain_every: Duration::from_millis(10),
-        snapshot_bytes: 1 << 20,
-        segment_bytes: 256 << 10,
-        // On a slow machine this much waits for the served copy, and is in the journal meanwhile.
-        backlog_bytes: 8 << 20,
-        ballast_bytes: Some(0),
-        clock: clock.clone(),
-        ..Options::default()
-    };
-    let dir = tempfile::tempdir().unwrap();
-    let store = Embedded::<Sum>::open(dir.path(), options).unwrap();
-    let held = (KEYS + 1000) * (VALUE + 64);
-    let mut largest = 0;
-    for n in 0..updates / KEYS {
-        let writes =
-            (0..KEYS).map(|key| put(&store, &format!("/r/p/{key}"), &format!("{n} {}", "x".repeat(VALUE))));
-        store.commit(writes.collect()).await.unwrap();
-        clock.set(1_700_000_000_000 + (n * KEYS) as i64 * DAY / updates as i64);
-        largest = largest.max(space::allocated(dir.path()));
-    }
-    println!("held {held}, at the most {largest} on disk");
-    assert!(largest < 64 << 20, "{largest} bytes on disk for {held}");
-    let start = Instant::now();
-    let small = || {
-        let trimmed = store.oldest().0 + 3000 > store.head().revision().0;
-        trimmed && space::allocated(dir.path()) < 24 << 20
-    };
-    while !small() {
-        let (oldest, bytes) = (store.oldest(), space::allocated(dir.path()));
-        assert!(start.elapsed() < Duration::from_secs(30), "oldest {oldest}, {bytes} bytes on disk");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    store.close().await;
 }
 
 #[tokio::test]
