@@ -13,6 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::notation::parse;
 use super::play::step;
 use super::wake::World;
+use crate::kept::Kept;
 use crate::names;
 use crate::options::Options;
 use crate::pv::controller::{Binder, standard_plugins};
@@ -129,7 +130,7 @@ async fn a_claim_looks_again_for_a_volume_that_came_while_it_looked() {
     let mut volume = parse("pv pv-1 1Gi RWO Available");
     volume["metadata"]["resourceVersion"] = "100".into();
     let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
-    assert!(binder.store_volume(&Arc::new(volume)).unwrap());
+    assert!(binder.store_volume(&Kept::new(Arc::new(volume))).unwrap());
     assert!(binder.claims.is_empty(), "nobody rests whom it could be offered to");
     assert!(look.await.is_ok());
     assert_eq!(binder.claims.try_get().as_deref(), Some("default/c"));
