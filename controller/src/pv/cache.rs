@@ -15,6 +15,7 @@ use super::fit::{self, Wanted};
 use super::index::VolumeIndex;
 use super::modes::ModeSet;
 use super::object;
+use super::settled::Settled;
 use super::waiting::{Turn, WaitingIndex};
 use crate::kept::{Keep, Kept};
 
@@ -103,8 +104,18 @@ impl VolumeStore {
     }
 
     /// The names of all.
-    pub fn names(&self) -> Vec<String> {
-        self.index.names().map(|name| name.to_string()).collect()
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
+        self.index.names()
+    }
+
+    /// What the last look at this version of the volume said.
+    pub fn settled(&self, name: &str) -> Settled {
+        self.index.settled(name)
+    }
+
+    /// Notes what a look at the volume said.
+    pub fn settle(&mut self, name: &str, settled: Settled) {
+        self.index.settle(name, settled);
     }
 
     /// The search.
@@ -125,6 +136,7 @@ struct StoredClaim {
     kept: Kept<PersistentVolumeClaim>,
     /// What every volume for it has to offer; none when no volume can.
     modes: Option<ModeSet>,
+    settled: Settled,
 }
 
 impl StoredClaim {
@@ -160,7 +172,7 @@ impl ClaimStore {
             self.waiting.rest(&key, &claim);
         }
         let modes = ModeSet::requested(fit::requested_modes(&claim));
-        self.claims.insert(key, StoredClaim { kept, modes });
+        self.claims.insert(key, StoredClaim { kept, modes, settled: Settled::No });
         Ok(Offer::Stored(old))
     }
 
@@ -182,8 +194,20 @@ impl ClaimStore {
     }
 
     /// The keys of all.
-    pub fn keys(&self) -> Vec<String> {
-        self.claims.keys().map(|key| key.to_string()).collect()
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
+        self.claims.keys()
+    }
+
+    /// What the last look at this version of the claim said.
+    pub fn settled(&self, key: &str) -> Settled {
+        self.claims.get(key).map_or(Settled::No, |claim| claim.settled)
+    }
+
+    /// Notes what a look at the claim said.
+    pub fn settle(&mut self, key: &str, settled: Settled) {
+        if let Some(claim) = self.claims.get_mut(key) {
+            claim.settled = settled;
+        }
     }
 
     /// The claim has been looked at. False if it does not search for a volume (any more).

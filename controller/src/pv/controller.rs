@@ -23,7 +23,7 @@ use super::nfs::Nfs;
 use super::object::{claim_key, claim_ref, reference_key, volume_name};
 use super::plugin::Plugins;
 use super::recycle::{PodRecipe, PodRunner, RecipeError};
-use super::wake;
+use super::{settled, wake};
 use crate::informer::{Change, Informer, Registration};
 use crate::manager::{Context, ControllerError};
 use crate::names;
@@ -222,18 +222,6 @@ impl Binder {
         }
     }
 
-    /// Queues all claims, then all volumes.
-    pub(super) fn resync(&self) {
-        let (mut claims, mut volumes) = {
-            let stores = self.lock();
-            (stores.claims.keys(), stores.volumes.names())
-        };
-        claims.extend(self.claim_cache.kept().iter().map(|claim| claim.key().to_string()));
-        volumes.extend(self.volume_cache.kept().iter().map(|volume| volume.key().to_string()));
-        claims.into_iter().for_each(|key| self.claims.add(key));
-        volumes.into_iter().for_each(|name| self.volumes.add(name));
-    }
-
     // === keys ===
 
     /// Looks at one claim.
@@ -247,8 +235,14 @@ impl Binder {
 
     async fn look_at_claim(&self, key: &str) -> Result<(), SyncError> {
         match self.claim_cache.get_kept(key) {
-            Some(claim) => match self.store_claim(&claim)? {
-                true => self.sync_claim(claim.get()).await,
+            Some(kept) => match self.store_claim(&kept)? {
+                true => {
+                    let claim = kept.get();
+                    let volume = settled::volume_version(&self.lock(), &claim);
+                    self.sync_claim(claim).await?;
+                    self.claim_was_looked_at(&kept, volume);
+                    Ok(())
+                }
                 // Old news. The event with what the store has already is on its way.
                 false => Ok(()),
             },
@@ -261,18 +255,28 @@ impl Binder {
 
     /// Looks at one volume.
     pub(super) async fn process_volume(&self, name: String) -> Result<(), SyncError> {
-        let result = match self.volume_cache.get_kept(&name) {
-            Some(volume) => match self.store_volume(&volume)? {
-                true => self.sync_volume(volume.get()).await,
+        let result = self.look_at_volume(&name).await;
+        tell("volume", &name, &result);
+        result
+    }
+
+    async fn look_at_volume(&self, name: &str) -> Result<(), SyncError> {
+        match self.volume_cache.get_kept(name) {
+            Some(kept) => match self.store_volume(&kept)? {
+                true => {
+                    let volume = kept.get();
+                    let claim = settled::claim_version(&self.lock(), &volume);
+                    self.sync_volume(volume).await?;
+                    self.volume_was_looked_at(&kept, claim);
+                    Ok(())
+                }
                 false => Ok(()),
             },
             None => {
-                self.forget_volume(&name);
+                self.forget_volume(name);
                 Ok(())
             }
-        };
-        tell("volume", &name, &result);
-        result
+        }
     }
 
     /// A claim is gone: its volume has to know.

@@ -22,6 +22,7 @@ use super::class;
 use super::fit::{self, Wanted};
 use super::modes::ModeSet;
 use super::object::{self, VolumeMode, VolumePhase};
+use super::settled::Settled;
 use crate::few::Few;
 use crate::kept::Kept;
 
@@ -51,12 +52,14 @@ pub struct VolumeIndex {
 struct Stored {
     kept: Kept<PersistentVolume>,
     labels: Option<Box<str>>,
+    settled: Settled,
 }
 
 impl Stored {
     fn new(kept: Kept<PersistentVolume>, volume: &PersistentVolume) -> Self {
         let labels = volume.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
-        Self { kept, labels: labels.and_then(|labels| serde_json::to_string(labels).ok()).map(String::into) }
+        let labels = labels.and_then(|labels| serde_json::to_string(labels).ok()).map(String::into);
+        Self { kept, labels, settled: Settled::No }
     }
 
     fn has_labels(&self, wanted: &Wanted) -> bool {
@@ -174,8 +177,20 @@ impl VolumeIndex {
     }
 
     /// The names of all, in no order.
-    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
         self.by_name.keys()
+    }
+
+    /// What the last look at this version of the volume said.
+    pub fn settled(&self, name: &str) -> Settled {
+        self.by_name.get(name).map_or(Settled::No, |stored| stored.settled)
+    }
+
+    /// Notes what a look at the volume said.
+    pub fn settle(&mut self, name: &str, settled: Settled) {
+        if let Some(stored) = self.by_name.get_mut(name) {
+            stored.settled = settled;
+        }
     }
 
     /// The names of the volumes that point to a claim of this `namespace/name`, with whatever UID, in order.

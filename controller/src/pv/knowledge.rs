@@ -86,7 +86,7 @@ impl Binder {
             && written.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
         let kept = Kept::new(Arc::clone(&written));
         let known = self.lock().volumes.get_kept(kept.key()).cloned();
-        if !gone && known.is_some_and(|known| known.uid() == kept.uid()) {
+        if !gone && known.is_some_and(|known| is_news(&known, &kept)) {
             self.store_volume(&kept)?;
         }
         Ok(written)
@@ -100,7 +100,7 @@ impl Binder {
         let written = Arc::new(written);
         let kept = Kept::new(Arc::clone(&written));
         let known = self.lock().claims.get_kept(kept.key()).cloned();
-        if known.is_some_and(|known| known.uid() == kept.uid()) {
+        if known.is_some_and(|known| is_news(&known, &kept)) {
             self.store_claim(&kept)?;
         }
         Ok(written)
@@ -159,4 +159,10 @@ impl Binder {
     pub(super) fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>> {
         self.pod_cache.by_index(INDEX_CLAIM, key)
     }
+}
+
+/// Whether the answer to a write is about the object in the store and not there yet: when the event was faster, the store
+/// shares the informer's copy, which is packed in time.
+fn is_news<K>(known: &Kept<K>, written: &Kept<K>) -> bool {
+    known.uid() == written.uid() && !known.is_same(written)
 }
