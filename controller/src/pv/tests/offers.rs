@@ -84,7 +84,7 @@ async fn claims_looked_at_together_take_different_volumes() {
 }
 
 /// A controller that knows the objects and whose workers do not run.
-async fn still(objects: Vec<Value>) -> (Arc<Binder>, DropGuard) {
+pub(super) async fn still(objects: Vec<Value>) -> (Arc<Binder>, FakeApi, DropGuard) {
     let api = FakeApi::new();
     objects.into_iter().for_each(|object| {
         api.seed(object);
@@ -95,7 +95,7 @@ async fn still(objects: Vec<Value>) -> (Arc<Binder>, DropGuard) {
     let binder = Binder::new(&context, plugins, names::migrated_driver);
     binder.caches_synced().await;
     binder.fill_stores();
-    (binder, shutdown.drop_guard())
+    (binder, api, shutdown.drop_guard())
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,7 +106,7 @@ async fn a_volume_that_is_about_to_be_taken_is_not_chosen_again() {
         "pvc default/a uid-a 1Gi RWO Pending",
         "pvc default/b uid-b 1Gi RWO Pending",
     ];
-    let (binder, _running) = still(lines.map(parse).to_vec()).await;
+    let (binder, _api, _running) = still(lines.map(parse).to_vec()).await;
     let mut a = Box::pin(binder.process_claim("default/a".to_owned()));
     let mut b = Box::pin(binder.process_claim("default/b".to_owned()));
     let reserved = || ["pv-1", "pv-2"].map(|name| binder.lock().reserved.is_reserved(name));
@@ -123,7 +123,7 @@ async fn a_volume_that_is_about_to_be_taken_is_not_chosen_again() {
 async fn a_claim_looks_again_for_a_volume_that_came_while_it_looked() {
     let mut claim = parse("pvc default/c uid-c 1Gi RWO Pending");
     claim["status"]["capacity"] = json!({"storage": "1Gi"});
-    let (binder, _running) = still(vec![claim]).await;
+    let (binder, _api, _running) = still(vec![claim]).await;
     let mut look = Box::pin(binder.process_claim("default/c".to_owned()));
     // It found nothing; that it has no volume is being written.
     assert!(futures::poll!(look.as_mut()).is_pending());
