@@ -118,18 +118,16 @@ fn migrated_plugin(volume: &PersistentVolume) -> Option<(&'static str, &'static 
 
 /// A change that is worth a look: a new claim, one that asks for more or has another capacity, and one that is gone.
 fn matters(change: &Change<PersistentVolumeClaim>) -> bool {
-    let Some(last) = change.new.as_deref().or(change.old.as_deref()) else { return false };
+    let Some(last) = change.new.as_ref().or_else(|| change.old()) else { return false };
     if last.status.as_ref().and_then(|s| s.phase.as_deref()) != Some("Bound") {
         return false;
     }
-    match (&change.old, &change.new) {
-        (Some(old), Some(new)) => {
-            change.replaced()
-                || amount(requested(new)) > amount(requested(old))
-                || amount(capacity(new)) > amount(capacity(old))
-        }
-        (None, _) | (_, None) => true,
+    if change.is_new() || change.is_gone() || change.replaced() {
+        return true;
     }
+    change.old().is_some_and(|old| {
+        amount(requested(last)) > amount(requested(old)) || amount(capacity(last)) > amount(capacity(old))
+    })
 }
 
 /// The controller.
@@ -139,13 +137,14 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let this = Expand {
             client: context.client.clone(),
             claims: context.informers.claims(),
+            volumes: context.informers.volumes(),
             recorder: context.recorder(COMPONENT_EXPAND),
         };
         let _claims = this.claims.add_handler({
             let queue = queue.clone();
             move |change: &Change<PersistentVolumeClaim>| {
                 if matters(change) {
-                    change.key().into_iter().for_each(|key| queue.add(key));
+                    queue.add(change.key().to_string());
                 }
             }
         });
@@ -161,6 +160,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 struct Expand {
     client: Client,
     claims: Informer<PersistentVolumeClaim>,
+    volumes: Informer<PersistentVolume>,
     recorder: Recorder,
 }
 
@@ -171,6 +171,10 @@ impl Expand {
         else {
             return Ok(());
         };
+        // The usual case, right after a bind. Everything else is decided about the volume as the server has it.
+        if self.volumes.get(&name).is_some_and(|volume| decide(&claim, &volume) == Action::Nothing) {
+            return Ok(());
+        }
         let volumes: Api<Lean<PersistentVolume>> = Api::all(self.client.clone());
         let volume = volumes.get(&name).await;
         let volume =

@@ -2,8 +2,8 @@
 //! out.
 //!
 //! [`graph`] holds who owns whom, by UID, fed by watches of everything that can be listed, watched and deleted: those
-//! that other controllers have anyway, and watches of metadata for the rest. It only says what to look at: nothing is deleted before the object and its owners were read live
-//! ([`attempt`]). What the server serves is read once, at the start.
+//! that other controllers have anyway, and watches of metadata for the rest. It only says what to look at: nothing is
+//! deleted before the object and its owners were read live ([`attempt`]). What the server serves is read once, at the start.
 
 pub mod attempt;
 pub mod graph;
@@ -12,14 +12,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
-use kube::core::{DynamicObject, PartialObjectMeta};
-use kube::{Api, Client, Resource};
+use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta};
+use kube::{Api, Client};
 use tokio::task::JoinSet;
 
 use crate::clock::Backoff;
 use crate::gc::discovery::{Served, discover};
 use crate::informer::{Change, Informer, Registration};
 use crate::informers::Informers;
+use crate::kept::Keep;
 use crate::manager::{Context, ControllerError};
 use crate::names::{COMPONENT_GC, controller};
 use crate::queue::WorkQueue;
@@ -46,7 +47,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             let (waiting, handler) = match shared(&feeder, &context.informers) {
                 Some(attached) => attached,
                 None => {
-                    let informer = Informer::<Meta>::new();
+                    let informer = Informer::<Meta>::trimmed(trim);
                     let attached = feeder.attach(&informer);
                     let api = Api::all_with(context.client.clone(), &kind.resource);
                     let shutdown = context.shutdown.clone();
@@ -108,6 +109,21 @@ fn shared(feeder: &Feeder, informers: &Informers) -> Option<(BoxFuture<'static, 
     })
 }
 
+/// Leaves of an object's metadata what the graph is made of.
+fn trim(object: &mut Meta) {
+    let meta = std::mem::take(&mut object.metadata);
+    object.metadata = ObjectMeta {
+        name: meta.name,
+        namespace: meta.namespace,
+        uid: meta.uid,
+        resource_version: meta.resource_version,
+        owner_references: meta.owner_references,
+        finalizers: meta.finalizers,
+        deletion_timestamp: meta.deletion_timestamp,
+        ..ObjectMeta::default()
+    };
+}
+
 /// Tells the graph about one kind.
 struct Feeder {
     kind: Arc<Served>,
@@ -119,7 +135,7 @@ impl Feeder {
     /// From now on; the future ends when the cache is complete.
     fn attach<K>(&self, informer: &Informer<K>) -> (BoxFuture<'static, ()>, Registration)
     where
-        K: Resource + Send + Sync + 'static,
+        K: Keep,
     {
         let handler =
             informer.add_handler(feed(Arc::clone(&self.kind), Arc::clone(&self.graph), self.queue.clone()));
@@ -129,7 +145,7 @@ impl Feeder {
 }
 
 /// Puts changes of one kind into the graph, and what follows from them into the queue.
-fn feed<K: Resource>(
+fn feed<K: Keep>(
     kind: Arc<Served>,
     graph: Arc<Mutex<Graph>>,
     queue: WorkQueue<Work>,
@@ -137,11 +153,10 @@ fn feed<K: Resource>(
     move |change| {
         let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
         let mut work = Vec::new();
-        let gone = change.old.as_deref().filter(|_| change.new.is_none() || change.replaced());
-        if let Some(uid) = gone.and_then(|object| object.meta().uid.as_deref()) {
+        if let Some(uid) = change.gone_uid() {
             work.extend(graph.forget(uid));
         }
-        if let Some(node) = change.new.as_deref().and_then(|object| Node::of(&kind, object)) {
+        if let Some(node) = change.new.as_deref().and_then(|object| Node::of(&kind, change.key(), object)) {
             work.extend(graph.observe(node));
         }
         drop(graph);

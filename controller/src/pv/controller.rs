@@ -20,11 +20,11 @@ use super::host_path::HostPath;
 use super::knowledge::Stores;
 use super::migration::MigratedDriver;
 use super::nfs::Nfs;
-use super::object::{claim_key, claim_ref, name, reference_key, volume_name};
+use super::object::{claim_key, claim_ref, reference_key, volume_name};
 use super::plugin::Plugins;
 use super::recycle::{PodRecipe, PodRunner, RecipeError};
-use super::wake;
-use crate::informer::{Change, Informer, Registration, key_of};
+use super::{settled, wake};
+use crate::informer::{Change, Informer, Registration};
 use crate::manager::{Context, ControllerError};
 use crate::names;
 use crate::operations::Operations;
@@ -155,12 +155,12 @@ impl Binder {
     /// Fills the stores from the complete caches, before anybody looks at anything.
     pub(super) fn fill_stores(&self) {
         let mut stores = self.lock();
-        for volume in self.volume_cache.list() {
+        for volume in self.volume_cache.kept() {
             if let Err(error) = stores.volumes.offer(volume) {
                 tracing::warn!(%error, "a volume is left out");
             }
         }
-        for claim in self.claim_cache.list() {
+        for claim in self.claim_cache.kept() {
             if let Err(error) = stores.claims.offer(claim) {
                 tracing::warn!(%error, "a claim is left out");
             }
@@ -170,15 +170,11 @@ impl Binder {
     fn attach(&self) -> [Registration; 4] {
         let queue = self.claims.clone();
         let on_claim = self.claim_cache.add_handler(move |change| {
-            if let Some(key) = change.key() {
-                queue.add(key);
-            }
+            queue.add(change.key().to_string());
         });
         let queue = self.volumes.clone();
         let on_volume = self.volume_cache.add_handler(move |change| {
-            if let Some(name) = change.key() {
-                queue.add(name);
-            }
+            queue.add(change.key().to_string());
         });
         let this = Weak::clone(&self.this);
         let on_class = self.class_cache.add_handler(move |change| {
@@ -196,12 +192,13 @@ impl Binder {
     }
 
     fn class_changed(&self, change: &Change<StorageClass>) {
-        let keys = wake::claims_for_class(&self.lock().claims, change.old.as_deref(), change.new.as_deref());
+        let old = change.old().map(Arc::as_ref);
+        let keys = wake::claims_for_class(&self.lock().claims, old, change.new.as_deref());
         keys.into_iter().for_each(|key| self.claims.add(key));
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {
-        let Some(pod) = change.new.as_deref().or(change.old.as_deref()) else { return };
+        let Some(pod) = change.new.as_ref().or_else(|| change.old()) else { return };
         let over = change.new.as_deref().is_none_or(is_terminated);
         let (claims, volumes) = {
             let stores = self.lock();
@@ -225,18 +222,6 @@ impl Binder {
         }
     }
 
-    /// Queues all claims, then all volumes.
-    pub(super) fn resync(&self) {
-        let (mut claims, mut volumes) = {
-            let stores = self.lock();
-            (stores.claims.keys(), stores.volumes.names())
-        };
-        claims.extend(self.claim_cache.list().iter().map(|claim| key_of(claim.as_ref())));
-        volumes.extend(self.volume_cache.list().iter().map(|volume| key_of(volume.as_ref())));
-        claims.into_iter().for_each(|key| self.claims.add(key));
-        volumes.into_iter().for_each(|name| self.volumes.add(name));
-    }
-
     // === keys ===
 
     /// Looks at one claim.
@@ -249,9 +234,15 @@ impl Binder {
     }
 
     async fn look_at_claim(&self, key: &str) -> Result<(), SyncError> {
-        match self.claim_cache.get(key) {
-            Some(claim) => match self.store_claim(&claim)? {
-                true => self.sync_claim(claim).await,
+        match self.claim_cache.get_kept(key) {
+            Some(kept) => match self.store_claim(&kept)? {
+                true => {
+                    let claim = kept.get();
+                    let volume = settled::volume_version(&self.lock(), &claim);
+                    self.sync_claim(claim).await?;
+                    self.claim_was_looked_at(&kept, volume);
+                    Ok(())
+                }
                 // Old news. The event with what the store has already is on its way.
                 false => Ok(()),
             },
@@ -264,18 +255,28 @@ impl Binder {
 
     /// Looks at one volume.
     pub(super) async fn process_volume(&self, name: String) -> Result<(), SyncError> {
-        let result = match self.volume_cache.get(&name) {
-            Some(volume) => match self.store_volume(&volume)? {
-                true => self.sync_volume(volume).await,
+        let result = self.look_at_volume(&name).await;
+        tell("volume", &name, &result);
+        result
+    }
+
+    async fn look_at_volume(&self, name: &str) -> Result<(), SyncError> {
+        match self.volume_cache.get_kept(name) {
+            Some(kept) => match self.store_volume(&kept)? {
+                true => {
+                    let volume = kept.get();
+                    let claim = settled::claim_version(&self.lock(), &volume);
+                    self.sync_volume(volume).await?;
+                    self.volume_was_looked_at(&kept, claim);
+                    Ok(())
+                }
                 false => Ok(()),
             },
             None => {
-                self.forget_volume(&name);
+                self.forget_volume(name);
                 Ok(())
             }
-        };
-        tell("volume", &name, &result);
-        result
+        }
     }
 
     /// A claim is gone: its volume has to know.
@@ -300,8 +301,8 @@ impl Binder {
         let pointing: Vec<String> = {
             let stores = self.lock();
             let key = claim_key(claim);
-            let names = stores.volumes.index().pointing_to(&key).map(|volume| name(&volume.metadata));
-            names.filter(|name| *name != volume_name(claim)).map(str::to_owned).collect()
+            let names = stores.volumes.index().names_pointing_to(&key);
+            names.filter(|name| ***name != *volume_name(claim)).map(|name| name.to_string()).collect()
         };
         pointing.into_iter().for_each(|name| self.volumes.add(name));
     }
@@ -314,7 +315,7 @@ impl Binder {
             let mut stores = self.lock();
             let Some(volume) = stores.volumes.remove(name) else { return };
             keys.extend(claim_ref(&volume).map(reference_key));
-            keys.extend(stores.claims.waiting().naming(name).cloned());
+            keys.extend(stores.claims.waiting().naming(name).map(|key| key.to_string()));
         }
         keys.into_iter().for_each(|key| self.claims.add(key));
     }

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use orlop_apimachinery::quantity::Quantity;
@@ -16,6 +17,7 @@ use orlop_apimachinery::quantity::Quantity;
 use super::class;
 use super::fit;
 use super::object::{self, VolumeMode};
+use crate::few::Few;
 use crate::names;
 
 /// Claims without a volume by class and mode, and all claims that name a volume by its name.
@@ -24,15 +26,15 @@ pub struct WaitingIndex {
     /// Claims that search: unbound and naming no volume.
     searching: HashMap<String, HashMap<VolumeMode, Searching>>,
     /// Claims that name a volume, bound ones included: they care for that volume and no other.
-    naming: HashMap<String, BTreeSet<String>>,
+    naming: HashMap<Box<str>, Few<Arc<str>>>,
 }
 
 /// Claims that search in one class and mode.
 #[derive(Debug, Default)]
 struct Searching {
-    called: BTreeSet<String>,
+    called: BTreeSet<Arc<str>>,
     /// By the size that is asked for.
-    resting: BTreeMap<Quantity, BTreeSet<String>>,
+    resting: BTreeMap<Quantity, Few<Arc<str>>>,
 }
 
 impl Searching {
@@ -89,14 +91,14 @@ fn wish(claim: &PersistentVolumeClaim) -> Wish<'_> {
 
 impl WaitingIndex {
     /// Registers a claim; one that searches as called.
-    pub fn insert(&mut self, key: &str, claim: &PersistentVolumeClaim) {
+    pub fn insert(&mut self, key: &Arc<str>, claim: &PersistentVolumeClaim) {
         match wish(claim) {
             Wish::Any(class, mode) => {
                 let modes = self.searching.entry(class.to_owned()).or_default();
-                modes.entry(mode).or_default().called.insert(key.to_owned());
+                modes.entry(mode).or_default().called.insert(Arc::clone(key));
             }
             Wish::Volume(volume) => {
-                self.naming.entry(volume.to_owned()).or_default().insert(key.to_owned());
+                self.naming.entry(volume.into()).or_default().insert(Arc::clone(key));
             }
             Wish::Nothing => {}
         }
@@ -133,12 +135,12 @@ impl WaitingIndex {
     }
 
     /// The claim has been looked at. False if it does not search.
-    pub fn rest(&mut self, key: &str, claim: &PersistentVolumeClaim) -> bool {
+    pub fn rest(&mut self, key: &Arc<str>, claim: &PersistentVolumeClaim) -> bool {
         let Wish::Any(class, mode) = wish(claim) else { return false };
         let modes = self.searching.get_mut(class);
         let Some(searching) = modes.and_then(|modes| modes.get_mut(&mode)) else { return false };
         searching.called.remove(key);
-        searching.resting.entry(size_of(claim)).or_default().insert(key.to_owned());
+        searching.resting.entry(size_of(claim)).or_default().insert(Arc::clone(key));
         true
     }
 
@@ -161,23 +163,24 @@ impl WaitingIndex {
                     Some(turn) if turn.size == *size => Bound::Excluded(turn.key.as_str()),
                     Some(_) | None => Bound::Unbounded,
                 };
-                keys.range::<str, _>((from, Bound::Unbounded)).map(move |key| (size, key))
+                keys.range(from).map(move |key| (size, key))
             })
-            .find(|(_, key)| fits(key.as_str()))
+            .find(|(_, key)| fits(key))
             .map(|(size, key)| (size.clone(), key.clone()))?;
         searching.remove(&size, &key);
-        searching.called.insert(key.clone());
-        Some(key)
+        let called = key.to_string();
+        searching.called.insert(key);
+        Some(called)
     }
 
     /// Claims of this class that search, by key within a mode; those that are called first.
-    pub fn searching_in_class(&self, class: &str) -> impl Iterator<Item = &String> {
+    pub fn searching_in_class(&self, class: &str) -> impl Iterator<Item = &Arc<str>> {
         let modes = self.searching.get(class).into_iter().flat_map(HashMap::values);
         modes.flat_map(|searching| searching.called.iter().chain(searching.resting.values().flatten()))
     }
 
     /// Claims that name this volume, by key.
-    pub fn naming(&self, volume: &str) -> impl Iterator<Item = &String> {
+    pub fn naming(&self, volume: &str) -> impl Iterator<Item = &Arc<str>> {
         self.naming.get(volume).into_iter().flatten()
     }
 }
@@ -204,8 +207,9 @@ mod tests {
     fn resting(claims: &[(&str, &str)]) -> WaitingIndex {
         let mut index = WaitingIndex::default();
         for (key, size) in claims {
-            index.insert(key, &claim(size));
-            assert!(index.rest(key, &claim(size)));
+            let key = Arc::from(*key);
+            index.insert(&key, &claim(size));
+            assert!(index.rest(&key, &claim(size)));
         }
         index
     }
@@ -218,7 +222,7 @@ mod tests {
             called.push(key);
         }
         assert_eq!(called, ["b", "c", "a", "d"], "each is called once, and who needs more never");
-        assert!(index.rest("c", &claim("2Gi")));
+        assert!(index.rest(&"c".into(), &claim("2Gi")));
         assert_eq!(index.call(&volume("2Gi"), None, |_| true).as_deref(), Some("c"), "after a rest again");
     }
 
@@ -229,7 +233,7 @@ mod tests {
             let turn = Turn::of(key, &claim(size));
             let found = index.call(&volume("5Gi"), Some(&turn), |key| key != "d")?;
             let size = if ["a", "d"].contains(&found.as_str()) { "1Gi" } else { "2Gi" };
-            assert!(index.rest(&found, &claim(size)));
+            assert!(index.rest(&found.as_str().into(), &claim(size)));
             Some(found)
         };
         assert_eq!(next("b", "2Gi").as_deref(), Some("c"));
@@ -240,11 +244,11 @@ mod tests {
     #[test]
     fn who_is_new_or_gone_is_not_called() {
         let mut index = resting(&[("gone", "1Gi")]);
-        index.insert("new", &claim("1Gi"));
+        index.insert(&"new".into(), &claim("1Gi"));
         assert!(index.remove("gone", &claim("1Gi")));
         assert_eq!(index.call(&volume("1Gi"), None, |_| true), None);
         assert!(!index.remove("new", &claim("1Gi")));
         assert!(index.searching.is_empty());
-        assert!(!index.rest("new", &claim("1Gi")), "who is gone does not rest");
+        assert!(!index.rest(&"new".into(), &claim("1Gi")), "who is gone does not rest");
     }
 }

@@ -62,14 +62,14 @@ pub fn claims_for_volume(
     }
     let mut keys = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut wake = |key: &String| {
-        if seen.insert(key.clone()) {
-            keys.push(key.clone());
+    let mut wake = |key: &str| {
+        if seen.insert(key.to_owned()) {
+            keys.push(key.to_owned());
         }
     };
     for key in claims.waiting().naming(object::name(&new.metadata)) {
         if claims.get(key).is_some_and(|claim| !is_settled(&claim, new)) {
-            wake(key);
+            wake(key.as_ref());
         }
     }
     if let Some(reference) = claim_ref(new) {
@@ -93,14 +93,17 @@ pub fn claims_for_class(
     new: Option<&StorageClass>,
 ) -> Vec<String> {
     let Some(class) = new.or(old) else { return Vec::new() };
-    let mut keys: Vec<String> =
-        claims.waiting().searching_in_class(object::name(&class.metadata)).cloned().collect();
+    let mut keys: Vec<String> = claims
+        .waiting()
+        .searching_in_class(object::name(&class.metadata))
+        .map(|key| key.to_string())
+        .collect();
     if old.is_some_and(class::is_default) || new.is_some_and(class::is_default) {
         let unclassed = claims.waiting().searching_in_class("");
         keys.extend(
             unclassed
                 .filter(|key| claims.get(key).is_some_and(|claim| !class::claim_has_class(&claim)))
-                .cloned(),
+                .map(|key| key.to_string()),
         );
     }
     keys

@@ -35,6 +35,7 @@ mod set_4;
 mod set_5;
 mod set_6;
 mod set_8_9;
+mod settled;
 mod table;
 mod wake;
 

@@ -13,6 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::notation::parse;
 use super::play::step;
 use super::wake::World;
+use crate::kept::Kept;
 use crate::names;
 use crate::options::Options;
 use crate::pv::controller::{Binder, standard_plugins};
@@ -83,7 +84,7 @@ async fn claims_looked_at_together_take_different_volumes() {
 }
 
 /// A controller that knows the objects and whose workers do not run.
-async fn still(objects: Vec<Value>) -> (Arc<Binder>, DropGuard) {
+pub(super) async fn still(objects: Vec<Value>) -> (Arc<Binder>, FakeApi, DropGuard) {
     let api = FakeApi::new();
     objects.into_iter().for_each(|object| {
         api.seed(object);
@@ -94,7 +95,7 @@ async fn still(objects: Vec<Value>) -> (Arc<Binder>, DropGuard) {
     let binder = Binder::new(&context, plugins, names::migrated_driver);
     binder.caches_synced().await;
     binder.fill_stores();
-    (binder, shutdown.drop_guard())
+    (binder, api, shutdown.drop_guard())
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +106,7 @@ async fn a_volume_that_is_about_to_be_taken_is_not_chosen_again() {
         "pvc default/a uid-a 1Gi RWO Pending",
         "pvc default/b uid-b 1Gi RWO Pending",
     ];
-    let (binder, _running) = still(lines.map(parse).to_vec()).await;
+    let (binder, _api, _running) = still(lines.map(parse).to_vec()).await;
     let mut a = Box::pin(binder.process_claim("default/a".to_owned()));
     let mut b = Box::pin(binder.process_claim("default/b".to_owned()));
     let reserved = || ["pv-1", "pv-2"].map(|name| binder.lock().reserved.is_reserved(name));
@@ -122,14 +123,14 @@ async fn a_volume_that_is_about_to_be_taken_is_not_chosen_again() {
 async fn a_claim_looks_again_for_a_volume_that_came_while_it_looked() {
     let mut claim = parse("pvc default/c uid-c 1Gi RWO Pending");
     claim["status"]["capacity"] = json!({"storage": "1Gi"});
-    let (binder, _running) = still(vec![claim]).await;
+    let (binder, _api, _running) = still(vec![claim]).await;
     let mut look = Box::pin(binder.process_claim("default/c".to_owned()));
     // It found nothing; that it has no volume is being written.
     assert!(futures::poll!(look.as_mut()).is_pending());
     let mut volume = parse("pv pv-1 1Gi RWO Available");
     volume["metadata"]["resourceVersion"] = "100".into();
     let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
-    assert!(binder.store_volume(&Arc::new(volume)).unwrap());
+    assert!(binder.store_volume(&Kept::new(Arc::new(volume))).unwrap());
     assert!(binder.claims.is_empty(), "nobody rests whom it could be offered to");
     assert!(look.await.is_ok());
     assert_eq!(binder.claims.try_get().as_deref(), Some("default/c"));

@@ -4,6 +4,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::functions::{claim, index, volume};
+use crate::kept::Kept;
 use crate::pv::fit::{self, Wanted};
 use crate::pv::modes::ModeSet;
 use crate::pv::object;
@@ -67,7 +68,7 @@ fn the_index_finds_what_a_scan_finds() {
         // Taken out and put in again, the index is as it was.
         for n in 0..count / 2 {
             if let Some(volume) = index.remove(&format!("pv-{n}")) {
-                index.insert(volume);
+                index.insert(Kept::new(volume));
             }
         }
         for _ in 0..5 {
