@@ -109,10 +109,16 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     let response = match result {
         Ok(response) => response,
         Err(error) => {
+            let leaves_body = verb.is_mutating() && matches!(error.code, 413 | 504);
             if error.code >= 500 {
                 tracing::warn!(path = parts.uri.path(), code = error.code, error = %error, "request failed");
             }
-            answer::error(&error, error_media(accept.as_deref()), pretty)
+            let mut response = answer::error(&error, error_media(accept.as_deref()), pretty);
+            if leaves_body && parts.version < http::Version::HTTP_2 {
+                // The rest of the body stands where the next request would.
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
         }
     };
     server.metrics.end(&labels, response.status().as_u16(), started.elapsed().as_secs_f64());

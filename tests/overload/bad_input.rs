@@ -3,9 +3,9 @@
 use axum::http::Method;
 use serde_json::json;
 
-use super::raw::{Heard, Raw};
+use super::raw::{Heard, Raw, get};
 use super::{CONFIG_MAPS, server};
-use crate::harness::http::{Answer, Http};
+use crate::harness::http::Answer;
 use crate::harness::plane::Plane;
 
 const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
@@ -13,8 +13,8 @@ const YAML: &[(&str, &str)] = &[("content-type", "application/yaml")];
 const MERGE: &[(&str, &str)] = &[("content-type", "application/merge-patch+json")];
 const JSON_PATCH: &[(&str, &str)] = &[("content-type", "application/json-patch+json")];
 
-async fn is_well(http: &Http, case: &str) {
-    assert_eq!(http.get("/healthz").await.text(), "ok", "after {case}");
+async fn is_well(plane: &Plane, case: &str) {
+    assert_eq!(plane.http().get("/healthz").await.text(), "ok", "after {case}");
 }
 
 async fn say(plane: &Plane, bytes: impl AsRef<[u8]>) -> Heard {
@@ -26,7 +26,6 @@ async fn say(plane: &Plane, bytes: impl AsRef<[u8]>) -> Heard {
 #[tokio::test]
 async fn heads() {
     let plane = server(&["--read-header-timeout", "1s"]).await;
-    let http = plane.http();
     let with = |headers: &str| format!("GET /version HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
     let many: String = (0..101).map(|number| format!("x-{number}: y\r\n")).collect();
     let some: String = (0..60).map(|number| format!("x-{number}: y\r\n")).collect();
@@ -60,7 +59,7 @@ async fn heads() {
     for (case, bytes, want) in cases {
         let heard = say(&plane, bytes).await;
         assert_eq!(heard.code, want, "{case}: {}", heard.text);
-        is_well(&http, case).await;
+        is_well(&plane, case).await;
     }
 }
 
@@ -78,7 +77,6 @@ async fn http_1_0_ends_with_its_answer() {
 #[tokio::test]
 async fn smuggling() {
     let plane = server(&["--read-header-timeout", "1s", "--request-timeout", "2s"]).await;
-    let http = plane.http();
     let hidden = "GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let post = |headers: &str, body: &str| {
         format!(
@@ -116,7 +114,7 @@ async fn smuggling() {
         let heard = String::from_utf8_lossy(&client.until_closed().await).into_owned();
         assert!(!heard.contains("gitVersion"), "{case}: the hidden request was answered: {heard}");
         assert!(!heard.starts_with("HTTP/1.1 2"), "{case}: {heard}");
-        is_well(&http, case).await;
+        is_well(&plane, case).await;
     }
 }
 
@@ -203,13 +201,13 @@ async fn bodies() {
         ("23 another object", &put, &one, JSON, b"[]".to_vec(), 400),
     ];
     for (case, method, path, headers, body, want) in cases {
-        let answer = http.send(method.clone(), path, headers, body).await;
+        let answer = plane.http().send(method.clone(), path, headers, body).await;
         assert_eq!(answer.code, want, "{case}: {}", shown(&answer));
         assert_eq!(answer.json()["kind"], "Status", "{case}");
         if want == 413 && case != "21 too many operations" {
             assert_eq!(answer.json()["message"], "Request entity too large: limit is 3145728", "{case}");
         }
-        is_well(&http, case).await;
+        is_well(&plane, case).await;
     }
 }
 
@@ -236,7 +234,7 @@ async fn bodies_without_end() {
         sent += 1;
         assert!(sent < 4000, "250 MiB, and it still takes more");
     }
-    is_well(&plane.http(), "a body without end").await;
+    is_well(&plane, "a body without end").await;
 }
 
 #[tokio::test]
@@ -265,9 +263,9 @@ async fn queries_and_paths() {
         ("18 a long name", &format!("{CONFIG_MAPS}/{}", "x".repeat(10_000)), 404),
         ("19 a timeout of another age", "/api/v1/pods?timeout=99999999999h", 400),
     ] {
-        let answer = http.get(path).await;
-        assert_eq!(answer.code, want, "{case}: {}", shown(&answer));
-        is_well(&http, case).await;
+        let heard = get(&plane, path).await;
+        assert_eq!(heard.code, want, "{case}: {}", heard.text);
+        is_well(&plane, case).await;
     }
 }
 

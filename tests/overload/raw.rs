@@ -27,6 +27,22 @@ pub(super) fn address(plane: &Plane) -> SocketAddr {
     plane.url().strip_prefix("http://").unwrap().parse().unwrap()
 }
 
+impl Heard {
+    /// It must be upstream's answer to one request too many.
+    #[track_caller]
+    pub(super) fn is_one_too_many(&self) {
+        let text = self.text.to_ascii_lowercase();
+        assert_eq!(self.code, 429, "{text}");
+        for part in [
+            "\r\nretry-after: 1\r\n",
+            "\r\ncontent-type: text/plain; charset=utf-8\r\n",
+            "\r\n\r\ntoo many requests, please try again later.\n",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in {text}");
+        }
+    }
+}
+
 impl Raw {
     pub(super) async fn connect(plane: &Plane) -> Raw {
         Raw { stream: wait::in_time("a connection", TcpStream::connect(address(plane))).await.unwrap() }
@@ -63,12 +79,14 @@ impl Raw {
     /// Reads until there is one whole answer with a body of known length, or the connection ends.
     pub(super) async fn answer(&mut self) -> Heard {
         let mut heard = Vec::new();
-        let mut buffer = [0; 4096];
-        while !is_whole(&heard) {
+        let mut buffer = vec![0; 1 << 16];
+        let mut whole = None;
+        while whole.is_none_or(|length| heard.len() < length) {
             match wait::in_time("an answer", self.stream.read(&mut buffer)).await {
                 Ok(0) | Err(_) => break,
                 Ok(length) => heard.extend_from_slice(&buffer[..length]),
             }
+            whole = whole.or_else(|| length(&heard));
         }
         let text = String::from_utf8_lossy(&heard).into_owned();
         let code = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
@@ -96,11 +114,19 @@ fn head(length: usize, agent: &str) -> String {
     )
 }
 
-fn is_whole(heard: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(heard);
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let length = head
-        .lines()
-        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
-    length.is_some_and(|length: usize| body.len() >= length)
+/// How long the whole answer is, once its head is there.
+fn length(heard: &[u8]) -> Option<usize> {
+    let end = heard.windows(4).position(|bytes| bytes == b"\r\n\r\n")? + 4;
+    let head = String::from_utf8_lossy(&heard[..end]).to_ascii_lowercase();
+    let length =
+        head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok())?;
+    Some(end + length)
+}
+
+/// The answer to a GET over a connection of its own. The usual client comes again by itself when it
+/// is told to, so refusals are looked at without it.
+pub(super) async fn get(plane: &Plane, path: &str) -> Heard {
+    let mut client = Raw::connect(plane).await;
+    client.get(path).await;
+    client.answer().await
 }
