@@ -12,12 +12,15 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use clap_complete::Shell;
 use orlop_controller::client::Endpoint;
 
+use crate::bench::args::BenchArgs;
 use crate::cli::{ApiArgs, Cli, Command, ListenArgs, LoopArgs, ProcessArgs, RemoteArgs, StoreArgs};
 use crate::config_file;
 use crate::listen;
 
 /// What this process shall do.
 pub(crate) enum Config {
+    /// Measure.
+    Bench(Box<BenchArgs>),
     /// Print the version.
     Version,
     /// Print a completion script.
@@ -165,6 +168,7 @@ fn blame(
 fn typed(cli: Cli) -> Result<Config, ConfigError> {
     let run = |process, role| Ok(Config::Run(Box::new(Run { process, role })));
     match cli.command {
+        Command::Bench(args) => Ok(Config::Bench(args)),
         Command::Version => Ok(Config::Version),
         Command::Completion { shell } => Ok(Config::Completion(shell)),
         Command::Serve(args) => {

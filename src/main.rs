@@ -2,8 +2,9 @@
 //!
 //! Reading order: `cli` declares flags, `config` makes one typed configuration of flags, variables
 //! and file, `wiring` builds the processes from the crates, `shutdown` ends them. `listen`, `tls`,
-//! `data_dir` and `logging` are what the wiring needs of the machine.
+//! `data_dir` and `logging` are what the wiring needs of the machine. `bench` measures servers from outside.
 
+mod bench;
 mod cli;
 mod config;
 mod config_file;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
             let _ = std::io::stdout().write_all(&script);
             ExitCode::SUCCESS
         }
+        Ok(Config::Bench(args)) => bench::run(&args),
         Ok(Config::Run(run)) => process(&run),
     }
 }
