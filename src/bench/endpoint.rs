@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn urls() {
-        let cases: [(&str, Result<(&str, u16, &str), &str>); 8] = [
+        type Case<'a> = (&'a str, Result<(&'a str, u16, &'a str), &'a str>);
+        let cases: [Case<'_>; 8] = [
             ("http://127.0.0.1:8080", Ok(("127.0.0.1", 8080, ""))),
             ("http://[::1]:8080/", Ok(("::1", 8080, ""))),
             ("http://localhost/k8s/clusters/a/", Ok(("localhost", 80, "/k8s/clusters/a"))),

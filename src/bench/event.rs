@@ -62,7 +62,8 @@ mod tests {
     #[test]
     fn what_is_found() {
         let reader = Reader::new("b-1-");
-        let cases: [(&str, &str, Option<usize>, Option<u64>, bool); 5] = [
+        type Case<'a> = (&'a str, &'a str, Option<usize>, Option<u64>, bool);
+        let cases: [Case<'_>; 5] = [
             (
                 "1 ours",
                 r#"{"type":"ADDED","object":{"kind":"X","metadata":{"name":"b-1-0000042","resourceVersion":"77"}}}"#,

@@ -13,10 +13,11 @@ use super::client::{Connection, Draft};
 use super::endpoint::{AGAINST, Endpoint, SERVER};
 use super::error::BenchError;
 use super::load::{Fill, Load, Work, drive};
-use super::machine::Machine;
+use super::machine::{Machine, sync_samples};
 use super::objects::{self, LABEL, Template};
 use super::plan::Plan;
 use super::process;
+use super::samples::Samples;
 
 /// Requests in flight of all loads but one.
 pub(crate) const IN_FLIGHT: usize = 64;
@@ -45,7 +46,7 @@ pub(crate) struct Ground {
     pub(crate) given: Option<Arc<Endpoint>>,
     pub(crate) against: Option<Arc<Endpoint>>,
     /// The disk that was measured is the server's.
-    pub(crate) knows_disk: bool,
+    knows_disk: bool,
     kept: Mutex<Option<Kept>>,
     directories: AtomicUsize,
     dir: TempDir,
@@ -101,6 +102,11 @@ impl Ground {
             "what is made at {url} is deleted after each row; all of it has the label {LABEL}={}, if you must stop early",
             self.run
         ))
+    }
+
+    /// What a sync costs at this moment, where the disk is the server's.
+    pub(crate) fn syncs(&self) -> Result<Samples, BenchError> {
+        if self.knows_disk { sync_samples(self.dir.path(), self.plan.syncs) } else { Ok(Samples::default()) }
     }
 
     /// A directory that does not exist yet.

@@ -106,7 +106,8 @@ fn file_system(mountinfo: &str, path: &Path) -> FileSystem {
     )
 }
 
-fn sync_cost(dir: &Path, times: usize) -> Result<Sync, BenchError> {
+/// Appends and syncs so many times in a file of its own, which is removed.
+pub(crate) fn sync_samples(dir: &Path, times: usize) -> Result<Samples, BenchError> {
     let path = dir.join("sync-cost");
     let failed = |error| BenchError::File { what: "cannot write", path: path.clone(), error };
     let mut file = File::create(&path).map_err(failed)?;
@@ -123,6 +124,11 @@ fn sync_cost(dir: &Path, times: usize) -> Result<Sync, BenchError> {
     }
     drop(file);
     fs::remove_file(&path).map_err(failed)?;
+    Ok(samples)
+}
+
+fn sync_cost(dir: &Path, times: usize) -> Result<Sync, BenchError> {
+    let samples = sync_samples(dir, times)?;
     let [p50_us, p99_us] = samples.percentiles([50.0, 99.0]);
     Ok(Sync { p50_us, p99_us })
 }

@@ -1,5 +1,7 @@
 //! How much each row does. Pure.
 
+use std::time::Duration;
+
 use super::args::Scale;
 
 /// Counts of everything, by the scale and what the command line says instead.
@@ -34,6 +36,10 @@ pub(crate) struct Plan {
     pub(crate) starts: usize,
     /// How long an idle server is looked at; at full scale longer than the binder's resync period of 15 s.
     pub(crate) idle_seconds: u64,
+    /// What a server gets to settle before it is looked at.
+    pub(crate) quiet: Duration,
+    /// For so long nothing may be removed from the disk until its size counts.
+    pub(crate) calm: Duration,
     /// Updates of `disk`, of so many objects.
     pub(crate) updates: usize,
     pub(crate) updated_objects: usize,
@@ -64,6 +70,8 @@ impl Plan {
                 kept: vec![100, 300],
                 starts: 1,
                 idle_seconds: 1,
+                quiet: Duration::from_millis(200),
+                calm: Duration::from_secs(1),
                 updates: 1_000,
                 updated_objects: 50,
                 kept_revisions: 200,
@@ -86,6 +94,8 @@ impl Plan {
                 kept: vec![10_000, 100_000],
                 starts: 3,
                 idle_seconds: 16,
+                quiet: Duration::from_secs(2),
+                calm: Duration::from_secs(5),
                 updates: 200_000,
                 updated_objects: 5_000,
                 kept_revisions: 10_000,

@@ -20,9 +20,7 @@ use crate::bench::report::{Case, Figure};
 use super::Done;
 use super::requests::patch;
 
-/// For so long nothing more may be removed until the size counts.
-const CALM: Duration = Duration::from_secs(5);
-/// And so long is waited for that at most.
+/// How long is waited at most until nothing more is removed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
@@ -44,7 +42,7 @@ pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
     let log = live / volumes.max(1) as f64 * plan.kept_revisions.min(plan.updates + volumes) as f64;
     let mut cases = Vec::new();
     if let Some(data) = server.data() {
-        cases.push(case("running", calm(data).await, live, log));
+        cases.push(case("running", calm(data, plan.calm).await, live, log));
     }
     if let Some(child) = server.child.take() {
         child.stop().await?;
@@ -57,11 +55,11 @@ pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
 }
 
 /// The size once nothing is removed any more.
-async fn calm(data: &Path) -> u64 {
+async fn calm(data: &Path, calm: Duration) -> u64 {
     let begin = Instant::now();
     let mut least = process::allocated(data);
     let mut since = Instant::now();
-    while since.elapsed() < CALM && begin.elapsed() < PATIENCE {
+    while since.elapsed() < calm && begin.elapsed() < PATIENCE {
         tokio::time::sleep(Duration::from_millis(250)).await;
         let now = process::allocated(data);
         if now < least {

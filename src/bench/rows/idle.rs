@@ -10,13 +10,11 @@ use crate::bench::report::{Case, Figure};
 
 use super::Done;
 
-/// What a server does right after its start is not idleness.
-const SETTLE: Duration = Duration::from_secs(2);
-
 pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
     let server = ground.own(Role::Serve, &[]).await?;
     let cpu = || server.child.as_ref().map(Child::pid).and_then(process::cpu);
-    tokio::time::sleep(SETTLE).await;
+    // What a server does right after its start is not idleness.
+    tokio::time::sleep(ground.plan.quiet).await;
     let (before, start) = (cpu(), Instant::now());
     tokio::time::sleep(Duration::from_secs(ground.plan.idle_seconds)).await;
     let (after, elapsed) = (cpu(), start.elapsed().as_secs_f64());

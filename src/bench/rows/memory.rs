@@ -15,18 +15,15 @@ use crate::bench::report::{Case, Figure};
 
 use super::Done;
 
-/// The moment of quiet.
-const QUIET: Duration = Duration::from_secs(2);
-
 pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
     let mut server = ground.own(Role::Serve, &[]).await?;
     let prefix = ground.prefix("m");
-    let mut cases = vec![look(&server, 0).await];
+    let mut cases = vec![look(ground, &server, 0).await];
     let mut made = 0;
     for volumes in &ground.plan.kept {
         fill(ground, &server, &prefix, made, *volumes).await?;
         made = *volumes;
-        cases.push(look(&server, made).await);
+        cases.push(look(ground, &server, made).await);
     }
     if let (Some(child), Some(data)) = (server.child.take(), server.data()) {
         child.stop().await?;
@@ -57,8 +54,8 @@ pub(super) async fn fill(
     Ok(())
 }
 
-async fn look(server: &Server, volumes: usize) -> Case {
-    tokio::time::sleep(QUIET).await;
+async fn look(ground: &Ground, server: &Server, volumes: usize) -> Case {
+    tokio::time::sleep(ground.plan.quiet).await;
     let mut figures = vec![Figure::new("volumes", "volumes", "", volumes as f64)];
     if let Some(bytes) = server.child.as_ref().map(Child::pid).and_then(process::resident) {
         figures.push(Figure::new("rss_mb", "resident memory", "MB", bytes as f64 / 1e6));

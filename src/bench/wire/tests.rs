@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn heads() {
-    let cases: [(&str, &str, Option<(u16, Framing, bool)>); 6] = [
+    type Case<'a> = (&'a str, &'a str, Option<(u16, Framing, bool)>);
+    let cases: [Case<'_>; 6] = [
         (
             "1 a length",
             "HTTP/1.1 201 Created\r\nContent-Length: 12\r\n\r\nxx",
