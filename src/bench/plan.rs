@@ -110,6 +110,7 @@ impl Plan {
             plan.patches = n;
             plan.watched_writes = n;
             plan.pairs = vec![n];
+            plan.released = plan.released.min(n);
         }
         if !two {
             plan.rounds = 1;

@@ -12,6 +12,7 @@ use crate::bench::error::BenchError;
 use crate::bench::follow::Follower;
 use crate::bench::ground::{Ground, Server};
 use crate::bench::objects::{self, Claim, NAMESPACES, VOLUMES};
+use crate::bench::progress;
 use crate::bench::report::{Case, Figure};
 
 use super::Done;
@@ -30,6 +31,7 @@ pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
     let mut cases = Vec::new();
     for (number, condition) in conditions(&ground.plan.pairs, ground.plan.released).into_iter().enumerate() {
         let mut case = Case { name: condition.words(), ..Case::default() };
+        progress(&format!("bind: {} ...", case.name));
         for (side, server) in ground.servers(Role::Serve).await?.into_iter().enumerate() {
             let names = Names::new(ground, number);
             let figures = condition.measure(ground, &server, &names).await?;

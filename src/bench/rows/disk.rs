@@ -15,6 +15,7 @@ use crate::bench::ground::{Ground, IN_FLIGHT};
 use crate::bench::load::{Fill, Work};
 use crate::bench::objects::{self, Claim, VOLUMES};
 use crate::bench::process;
+use crate::bench::progress;
 use crate::bench::report::{Case, Figure};
 
 use super::Done;
@@ -37,6 +38,7 @@ pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
     let load = server.load(&work, 0, plan.updates).await;
     let problems: Vec<String> = load.problem("disk").into_iter().collect();
 
+    progress("disk: waiting until the log is trimmed ...");
     let list = server.once(&Draft::of("GET", VOLUMES), &[200]).await?;
     let live = list.len() as f64;
     let log = live / volumes.max(1) as f64 * plan.kept_revisions.min(plan.updates + volumes) as f64;

@@ -11,6 +11,7 @@ use crate::bench::follow::Follower;
 use crate::bench::ground::{Ground, Kept, Server};
 use crate::bench::objects::{self, Claim, VOLUMES};
 use crate::bench::process;
+use crate::bench::progress;
 use crate::bench::report::{Case, Figure};
 
 use super::Done;
@@ -21,6 +22,7 @@ pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
     let mut cases = vec![look(ground, &server, 0).await];
     let mut made = 0;
     for volumes in &ground.plan.kept {
+        progress(&format!("memory: {volumes} volumes ..."));
         fill(ground, &server, &prefix, made, *volumes).await?;
         made = *volumes;
         cases.push(look(ground, &server, made).await);
