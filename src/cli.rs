@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::bench::args::BenchArgs;
 use crate::values;
 
 /// What `--help` says of exit codes and of where values come from.
@@ -20,6 +21,14 @@ file of --config (its keys are flag names), else from the defaults.
 
 Exit codes: 0 stopped cleanly; 1 failed; 2 the command line or the configuration is wrong;
 130 or 143 a second SIGINT or SIGTERM ended it before it had stopped cleanly.";
+
+/// What `bench --help` says of what it does and of exit codes.
+const BENCH_HELP: &str = "\
+Without --server it starts servers of its own, on free ports of this machine and in a temporary directory,
+and stops them. Results go to stdout, progress to stderr. docs/performance.md says what each row measures.
+
+Exit codes: 0 measured, and nothing was wrong; 1 requests failed, events were lost, or a row could not be
+measured; 2 the command line is wrong; 130 or 143 stopped by SIGINT or SIGTERM.";
 
 /// The storage half of Kubernetes in one small binary.
 #[derive(Debug, Parser)]
@@ -47,6 +56,9 @@ pub(crate) enum Command {
     /// Look after the directory of a store that is not running
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Measure how fast this machine serves
+    #[command(after_help = BENCH_HELP)]
+    Bench(Box<BenchArgs>),
     /// Print the version
     Version,
     /// Print a completion script for a shell

@@ -13,6 +13,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use clap_complete::Shell;
 use orlop_controller::client::Endpoint;
 
+use crate::bench::args::BenchArgs;
 use crate::cli::{
     ApiArgs, Cli, Command, ListenArgs, LoopArgs, Output, ProcessArgs, RemoteArgs, RestoreArgs, SaveArgs,
     SnapshotArgs, SnapshotCommand, StoreArgs, StoreCommand,
@@ -22,6 +23,8 @@ use crate::listen;
 
 /// What this process shall do.
 pub(crate) enum Config {
+    /// Measure.
+    Bench(Box<BenchArgs>),
     /// Print the version.
     Version,
     /// Print a completion script.
@@ -194,6 +197,7 @@ fn blame(
 fn typed(cli: Cli) -> Result<Config, ConfigError> {
     let run = |process, role| Ok(Config::Run(Box::new(Run { process, role })));
     match cli.command {
+        Command::Bench(args) => Ok(Config::Bench(args)),
         Command::Version => Ok(Config::Version),
         Command::Completion { shell } => Ok(Config::Completion(shell)),
         Command::Snapshot(command) => Ok(Config::Snapshot(match command {

@@ -3,8 +3,9 @@
 //! Reading order: `cli` declares flags, `config` makes one typed configuration of flags, variables
 //! and file, `wiring` builds the processes from the crates, `shutdown` ends them. `listen`, `tls`,
 //! `data_dir` and `logging` are what the wiring needs of the machine. `snapshot` and `store` are the
-//! commands for those who look after the data.
+//! commands for those who look after the data, `bench` measures servers from outside.
 
+mod bench;
 mod cli;
 mod config;
 mod config_file;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         }
         Ok(Config::Snapshot(task)) => tool(|| snapshot::run(task)),
         Ok(Config::Store(command)) => tool(|| store::run(command)),
+        Ok(Config::Bench(args)) => bench::run(&args),
         Ok(Config::Run(run)) => process(&run),
     }
 }

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod api;
+mod bench;
 mod crash;
 mod faults;
 mod harness;
