@@ -165,12 +165,7 @@ impl Check<'_> {
                 self.fine("STORE", format!("the store {store}"));
                 store
             }
-            Identity::Missing
-                if segments.is_empty() && snapshots.is_empty() && !self.places.sled.exists() =>
-            {
-                claim::look(root, files)?;
-                return Ok(Verdict::Empty);
-            }
+            Identity::Missing if claim::was_never_used(&self.places, files)? => return Ok(Verdict::Empty),
             Identity::Missing | Identity::Broken => {
                 let store = scan::named(files, &segments).map_err(self.places.io("read", root))?;
                 let Some(store) = store else {

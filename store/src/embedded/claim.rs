@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::files::{Files, without_zeros};
-use super::frame::{BadHeader, HEADER, SegmentHeader, StoreId};
+use super::frame::{HEADER, StoreId};
 use super::identity::{self, Identity};
 use super::recover::{Places, RESTORE};
 use super::{accept, high_water, scan, snapshot};
@@ -42,24 +42,11 @@ pub(super) fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreI
         Identity::Store(store) | Identity::Older(store) => return Ok((store, false)),
         Identity::Missing | Identity::Broken => {}
     }
-    let segments = scan::list(files, &places.journal).map_err(places.io("list", &places.journal))?;
-    let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
-    let nothing_else = snapshots.is_empty() && !places.sled.exists();
-    let mut never_used = found == Identity::Missing && nothing_else;
-    let mut named = None;
-    for (first, path) in &segments {
-        let bytes = files.read(path).map_err(places.io("read", path))?.unwrap_or_default();
-        // A first segment without an entry: it was being created when the power went.
-        never_used &= *first == Revision(1) && without_zeros(&bytes) <= HEADER;
-        match SegmentHeader::decode(&bytes) {
-            Ok(header) => named = named.or(Some(header.store)),
-            Err(BadHeader::Broken | BadHeader::TooNew(_)) => {}
-        }
-    }
-    if never_used {
-        refuse_foreign(places, files)?;
+    if found == Identity::Missing && was_never_used(places, files)? {
         return Ok((StoreId::new(), true));
     }
+    let segments = scan::list(files, &places.journal).map_err(places.io("list", &places.journal))?;
+    let named = scan::named(files, &segments).map_err(places.io("read", &places.journal))?;
     let Some(store) = named else {
         return Err(places.damaged(format!(
             "the file STORE is missing or damaged, and no journal segment says whose store it is; {RESTORE}"
@@ -68,6 +55,24 @@ pub(super) fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreI
     tracing::warn!(path = %places.root.display(), "the file STORE is missing or damaged; writing it again");
     identity::write(files, places.root, store)?;
     Ok((store, false))
+}
+
+/// Whether a directory without the file `STORE` holds nothing, or what is left when the creation of a
+/// store was interrupted: at the most a first segment without an entry. One with files of somebody else,
+/// or of a store that was used, is refused.
+pub(super) fn was_never_used(places: &Places<'_>, files: &dyn Files) -> Result<bool, OpenError> {
+    let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
+    if !snapshots.is_empty() || places.sled.exists() {
+        return Ok(false);
+    }
+    for (first, path) in scan::list(files, &places.journal).map_err(places.io("list", &places.journal))? {
+        let bytes = files.read(&path).map_err(places.io("read", &path))?.unwrap_or_default();
+        if first != Revision(1) || without_zeros(&bytes) > HEADER {
+            return Ok(false);
+        }
+    }
+    refuse_foreign(places, files)?;
+    Ok(true)
 }
 
 /// A directory that holds files of somebody else does not become a store.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ahead::{Ahead, FIRST_ROOM};
-use super::files::{File, Files};
+use super::files::{File, Files, parent};
 use super::frame::{Entry, FrameWriter, HEADER, SegmentHeader, StoreId};
 use super::room::is_no_room;
 use super::scan::{self, Scan, Segment, io};
@@ -54,7 +54,8 @@ impl Segments {
         self.cut.load(Ordering::Relaxed)
     }
 
-    /// Removes the segments that hold nothing after this revision, oldest first.
+    /// Removes the segments that hold nothing after this revision, oldest first; each durably before
+    /// the next, so that no power cut leaves an older one without a younger.
     pub(crate) fn remove_through(&self, files: &dyn Files, revision: Revision) -> std::io::Result<()> {
         loop {
             let path = {
@@ -67,6 +68,7 @@ impl Segments {
             files.remove(&path)?;
             tracing::debug!(path = %path.display(), "removed a journal segment that is covered");
             self.lock().pop_front();
+            files.sync_dir(parent(&path))?;
         }
     }
 

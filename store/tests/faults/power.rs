@@ -9,7 +9,6 @@
 //! * What fails is kept below `target/power-cuts/`: the record, the state, and the line that repeats it:
 //!   `ORLOP_POWER_RECORD=<file> ORLOP_POWER_CUT="<cut>" cargo test -p orlop-store --test faults power`.
 //! * Without FUSE it is left out, which is told; `ORLOP_REQUIRE_FUSE=1` makes that a failure.
-//! * `ORLOP_POWER_UNORDERED=1` adds disks that keep changes of names in any order (a file system without a journal).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -80,7 +79,6 @@ fn choose(record: &[Op], start: usize, count: u64, random: &mut StdRng) -> Vec<C
     };
     let acks = places(|op| matches!(op, Op::Mark(line) if line.starts_with('A')));
     let names = places(|op| op.names().is_some());
-    let rules = if std::env::var_os("ORLOP_POWER_UNORDERED").is_some() { &NAMES[..] } else { &NAMES[..2] };
     let mut cuts: Vec<Cut> = (0..count)
         .map(|n| {
             let near = match random.random_range(0..10) {
@@ -91,7 +89,7 @@ fn choose(record: &[Op], start: usize, count: u64, random: &mut StdRng) -> Vec<C
             let near = near + random.random_range(0..6);
             Cut {
                 at: near.saturating_sub(2).clamp(start, record.len()),
-                names: rules[random.random_range(0..rules.len())],
+                names: NAMES[random.random_range(0..NAMES.len())],
                 loss: LOSSES[n as usize % LOSSES.len()],
                 kill: random.random_ratio(1, 8).then(|| random.random_range(5_000..60_000)),
                 seed: random.random(),

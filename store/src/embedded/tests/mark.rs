@@ -202,6 +202,15 @@ async fn a_check_tells_who_has_it_open_and_what_is_no_store() {
     store.close().await;
     let report = check(dir.path(), &CheckOptions::default());
     assert_eq!(report.verdict, Verdict::Sound { head: Revision::ZERO }, "{report}");
+    // What is left when the creation of a store is interrupted is no store yet.
+    let begun = tempfile::tempdir().unwrap();
+    fs::create_dir(begun.path().join("journal")).unwrap();
+    for header in [0, 24] {
+        fs::write(begun.path().join("journal/00000000000000000001.wal"), vec![b'O'; header]).unwrap();
+        let report = check(begun.path(), &CheckOptions::default());
+        assert_eq!(report.verdict, Verdict::Empty, "{header} bytes: {report}");
+    }
+    drop(open(begun.path()));
     let foreign = tempfile::tempdir().unwrap();
     fs::write(foreign.path().join("x"), b"x").unwrap();
     let report = check(foreign.path(), &CheckOptions::default());
