@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{events, records, small, story};
-use crate::embedded::space;
-use crate::testing::{Sum, put, put_one};
+use crate::testing::{Sum, put_one};
 use crate::{Embedded, Kv, Options, Retention, Revision};
 
 fn options() -> Options {
