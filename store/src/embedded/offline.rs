@@ -90,7 +90,7 @@ pub fn compact(dir: &Path, options: &Options) -> Result<Compacted, OpenError> {
         snapshot::write(&*options.files, &snapshot_dir, store, head, time_ms, &index)
             .map_err(io("write a snapshot in"))?;
         snapshots.push(head);
-        while snapshots.len() > super::upkeep::SNAPSHOTS {
+        while snapshots.len() > super::snapshots::SNAPSHOTS {
             let old = snapshot::path_of(&snapshot_dir, snapshots.remove(0));
             options.files.remove(&old).map_err(io("remove an old snapshot in"))?;
         }
