@@ -72,15 +72,15 @@ impl<V: View> Upkeep<V> {
             return;
         }
         let is_quiet = rounds.fed_at.elapsed() >= LOOK_AFTER;
-        let next = rounds.pace.next(is_quiet);
+        let file = space::allocated(&self.root.join("sled"));
+        let held = self.feeder.marks.bytes();
+        let next = rounds.pace.next(is_quiet, file, held);
         if now < next {
             rounds.look_at = Some(if is_quiet { next } else { next.min(now + LOOK_AFTER) });
             return;
         }
         // The last look is at what rests.
         rounds.look_at = (!is_quiet).then(|| rounds.fed_at + LOOK_AFTER);
-        let file = space::allocated(&self.root.join("sled"));
-        let held = self.feeder.marks.bytes();
         if !is_old && !shrink::is_worth_it(file, held) {
             return;
         }

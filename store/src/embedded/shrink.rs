@@ -38,8 +38,11 @@ const SMALL: u64 = 16 << 20;
 /// A file is too large when it has more than so many hundredths of the bytes that it holds. A fresh
 /// one has about 135.
 const PERCENT: u64 = 190;
-/// So much of the time may go into copying while the store is written to.
+/// So much of the time may go into copying while the store is written to, and so much when the file has
+/// come to have many times the bytes that it holds.
 const PART: u32 = 60;
+const URGENT_PART: u32 = 8;
+const URGENT_TIMES: u64 = 4;
 /// Between two copies there is at least this.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -53,9 +56,11 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// When the next copy may begin; earlier when nothing is written.
-    pub(crate) fn next(&self, quiet: bool) -> Instant {
-        self.since + if quiet { PAUSE } else { PAUSE.max(self.took * PART) }
+    /// When the next copy may begin of a file of so many bytes, when so many are held in it; earlier
+    /// when nothing is written.
+    pub(crate) fn next(&self, quiet: bool, file: u64, held: u64) -> Instant {
+        let part = if file > held * URGENT_TIMES { URGENT_PART } else { PART };
+        self.since + if quiet { PAUSE } else { PAUSE.max(self.took * part) }
     }
 }
 
@@ -222,7 +227,13 @@ mod tests {
         }
         let now = Instant::now();
         let pace = Pace { since: now, took: Duration::from_secs(1) };
-        assert_eq!((pace.next(true), pace.next(false)), (now + PAUSE, now + Duration::from_secs(60)));
+        for (name, quiet, file, wait) in [
+            ("nothing is written", true, 900, PAUSE),
+            ("large", false, 400, Duration::from_secs(60)),
+            ("very large", false, 401, Duration::from_secs(8)),
+        ] {
+            assert_eq!(pace.next(quiet, file, 100), now + wait, "{name}");
+        }
     }
 
     #[test]
