@@ -66,15 +66,17 @@ impl<V: View> Upkeep<V> {
         if !is_old && rounds.look_at.is_none_or(|at| now < at) {
             return;
         }
-        // What is being written in earnest is swept first: a copy of it would soon be air.
-        if rounds.more_to_sweep || self.past.backlog.bytes() > self.options.backlog_bytes / 16 {
-            rounds.look_at = Some(now + LOOK_AFTER);
-            return;
-        }
         let is_quiet = rounds.fed_at.elapsed() >= LOOK_AFTER;
         let file = space::allocated(&self.root.join("sled"));
         let held = self.feeder.marks.bytes();
-        let next = rounds.pace.next(is_quiet, file, held);
+        let is_urgent = shrink::is_urgent(file, held);
+        // What is being written in earnest is swept first: a copy of it would soon be air.
+        let to_sweep = rounds.more_to_sweep && !is_urgent;
+        if to_sweep || self.past.backlog.bytes() > self.options.backlog_bytes / 16 {
+            rounds.look_at = Some(now + LOOK_AFTER);
+            return;
+        }
+        let next = rounds.pace.next(is_quiet, is_urgent);
         if now < next {
             rounds.look_at = Some(if is_quiet { next } else { next.min(now + LOOK_AFTER) });
             return;

@@ -56,10 +56,9 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// When the next copy may begin of a file of so many bytes, when so many are held in it; earlier
-    /// when nothing is written.
-    pub(crate) fn next(&self, quiet: bool, file: u64, held: u64) -> Instant {
-        let part = if file > held * URGENT_TIMES { URGENT_PART } else { PART };
+    /// When the next copy may begin; earlier when nothing is written, or when it is urgent.
+    pub(crate) fn next(&self, quiet: bool, urgent: bool) -> Instant {
+        let part = if urgent { URGENT_PART } else { PART };
         self.since + if quiet { PAUSE } else { PAUSE.max(self.took * part) }
     }
 }
@@ -67,6 +66,11 @@ impl Pace {
 /// Whether a file of so many bytes is worth copying when so many are held in it.
 pub(crate) fn is_worth_it(file: u64, held: u64) -> bool {
     file > SMALL && file > held * PERCENT / 100
+}
+
+/// Whether a file of so many bytes has become far too large for what is held in it.
+pub(crate) fn is_urgent(file: u64, held: u64) -> bool {
+    file > SMALL * 2 && file > held * URGENT_TIMES
 }
 
 /// Removes what an interrupted copying has left, before the store is opened.
@@ -227,13 +231,14 @@ mod tests {
         }
         let now = Instant::now();
         let pace = Pace { since: now, took: Duration::from_secs(1) };
-        for (name, quiet, file, wait) in [
-            ("nothing is written", true, 900, PAUSE),
-            ("large", false, 400, Duration::from_secs(60)),
-            ("very large", false, 401, Duration::from_secs(8)),
+        for (name, quiet, urgent, wait) in [
+            ("nothing is written", true, true, PAUSE),
+            ("large", false, false, Duration::from_secs(60)),
+            ("very large", false, true, Duration::from_secs(8)),
         ] {
-            assert_eq!(pace.next(quiet, file, 100), now + wait, "{name}");
+            assert_eq!(pace.next(quiet, urgent), now + wait, "{name}");
         }
+        assert!(is_urgent(401 * MB, 100 * MB) && !is_urgent(400 * MB, 100 * MB) && !is_urgent(30 * MB, MB));
     }
 
     #[test]
