@@ -105,7 +105,7 @@ pub(crate) async fn run(dir: &Path, load: &Load, tell: Tell) {
         }
     };
     let tell = Arc::new(tell);
-    tell_state(&*store, load.from, &tell).await;
+    tell_state(&store, load.from, &tell).await;
     let left = Arc::new(AtomicU64::new(load.commits));
     let mut tasks = Vec::new();
     for prefix in TOPICS {
