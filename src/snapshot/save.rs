@@ -16,7 +16,8 @@ use orlop_store::embedded::{Embedded, Options};
 pub(super) async fn fetch(file: &Path, from: Endpoint) -> Result<Header, Box<dyn Error>> {
     let client = client::connect(from).await?;
     let request = http::Request::get("/orlop/snapshot").body(Body::empty())?;
-    let response = client.send(request).await?;
+    let response =
+        client.send(request).await.map_err(|error| format!("the server does not answer: {error}"))?;
     let status = response.status();
     let mut body = response.into_body();
     if !status.is_success() {

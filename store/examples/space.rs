@@ -1,8 +1,8 @@
 //! What a store takes on its disk, beside what it holds.
 //!
-//! `cargo run --release -p orlop-store --example space [updates] [keys] [directory]`
+//! `cargo run --release -p orlop-store --example space [updates] [keys] [bytes] [directory]`
 //!
-//! 64 writers put values of 1.5 KB over the keys, with the log kept at 10,000 revisions. Printed are
+//! 64 writers put values of so many bytes (1300: a volume) over the keys, with the log kept at 10,000 revisions. Printed are
 //! the bytes of journal, snapshots and served copy while it is written, right after, and later. The
 //! ballast file, which is there for a full disk, is shown and not counted.
 
@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use orlop_store::{Embedded, Expect, Key, Kv, Op, Options, Retention, Write};
 
-const VALUE: usize = 1500;
 const WRITERS: usize = 64;
 const REVISIONS: u64 = 10_000;
 
@@ -22,24 +21,27 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let updates = args.next().and_then(|text| text.parse().ok()).unwrap_or(200_000);
     let keys = args.next().and_then(|text| text.parse().ok()).unwrap_or(5000);
+    let value = args.next().and_then(|text| text.parse().ok()).unwrap_or(1300);
     let parent = args.next().map_or_else(std::env::temp_dir, PathBuf::from);
     let dir = parent.join(format!("orlop-space-{}", std::process::id()));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime starts");
-    runtime.block_on(run(&dir, updates, keys));
+    runtime.block_on(run(&dir, updates, keys, value));
     if let Err(error) = std::fs::remove_dir_all(&dir) {
         eprintln!("cannot remove {}: {error}", dir.display());
     }
 }
 
-async fn run(dir: &Path, updates: usize, keys: usize) {
-    let held = (keys as u64 + REVISIONS) * (VALUE as u64 + 40);
+async fn run(dir: &Path, updates: usize, keys: usize, value: usize) {
+    let held = (keys as u64 + REVISIONS) * (value as u64 + 40);
     println!("held: {:.1} MB (live and log)", held as f64 / 1e6);
     println!("when            total MB  x held   journal  snapshot    served   ballast");
     let store = open(dir);
     let start = Instant::now();
     let done = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..WRITERS)
-        .map(|writer| tokio::spawn(write(store.clone(), writer, keys, updates / WRITERS, done.clone())))
+        .map(|writer| {
+            tokio::spawn(write(store.clone(), writer, keys, value, updates / WRITERS, done.clone()))
+        })
         .collect();
     let mut peak = 0;
     while done.load(Ordering::Relaxed) < WRITERS {
@@ -101,7 +103,14 @@ fn bytes(dir: &Path) -> u64 {
 }
 
 /// Writes its share of the keys round and round.
-async fn write(store: Arc<Embedded<()>>, writer: usize, keys: usize, updates: usize, done: Arc<AtomicUsize>) {
+async fn write(
+    store: Arc<Embedded<()>>,
+    writer: usize,
+    keys: usize,
+    value: usize,
+    updates: usize,
+    done: Arc<AtomicUsize>,
+) {
     let mut keys: Vec<_> = (writer..keys)
         .step_by(WRITERS)
         .map(|n| (Key::from(format!("/registry/pods/default/{n}")), Expect::Absent))
@@ -109,9 +118,9 @@ async fn write(store: Arc<Embedded<()>>, writer: usize, keys: usize, updates: us
     let count = keys.len().max(1);
     for n in 0..updates {
         let Some((key, expect)) = keys.get_mut(n % count) else { break };
-        let mut value = vec![b'x'; VALUE];
-        value[..8].copy_from_slice(&(n as u64).to_le_bytes());
-        let op = Op::Put { value: Bytes::from(value), view: () };
+        let mut bytes = vec![b'x'; value.max(8)];
+        bytes[..8].copy_from_slice(&(n as u64).to_le_bytes());
+        let op = Op::Put { value: Bytes::from(bytes), view: () };
         match store.commit(vec![Write { key: key.clone(), expect: *expect, op }]).await {
             Ok(committed) => *expect = Expect::Revision(committed.revision()),
             Err(error) => {

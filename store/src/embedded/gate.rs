@@ -20,7 +20,8 @@ const SIZE_FRESH: Duration = Duration::from_secs(10);
 /// The ballast goes when less than this part of it is free.
 const NEARLY_NOTHING: u64 = 4;
 
-const BALLAST: &str = "BALLAST";
+/// A file that holds nothing.
+pub(super) const BALLAST: &str = "BALLAST";
 
 /// There is too little room for a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,74 +8,19 @@
 //! Segments are filled with zeros before they are used ([`ahead`](super::ahead)): a sync that
 //! changes no length and no block costs half. Where there are none, frames are appended.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::ahead::{Ahead, FIRST_ROOM};
-use super::files::{File, Files, parent};
+use super::files::{File, Files};
 use super::frame::{Entry, FrameWriter, HEADER, SegmentHeader, StoreId};
 use super::room::is_no_room;
 use super::scan::{self, Scan, Segment, io};
+use super::segments::{Closed, Segments};
 use crate::{Event, OpenError, Revision};
 
 pub(super) const SUFFIX: &str = ".wal";
-
-/// A segment that is written no more.
-#[derive(Clone, Debug)]
-struct Closed {
-    path: PathBuf,
-    last: Revision,
-}
-
-/// What is known of the segments outside the committer.
-#[derive(Debug, Default)]
-pub(crate) struct Segments {
-    closed: Mutex<VecDeque<Closed>>,
-    /// Bytes that were in the journal when it was opened, and those appended since.
-    appended: AtomicU64,
-    /// The next group is to start a segment.
-    cut: AtomicBool,
-}
-
-impl Segments {
-    pub(crate) fn appended(&self) -> u64 {
-        self.appended.load(Ordering::Relaxed)
-    }
-
-    /// Makes the next group start a segment, so that a snapshot covers all the others whole.
-    pub(crate) fn ask_for_cut(&self) {
-        self.cut.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether that is still to come.
-    pub(crate) fn awaits_cut(&self) -> bool {
-        self.cut.load(Ordering::Relaxed)
-    }
-
-    /// Removes the segments that hold nothing after this revision, oldest first; each durably before
-    /// the next, so that no power cut leaves an older one without a younger.
-    pub(crate) fn remove_through(&self, files: &dyn Files, revision: Revision) -> std::io::Result<()> {
-        loop {
-            let path = {
-                let closed = self.lock();
-                match closed.front() {
-                    Some(segment) if segment.last <= revision => segment.path.clone(),
-                    Some(_) | None => return Ok(()),
-                }
-            };
-            files.remove(&path)?;
-            tracing::debug!(path = %path.display(), "removed a journal segment that is covered");
-            self.lock().pop_front();
-            files.sync_dir(parent(&path))?;
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Closed>> {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The journal, open for appending.
 pub(crate) struct Journal {

@@ -3,18 +3,18 @@
 //! | file | idea |
 //! |---|---|
 //! | [`files`] | what is asked of the file system, so that tests can make it fail |
-//! | `frame`, `journal`, `scan`, `ahead` | the bytes that acknowledge, their segments, reading and preparing those |
+//! | `frame`, `journal`, `segments`, `scan`, `ahead` | the bytes that acknowledge, their segments, reading and preparing those |
 //! | `rows`, `sled` | the rows of the served copy, and the one file that names sled |
-//! | `feed`, `upkeep` | from the journal to the served copy; compaction, snapshots, old segments |
+//! | `feed`, `upkeep` | from the journal to the served copy; compaction |
 //! | `read` | the log as one sequence: backlog and served copy |
-//! | `snapshot` | logical snapshots, from which the served copy can be made again |
+//! | `snapshot`, `snapshots` | logical snapshots, from which the served copy can be made again; when |
 //! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `claim`, `lock` | opening, without trust |
 //! | [`check`](mod@check) | a look at a directory that changes nothing |
 //! | `high_water`, [`accept`] | what tells that the journal's end is lost; going on without it |
 //! | `retention`, `space` | how much of the past is kept, and what it takes |
 //! | `room`, `gate` | how much room the disk has, and what may still be written |
 //! | `offline` | what is done to a directory that nobody has open |
-//! | `shrink`, `slot`, `reopen` | a fresh served copy for the old one, while it is used |
+//! | `shrink`, `renew`, `slot`, `reopen` | a fresh served copy for the old one, while it is used |
 //!
 //! The bytes are described in docs/store-format.md.
 
@@ -37,15 +37,18 @@ mod offline;
 mod read;
 mod rebuild;
 mod recover;
+mod renew;
 mod reopen;
 mod retention;
 mod room;
 mod rows;
 mod scan;
+mod segments;
 mod shrink;
 mod sled;
 mod slot;
 pub(crate) mod snapshot;
+mod snapshots;
 mod space;
 mod upkeep;
 mod verify;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::feed::Feeder;
 use super::files::Files;
 use super::frame::StoreId;
-use super::gate::Gate;
+use super::gate::{self, Gate};
 use super::high_water::HighWater;
 use super::journal::Journal;
 use super::lock::Lock;
@@ -49,7 +49,7 @@ pub(crate) fn make(
 /// What compacting a directory has brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
-    /// Bytes on the disk before.
+    /// Bytes on the disk before, without the ballast.
     pub before: u64,
     /// Bytes on the disk after.
     pub after: u64,
@@ -69,12 +69,14 @@ pub fn compact(dir: &Path, options: &Options) -> Result<Compacted, OpenError> {
         ServedError::Unusable(what) => OpenError::Damaged { path: dir.to_owned(), what },
     };
     if !dir.join("journal").try_exists().map_err(io("look into"))? {
-        let what = "there is no store in it; give the directory that was --data-dir".to_owned();
-        return Err(OpenError::Damaged { path: dir.to_owned(), what });
+        let none = std::io::Error::other("give the directory that was --data-dir");
+        return Err(io("find a store in")(none));
     }
     let lock = Lock::take(dir, options.lock_wait)?;
     Gate::new(dir, options).before_opening();
-    let before = space::allocated(dir);
+    // What is kept for a full disk holds nothing.
+    let bytes = || space::allocated(dir) - space::allocated_file(&dir.join(gate::BALLAST));
+    let before = bytes();
     let recovered: Recovered<()> = recover(dir, options)?;
     let Recovered { store, journal, mut feeder, head, index, mut oldest, mut snapshots, .. } = recovered;
     if let Some(target) = feeder.marks.target(options.clock.now_ms(), options.retention) {
@@ -88,7 +90,7 @@ pub fn compact(dir: &Path, options: &Options) -> Result<Compacted, OpenError> {
         snapshot::write(&*options.files, &snapshot_dir, store, head, time_ms, &index)
             .map_err(io("write a snapshot in"))?;
         snapshots.push(head);
-        while snapshots.len() > super::upkeep::SNAPSHOTS {
+        while snapshots.len() > super::snapshots::SNAPSHOTS {
             let old = snapshot::path_of(&snapshot_dir, snapshots.remove(0));
             options.files.remove(&old).map_err(io("remove an old snapshot in"))?;
         }
@@ -103,7 +105,7 @@ pub fn compact(dir: &Path, options: &Options) -> Result<Compacted, OpenError> {
         renew(dir, options, &feeder, store, oldest).map_err(served)?;
     }
     drop((journal, feeder));
-    let after = space::allocated(dir);
+    let after = bytes();
     drop(lock);
     Ok(Compacted { before, after, revision: head })
 }

@@ -44,7 +44,7 @@ impl Opening<'_> {
                  No acknowledged write is lost; delete the old copy when it is of no interest"
             );
         } else {
-            tracing::warn!(from = %base.revision, "building the served copy from snapshot and journal");
+            tracing::info!(from = %base.revision, "building the served copy from snapshot and journal");
         }
         let (dir, store, patience) = (self.places.sled.clone(), self.store, self.options.lock_wait);
         let deadline = self.deadline();

@@ -104,6 +104,8 @@ pub(super) fn recover_with<V: View>(
     let mark = match high_water::read(files, root, store)? {
         Found::Mark(mark) => Some(mark),
         Found::Missing if is_new => None,
+        // That is how the older format is.
+        Found::Missing if matches!(identity::read(files, root)?, Identity::Older(_)) => None,
         Found::Missing | Found::Damaged => {
             tracing::warn!(path = %root.display(), "the high-water mark is missing or damaged; it is written anew");
             None

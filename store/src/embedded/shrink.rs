@@ -38,8 +38,11 @@ const SMALL: u64 = 16 << 20;
 /// A file is too large when it has more than so many hundredths of the bytes that it holds. A fresh
 /// one has about 135.
 const PERCENT: u64 = 190;
-/// So much of the time may go into copying while the store is written to.
+/// So much of the time may go into copying while the store is written to, and so much when the file has
+/// come to have many times the bytes that it holds.
 const PART: u32 = 60;
+const URGENT_PART: u32 = 8;
+const URGENT_TIMES: u64 = 4;
 /// Between two copies there is at least this.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -53,15 +56,21 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// When the next copy may begin; earlier when nothing is written.
-    pub(crate) fn next(&self, quiet: bool) -> Instant {
-        self.since + if quiet { PAUSE } else { PAUSE.max(self.took * PART) }
+    /// When the next copy may begin; earlier when nothing is written, or when it is urgent.
+    pub(crate) fn next(&self, quiet: bool, urgent: bool) -> Instant {
+        let part = if urgent { URGENT_PART } else { PART };
+        self.since + if quiet { PAUSE } else { PAUSE.max(self.took * part) }
     }
 }
 
 /// Whether a file of so many bytes is worth copying when so many are held in it.
 pub(crate) fn is_worth_it(file: u64, held: u64) -> bool {
     file > SMALL && file > held * PERCENT / 100
+}
+
+/// Whether a file of so many bytes has become far too large for what is held in it.
+pub(crate) fn is_urgent(file: u64, held: u64) -> bool {
+    file > SMALL * 2 && file > held * URGENT_TIMES
 }
 
 /// Removes what an interrupted copying has left, before the store is opened.
@@ -222,7 +231,14 @@ mod tests {
         }
         let now = Instant::now();
         let pace = Pace { since: now, took: Duration::from_secs(1) };
-        assert_eq!((pace.next(true), pace.next(false)), (now + PAUSE, now + Duration::from_secs(60)));
+        for (name, quiet, urgent, wait) in [
+            ("nothing is written", true, true, PAUSE),
+            ("large", false, false, Duration::from_secs(60)),
+            ("very large", false, true, Duration::from_secs(8)),
+        ] {
+            assert_eq!(pace.next(quiet, urgent), now + wait, "{name}");
+        }
+        assert!(is_urgent(401 * MB, 100 * MB) && !is_urgent(400 * MB, 100 * MB) && !is_urgent(30 * MB, MB));
     }
 
     #[test]

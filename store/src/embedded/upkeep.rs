@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -16,28 +16,22 @@ use tokio::sync::watch;
 use super::Options;
 use super::feed::Feeder;
 use super::gate::Gate;
-use super::journal::Segments;
 use super::lock::Lock;
 use super::read::Past;
 use super::room::is_no_room;
-use super::shrink::{self, Pace, Shrink};
+use super::segments::Segments;
+use super::shrink::{Pace, Shrink};
 use super::sled::ServedError;
-use super::{snapshot, space};
+use super::snapshots::{CUT_AFTER, take_snapshot};
 use crate::{Revision, View};
 
 /// The served copy is synced when this much was fed, or when it has waited for so long.
 const SYNC_BYTES: u64 = 16 << 20;
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 /// How often the past is looked at when nothing happens.
-const TICK: Duration = Duration::from_secs(60);
+pub(super) const TICK: Duration = Duration::from_secs(60);
 /// Whether the served copy is too large is looked at so long after something was fed.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
-/// A snapshot waits for the next group to start a segment, but not for long.
-const CUT_AFTER: Duration = Duration::from_secs(1);
-/// A copy that could not be made is tried again after this.
-const SHRINK_AGAIN: Duration = Duration::from_secs(600);
-/// So many snapshots are kept; the journal reaches back to the older one.
-pub(super) const SNAPSHOTS: usize = 2;
+pub(super) const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// How far the thread is, for those who wait for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,28 +63,28 @@ pub(crate) struct Upkeep<V: View> {
 }
 
 /// What the thread remembers from round to round.
-struct Rounds {
+pub(super) struct Rounds {
     /// Bytes fed since the last sync.
-    unsynced: u64,
-    synced_at: Instant,
+    pub(super) unsynced: u64,
+    pub(super) synced_at: Instant,
     /// The served copy holds everything up to here also after a power cut.
-    durable: Revision,
-    looked_at: Instant,
+    pub(super) durable: Revision,
+    pub(super) looked_at: Instant,
     /// Bytes in the journal when the last snapshot was started.
-    snapshot_from: u64,
-    snapshot_bytes: u64,
+    pub(super) snapshot_from: u64,
+    pub(super) snapshot_bytes: u64,
     /// A snapshot is due, and since when it waits for the next segment.
-    cut_at: Option<Instant>,
-    running: Option<Receiver<Result<(Revision, u64), String>>>,
-    more_to_sweep: bool,
+    pub(super) cut_at: Option<Instant>,
+    pub(super) running: Option<Receiver<Result<(Revision, u64), String>>>,
+    pub(super) more_to_sweep: bool,
     /// When something was fed last.
-    fed_at: Instant,
+    pub(super) fed_at: Instant,
     /// When to look whether the served copy is too large.
-    look_at: Option<Instant>,
-    pace: Pace,
+    pub(super) look_at: Option<Instant>,
+    pub(super) pace: Pace,
     /// When the served copy was made or opened.
-    renewed_at: Instant,
-    shrinking: Option<Shrink>,
+    pub(super) renewed_at: Instant,
+    pub(super) shrinking: Option<Shrink>,
 }
 
 impl<V: View> Upkeep<V> {
@@ -240,124 +234,6 @@ impl<V: View> Upkeep<V> {
         due.map_or(TICK, |due| due.saturating_duration_since(now).min(TICK))
     }
 
-    /// Makes the journal start a segment, and begins the snapshot when it has: then the snapshot
-    /// covers all segments before whole.
-    fn cut_and_begin_snapshot(&self, rounds: &mut Rounds) {
-        match rounds.cut_at {
-            None => {
-                self.segments.ask_for_cut();
-                rounds.cut_at = Some(Instant::now());
-            }
-            Some(asked) if self.segments.awaits_cut() && asked.elapsed() < CUT_AFTER => {}
-            Some(_) => {
-                rounds.cut_at = None;
-                self.begin_snapshot(rounds);
-            }
-        }
-    }
-
-    /// Makes a fresh copy when the one that there is has become too large or too old: one batch of
-    /// it in each round.
-    fn shrink(&mut self, rounds: &mut Rounds, last: bool) -> Result<(), ServedError> {
-        let Some(mut shrinking) = rounds.shrinking.take() else {
-            self.begin_shrinking(rounds);
-            return Ok(());
-        };
-        if last || self.past.backlog.bytes() > self.options.backlog_bytes / 2 {
-            rounds.look_at = Some(Instant::now() + LOOK_AFTER);
-            shrinking.abandon();
-            return Ok(());
-        }
-        match shrinking.step(&self.feeder) {
-            Ok(false) => {
-                rounds.shrinking = Some(shrinking);
-                return Ok(());
-            }
-            Ok(true) => {}
-            Err(error) => {
-                shrinking.abandon();
-                self.shrinks_later(rounds, &error);
-                return Ok(());
-            }
-        }
-        // Should the old one come back after a power cut, it holds as much.
-        self.feeder.served().sync()?;
-        rounds.unsynced = 0;
-        rounds.durable = self.feeder.applied;
-        let before = space::allocated(&self.root.join("sled"));
-        let began = shrinking.began;
-        let time_ms = self.feeder.time_ms;
-        match shrinking.finish(&*self.options.files, &self.feeder, self.past.oldest(), time_ms) {
-            Ok(served) => {
-                self.past.served.set(served.clone());
-                self.feeder.change(served);
-                let took = began.elapsed();
-                let after = space::allocated(&self.root.join("sled"));
-                tracing::info!(before, after, ?took, "a fresh served copy is in use");
-                rounds.pace = Pace { since: Instant::now(), took };
-                rounds.renewed_at = Instant::now();
-            }
-            Err(error) => self.shrinks_later(rounds, &error),
-        }
-        Ok(())
-    }
-
-    fn shrinks_later(&self, rounds: &mut Rounds, error: &ServedError) {
-        tracing::warn!(%error, "a fresh served copy could not be made; the old one goes on");
-        rounds.pace = Pace { since: Instant::now() + SHRINK_AGAIN, took: Duration::ZERO };
-    }
-
-    fn begin_shrinking(&mut self, rounds: &mut Rounds) {
-        let now = Instant::now();
-        let is_old =
-            rounds.fed_at > rounds.renewed_at && rounds.renewed_at.elapsed() >= self.options.renew_every;
-        if !is_old && rounds.look_at.is_none_or(|at| now < at) {
-            return;
-        }
-        // What is being written in earnest is swept first: a copy of it would soon be air.
-        if rounds.more_to_sweep || self.past.backlog.bytes() > self.options.backlog_bytes / 16 {
-            rounds.look_at = Some(now + LOOK_AFTER);
-            return;
-        }
-        let is_quiet = rounds.fed_at.elapsed() >= LOOK_AFTER;
-        let next = rounds.pace.next(is_quiet);
-        if now < next {
-            rounds.look_at = Some(if is_quiet { next } else { next.min(now + LOOK_AFTER) });
-            return;
-        }
-        // The last look is at what rests.
-        rounds.look_at = (!is_quiet).then(|| rounds.fed_at + LOOK_AFTER);
-        let file = space::allocated(&self.root.join("sled"));
-        let held = self.feeder.marks.bytes();
-        if !is_old && !shrink::is_worth_it(file, held) {
-            return;
-        }
-        // What is current and older than the log is held too. Counting it takes a walk.
-        let head = self.past.published.current();
-        let older = head.index.iter().filter(|(_, record)| record.mod_revision <= self.feeder.swept);
-        let held = held + older.map(|(_, record)| record.size() as u64 + 64).sum::<u64>();
-        if !is_old && !shrink::is_worth_it(file, held) {
-            return;
-        }
-        if !self.gate.fits(held * 2) {
-            tracing::debug!(held, "no room for a fresh served copy now");
-            rounds.look_at = Some(now + TICK);
-            return;
-        }
-        match Shrink::begin(&self.root, self.past.store) {
-            Ok(shrinking) => rounds.shrinking = Some(shrinking),
-            Err(error) => self.shrinks_later(rounds, &error),
-        }
-        if is_old {
-            rounds.renewed_at = now;
-        }
-    }
-
-    fn last_snapshot_bytes(&self) -> u64 {
-        let newest = self.snapshots.last().map(|newest| snapshot::path_of(&self.snapshot_dir, *newest));
-        newest.map_or(0, |path| space::allocated_file(&path))
-    }
-
     /// Moves `oldest` on by age and size.
     fn retain(&mut self, rounds: &mut Rounds) {
         // The look is cheap, but not for every batch of a busy store.
@@ -368,68 +244,6 @@ impl<V: View> Upkeep<V> {
         let now_ms = self.options.clock.now_ms();
         if let Some(target) = self.feeder.marks.target(now_ms, self.options.retention) {
             self.past.oldest.fetch_max(target.0, Ordering::SeqCst);
-        }
-    }
-
-    /// Starts to write a snapshot of the head in a thread of its own, unless one is being written.
-    fn begin_snapshot(&self, rounds: &mut Rounds) {
-        if rounds.running.is_some() {
-            return;
-        }
-        rounds.snapshot_from = self.segments.appended();
-        let (sender, receiver) = channel();
-        let (past, options, dir) = (self.past.clone(), self.options.clone(), self.snapshot_dir.clone());
-        let spawned = std::thread::Builder::new().name("store-snapshot".into()).spawn(move || {
-            let result = take_snapshot(&past, &options, &dir);
-            // The thread that waits may have ended.
-            let _ = sender.send(result);
-            past.backlog.poke();
-        });
-        match spawned {
-            Ok(_) => rounds.running = Some(receiver),
-            Err(error) => tracing::warn!(%error, "cannot start a thread for a snapshot"),
-        }
-    }
-
-    /// Takes note of a snapshot that is done.
-    fn end_snapshot(&mut self, rounds: &mut Rounds) {
-        let Some(running) = &rounds.running else { return };
-        let result = match running.try_recv() {
-            Ok(result) => result,
-            Err(TryRecvError::Empty) => return,
-            Err(TryRecvError::Disconnected) => Err("its thread has died".into()),
-        };
-        rounds.running = None;
-        match result {
-            Ok((revision, bytes)) => {
-                rounds.snapshot_bytes = bytes;
-                self.note_snapshot(revision);
-                self.remove_segments(rounds);
-            }
-            Err(why) => tracing::warn!(why, "a snapshot could not be written; the journal is kept"),
-        }
-    }
-
-    fn note_snapshot(&mut self, revision: Revision) {
-        self.snapshots.retain(|known| *known != revision);
-        self.snapshots.push(revision);
-        while self.snapshots.len() > SNAPSHOTS {
-            let old = self.snapshots.remove(0);
-            let path = snapshot::path_of(&self.snapshot_dir, old);
-            if let Err(error) = self.options.files.remove(&path) {
-                tracing::warn!(%error, path = %path.display(), "cannot remove an old snapshot");
-            }
-        }
-    }
-
-    /// Removes the segments that neither the served copy needs after a power cut, nor a rebuild
-    /// from the older of the two snapshots.
-    fn remove_segments(&self, rounds: &Rounds) {
-        let Some(covered) = self.snapshots.len().checked_sub(SNAPSHOTS).map(|at| self.snapshots[at]) else {
-            return;
-        };
-        if let Err(error) = self.segments.remove_through(&*self.options.files, covered.min(rounds.durable)) {
-            tracing::warn!(%error, "cannot remove a journal segment");
         }
     }
 
@@ -469,17 +283,6 @@ impl<V: View> Upkeep<V> {
         drop(lock);
         progress.send_replace(Progress { swept: Revision(u64::MAX), ended: true, closed: true });
     }
-}
-
-fn take_snapshot<V: View>(
-    past: &Past<V>,
-    options: &Options,
-    dir: &std::path::Path,
-) -> Result<(Revision, u64), String> {
-    let head = past.published.current();
-    let time_ms = options.clock.now_ms();
-    let bytes = snapshot::write(&*options.files, dir, past.store, head.revision, time_ms, &head.index);
-    Ok((head.revision, bytes.map_err(|error| error.to_string())?))
 }
 
 /// A thread that dies poisons the store and ends the waiting of others.

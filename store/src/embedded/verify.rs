@@ -123,6 +123,9 @@ struct Seen<V> {
     record: Option<Arc<Record<V>>>,
 }
 
+/// What was read of one slice.
+type Slice<V> = Result<Vec<Seen<V>>, ServedError>;
+
 fn check_log<V: View>(
     served: &Served,
     store: StoreId,
@@ -171,7 +174,7 @@ fn read_slice<V: View>(
     applied: Revision,
     from: Revision,
     to: Revision,
-) -> Result<Vec<Seen<V>>, ServedError> {
+) -> Slice<V> {
     let mut slice = Vec::new();
     for row in read::log(served, store, from, to) {
         let row = row?;
@@ -206,7 +209,7 @@ fn read_slice<V: View>(
 
 /// Checks the slices one after the other, in whatever order they come.
 fn check_order<V>(
-    slices: Receiver<(usize, Result<Vec<Seen<V>>, ServedError>)>,
+    slices: Receiver<(usize, Slice<V>)>,
     count: usize,
     current: &Current,
     loaded: &mut Loaded<V>,
