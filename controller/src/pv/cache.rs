@@ -88,6 +88,13 @@ impl VolumeStore {
         Ok(Offer::Stored(self.index.insert(volume)))
     }
 
+    /// Takes over the informer's copy, which is packed in time, if it is the version that is here.
+    pub fn share(&mut self, copy: &Kept<PersistentVolume>) {
+        if self.index.get_kept(copy.key()).is_some_and(|cached| cached.is_same(copy)) {
+            self.index.swap(copy.clone());
+        }
+    }
+
     /// Takes a volume out; it is gone from the server.
     pub fn remove(&mut self, name: &str) -> Option<Arc<PersistentVolume>> {
         self.index.remove(name)
@@ -174,6 +181,13 @@ impl ClaimStore {
         let modes = ModeSet::requested(fit::requested_modes(&claim));
         self.claims.insert(key, StoredClaim { kept, modes, settled: Settled::No });
         Ok(Offer::Stored(old))
+    }
+
+    /// Takes over the informer's copy, which is packed in time, if it is the version that is here.
+    pub fn share(&mut self, copy: &Kept<PersistentVolumeClaim>) {
+        if let Some(cached) = self.claims.get_mut(copy.key()).filter(|cached| cached.kept.is_same(copy)) {
+            cached.kept = copy.clone();
+        }
     }
 
     /// Takes a claim out; it is gone from the server.

@@ -168,12 +168,18 @@ impl Binder {
     }
 
     fn attach(&self) -> [Registration; 4] {
-        let queue = self.claims.clone();
+        let (queue, this) = (self.claims.clone(), Weak::clone(&self.this));
         let on_claim = self.claim_cache.add_handler(move |change| {
+            if let (Some(binder), Some(kept)) = (this.upgrade(), change.kept()) {
+                binder.lock().claims.share(kept);
+            }
             queue.add(change.key().to_string());
         });
-        let queue = self.volumes.clone();
+        let (queue, this) = (self.volumes.clone(), Weak::clone(&self.this));
         let on_volume = self.volume_cache.add_handler(move |change| {
+            if let (Some(binder), Some(kept)) = (this.upgrade(), change.kept()) {
+                binder.lock().volumes.share(kept);
+            }
             queue.add(change.key().to_string());
         });
         let this = Weak::clone(&self.this);

@@ -50,8 +50,7 @@ async fn only_what_is_at_rest_is_left_out() {
         "pvc default/lost uid-lost 1Gi RWO Lost volume=never @completed @by-controller",
     ];
     let (binder, _api, _running) = still(lines.map(parse).to_vec()).await;
-    let all =
-        set(&["pv-1", "default/c-1", "free", "reserved", "released", "default/waits", "default/lost"]);
+    let all = set(&["pv-1", "default/c-1", "free", "reserved", "released", "default/waits", "default/lost"]);
     assert_eq!(resync(&binder).await, all, "nothing was looked at before");
     let restless = set(&["reserved", "released", "default/waits", "default/lost"]);
     assert_eq!(resync(&binder).await, restless);
@@ -60,10 +59,8 @@ async fn only_what_is_at_rest_is_left_out() {
 
 #[tokio::test(start_paused = true)]
 async fn another_version_of_either_side_brings_both_back() {
-    let table = [
-        ("persistentvolumes", "pv-1", "the volume"),
-        ("persistentvolumeclaims", "default/c-1", "the claim"),
-    ];
+    let table =
+        [("persistentvolumes", "pv-1", "the volume"), ("persistentvolumeclaims", "default/c-1", "the claim")];
     for (resource, key, name) in table {
         let (binder, api, _running) = still(PAIR.map(parse).to_vec()).await;
         assert_eq!(resync(&binder).await.len(), 2, "{name}");
