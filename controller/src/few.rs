@@ -12,8 +12,7 @@ pub enum Few<T> {
     None,
     /// One.
     One(T),
-    /// Any number; boxed, to keep the usual cases small.
-    #[expect(clippy::box_collection, reason = "an element costs a pointer then, not three words")]
+    /// Any number; boxed, so that an element alone costs little.
     Many(Box<BTreeSet<T>>),
 }
 

@@ -37,7 +37,7 @@ pub struct Change<K> {
     decoded: OnceCell<Arc<K>>,
     /// After; none for a deleted object.
     pub new: Option<Arc<K>>,
-    new_uid: Option<Uid>,
+    kept: Option<Kept<K>>,
     left: Vec<(&'static str, Box<str>)>,
 }
 
@@ -59,8 +59,8 @@ impl<K> Change<K> {
 
     /// Old and new are different objects of one name.
     pub fn replaced(&self) -> bool {
-        match (&self.old, &self.new_uid) {
-            (Some(old), Some(new)) => old.uid() != new,
+        match (&self.old, &self.kept) {
+            (Some(old), Some(new)) => old.uid() != new.uid(),
             (Some(_) | None, None) | (None, Some(_)) => false,
         }
     }
@@ -68,6 +68,11 @@ impl<K> Change<K> {
     /// The UID of an object that is there no more: deleted, or another one has its name.
     pub fn gone_uid(&self) -> Option<&Uid> {
         self.old.as_ref().map(Kept::uid).filter(|_| self.is_gone() || self.replaced())
+    }
+
+    /// After, as it is kept; none for a deleted object.
+    pub fn kept(&self) -> Option<&Kept<K>> {
+        self.kept.as_ref()
     }
 
     /// Values that the object had in this index before and has no more.
@@ -84,12 +89,12 @@ impl<K: Keep> Change<K> {
     }
 
     fn of(key: Arc<str>, old: Option<Kept<K>>) -> Self {
-        Self { key, old, decoded: OnceCell::new(), new: None, new_uid: None, left: Vec::new() }
+        Self { key, old, decoded: OnceCell::new(), new: None, kept: None, left: Vec::new() }
     }
 
     fn added(kept: &Kept<K>, object: Arc<K>) -> Self {
-        let (new, new_uid) = (Some(object), Some(kept.uid().clone()));
-        Self { new, new_uid, ..Self::of(Arc::clone(kept.key()), None) }
+        let (new, kept_too) = (Some(object), Some(kept.clone()));
+        Self { new, kept: kept_too, ..Self::of(Arc::clone(kept.key()), None) }
     }
 }
 
@@ -494,14 +499,14 @@ impl<K: Keep> Store<K> {
     fn put(&mut self, kept: Kept<K>, object: Arc<K>) -> Change<K> {
         let key = Arc::clone(kept.key());
         let values = self.enter(&key, &object);
-        let new_uid = Some(kept.uid().clone());
+        let shared = kept.clone();
         self.recent.push_back(kept.clone());
         let mut change = match self.objects.insert(Arc::clone(&key), Slot { kept, values }) {
             Some(old) => self.left(&key, old),
             None => Change::of(key, None),
         };
         change.new = Some(object);
-        change.new_uid = new_uid;
+        change.kept = Some(shared);
         change
     }
 

@@ -74,18 +74,29 @@ pub struct VolumeStore {
 }
 
 impl VolumeStore {
-    /// Puts a volume in unless a newer one is there.
-    pub fn offer(&mut self, volume: Kept<PersistentVolume>) -> Result<Offer<PersistentVolume>, BadVersion> {
-        if let Some(cached) = self.index.get_kept(volume.key()) {
-            if !may_replace_kept(cached, &volume)? {
+    /// Puts a volume in unless a newer one is there. `volume` is the same, decoded.
+    pub fn offer(
+        &mut self,
+        kept: Kept<PersistentVolume>,
+        volume: &PersistentVolume,
+    ) -> Result<Offer<PersistentVolume>, BadVersion> {
+        if let Some(cached) = self.index.get_kept(kept.key()) {
+            if !may_replace_kept(cached, &kept)? {
                 return Ok(Offer::Stale);
             }
-            if cached.is_same(&volume) {
-                self.index.swap(volume);
+            if cached.is_same(&kept) {
+                self.index.swap(kept);
                 return Ok(Offer::Same);
             }
         }
-        Ok(Offer::Stored(self.index.insert(volume)))
+        Ok(Offer::Stored(self.index.insert(kept, volume)))
+    }
+
+    /// Takes over the informer's copy, which is packed in time, if it is the version that is here.
+    pub fn share(&mut self, copy: &Kept<PersistentVolume>) {
+        if self.index.get_kept(copy.key()).is_some_and(|cached| cached.is_same(copy)) {
+            self.index.swap(copy.clone());
+        }
     }
 
     /// Takes a volume out; it is gone from the server.
@@ -150,10 +161,11 @@ impl StoredClaim {
 }
 
 impl ClaimStore {
-    /// Puts a claim in unless a newer one is there.
+    /// Puts a claim in unless a newer one is there. `claim` is the same, decoded.
     pub fn offer(
         &mut self,
         kept: Kept<PersistentVolumeClaim>,
+        claim: &PersistentVolumeClaim,
     ) -> Result<Offer<PersistentVolumeClaim>, BadVersion> {
         if let Some(cached) = self.claims.get_mut(kept.key()) {
             if !may_replace_kept(&cached.kept, &kept)? {
@@ -165,15 +177,22 @@ impl ClaimStore {
             }
         }
         let key = Arc::clone(kept.key());
-        let (old, claim) = (self.claims.get(&key).map(|old| old.kept.get()), kept.get());
+        let old = self.claims.get(&key).map(|old| old.kept.get());
         let rested = old.as_ref().is_some_and(|old| self.waiting.remove(&key, old));
-        self.waiting.insert(&key, &claim);
+        self.waiting.insert(&key, claim);
         if rested {
-            self.waiting.rest(&key, &claim);
+            self.waiting.rest(&key, claim);
         }
-        let modes = ModeSet::requested(fit::requested_modes(&claim));
+        let modes = ModeSet::requested(fit::requested_modes(claim));
         self.claims.insert(key, StoredClaim { kept, modes, settled: Settled::No });
         Ok(Offer::Stored(old))
+    }
+
+    /// Takes over the informer's copy, which is packed in time, if it is the version that is here.
+    pub fn share(&mut self, copy: &Kept<PersistentVolumeClaim>) {
+        if let Some(cached) = self.claims.get_mut(copy.key()).filter(|cached| cached.kept.is_same(copy)) {
+            cached.kept = copy.clone();
+        }
     }
 
     /// Takes a claim out; it is gone from the server.

@@ -155,25 +155,33 @@ impl Binder {
     /// Fills the stores from the complete caches, before anybody looks at anything.
     pub(super) fn fill_stores(&self) {
         let mut stores = self.lock();
-        for volume in self.volume_cache.kept() {
-            if let Err(error) = stores.volumes.offer(volume) {
+        for kept in self.volume_cache.kept() {
+            let volume = kept.get();
+            if let Err(error) = stores.volumes.offer(kept, &volume) {
                 tracing::warn!(%error, "a volume is left out");
             }
         }
-        for claim in self.claim_cache.kept() {
-            if let Err(error) = stores.claims.offer(claim) {
+        for kept in self.claim_cache.kept() {
+            let claim = kept.get();
+            if let Err(error) = stores.claims.offer(kept, &claim) {
                 tracing::warn!(%error, "a claim is left out");
             }
         }
     }
 
     fn attach(&self) -> [Registration; 4] {
-        let queue = self.claims.clone();
+        let (queue, this) = (self.claims.clone(), Weak::clone(&self.this));
         let on_claim = self.claim_cache.add_handler(move |change| {
+            if let (Some(binder), Some(kept)) = (this.upgrade(), change.kept()) {
+                binder.lock().claims.share(kept);
+            }
             queue.add(change.key().to_string());
         });
-        let queue = self.volumes.clone();
+        let (queue, this) = (self.volumes.clone(), Weak::clone(&self.this));
         let on_volume = self.volume_cache.add_handler(move |change| {
+            if let (Some(binder), Some(kept)) = (this.upgrade(), change.kept()) {
+                binder.lock().volumes.share(kept);
+            }
             queue.add(change.key().to_string());
         });
         let this = Weak::clone(&self.this);
@@ -234,23 +242,19 @@ impl Binder {
     }
 
     async fn look_at_claim(&self, key: &str) -> Result<(), SyncError> {
-        match self.claim_cache.get_kept(key) {
-            Some(kept) => match self.store_claim(&kept)? {
-                true => {
-                    let claim = kept.get();
-                    let volume = settled::volume_version(&self.lock(), &claim);
-                    self.sync_claim(claim).await?;
-                    self.claim_was_looked_at(&kept, volume);
-                    Ok(())
-                }
-                // Old news. The event with what the store has already is on its way.
-                false => Ok(()),
-            },
-            None => {
-                self.forget_claim(key);
-                Ok(())
-            }
+        let Some(kept) = self.claim_cache.get_kept(key) else {
+            self.forget_claim(key);
+            return Ok(());
+        };
+        let claim = kept.get();
+        if !self.store_claim(&kept, &claim)? {
+            // Old news. The event with what the store has already is on its way.
+            return Ok(());
         }
+        let volume = settled::volume_version(&self.lock(), &claim);
+        self.sync_claim(Arc::clone(&claim)).await?;
+        self.claim_was_looked_at(&kept, &claim, volume);
+        Ok(())
     }
 
     /// Looks at one volume.
@@ -261,22 +265,18 @@ impl Binder {
     }
 
     async fn look_at_volume(&self, name: &str) -> Result<(), SyncError> {
-        match self.volume_cache.get_kept(name) {
-            Some(kept) => match self.store_volume(&kept)? {
-                true => {
-                    let volume = kept.get();
-                    let claim = settled::claim_version(&self.lock(), &volume);
-                    self.sync_volume(volume).await?;
-                    self.volume_was_looked_at(&kept, claim);
-                    Ok(())
-                }
-                false => Ok(()),
-            },
-            None => {
-                self.forget_volume(name);
-                Ok(())
-            }
+        let Some(kept) = self.volume_cache.get_kept(name) else {
+            self.forget_volume(name);
+            return Ok(());
+        };
+        let volume = kept.get();
+        if !self.store_volume(&kept, &volume)? {
+            return Ok(());
         }
+        let claim = settled::claim_version(&self.lock(), &volume);
+        self.sync_volume(Arc::clone(&volume)).await?;
+        self.volume_was_looked_at(&kept, &volume, claim);
+        Ok(())
     }
 
     /// A claim is gone: its volume has to know.

@@ -115,19 +115,24 @@ fn place(volume: &PersistentVolume) -> Option<(Shelf, ModeSet, Quantity)> {
 }
 
 impl VolumeIndex {
-    /// Puts a volume in, in place of the one with its name. Returns the one that was there.
-    pub fn insert(&mut self, kept: Kept<PersistentVolume>) -> Option<Arc<PersistentVolume>> {
-        let (volume, name) = (kept.get(), Arc::clone(kept.key()));
+    /// Puts a volume in, in place of the one with its name. Returns the one that was there. `volume` is the same as `kept`,
+    /// decoded.
+    pub fn insert(
+        &mut self,
+        kept: Kept<PersistentVolume>,
+        volume: &PersistentVolume,
+    ) -> Option<Arc<PersistentVolume>> {
+        let name = Arc::clone(kept.key());
         let old = self.remove(&name);
-        if let Some(reference) = object::claim_ref(&volume) {
+        if let Some(reference) = object::claim_ref(volume) {
             let key = object::reference_key(reference).into();
             self.pointing.entry(key).or_default().insert(Arc::clone(&name));
         }
-        if let Some((shelf, modes, size)) = place(&volume) {
+        if let Some((shelf, modes, size)) = place(volume) {
             let groups = self.free.entry(shelf).or_default();
             groups.entry(modes).or_default().entry(size).or_default().insert(Arc::clone(&name));
         }
-        self.by_name.insert(name, Stored::new(kept, &volume));
+        self.by_name.insert(name, Stored::new(kept, volume));
         old
     }
 

@@ -39,17 +39,20 @@ impl Binder {
     }
 
     /// Puts a volume into the store and wakes whom that may help. False if a newer one is there.
-    pub(super) fn store_volume(&self, volume: &Kept<PersistentVolume>) -> Result<bool, SyncError> {
+    pub(super) fn store_volume(
+        &self,
+        kept: &Kept<PersistentVolume>,
+        volume: &PersistentVolume,
+    ) -> Result<bool, SyncError> {
         let keys = {
             let mut stores = self.lock();
-            match stores.volumes.offer(volume.clone())? {
+            match stores.volumes.offer(kept.clone(), volume)? {
                 Offer::Stale => return Ok(false),
                 Offer::Same => return Ok(true),
                 Offer::Stored(old) => {
-                    let volume = volume.get();
-                    let mut keys = wake::claims_for_volume(&stores.claims, old.as_deref(), &volume);
-                    if wake::becomes_free(old.as_deref(), &volume) {
-                        keys.extend(self.offer_volume(&mut stores, &volume, None));
+                    let mut keys = wake::claims_for_volume(&stores.claims, old.as_deref(), volume);
+                    if wake::becomes_free(old.as_deref(), volume) {
+                        keys.extend(self.offer_volume(&mut stores, volume, None));
                     }
                     keys
                 }
@@ -60,14 +63,18 @@ impl Binder {
     }
 
     /// Puts a claim into the store. False if a newer one is there.
-    pub(super) fn store_claim(&self, claim: &Kept<PersistentVolumeClaim>) -> Result<bool, SyncError> {
-        let stored = self.lock().claims.offer(claim.clone())?;
+    pub(super) fn store_claim(
+        &self,
+        kept: &Kept<PersistentVolumeClaim>,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<bool, SyncError> {
+        let stored = self.lock().claims.offer(kept.clone(), claim)?;
         match stored {
             Offer::Stale => Ok(false),
             Offer::Same => Ok(true),
             Offer::Stored(old) => {
                 // Deleted and made anew between two looks: the volume of the old one has to know.
-                if let Some(old) = old.filter(|old| Uid::from(object::uid(&old.metadata)) != *claim.uid()) {
+                if let Some(old) = old.filter(|old| Uid::from(object::uid(&old.metadata)) != *kept.uid()) {
                     self.wake_volume_of(&old);
                 }
                 Ok(true)
@@ -87,7 +94,7 @@ impl Binder {
         let kept = Kept::new(Arc::clone(&written));
         let known = self.lock().volumes.get_kept(kept.key()).cloned();
         if !gone && known.is_some_and(|known| is_news(&known, &kept)) {
-            self.store_volume(&kept)?;
+            self.store_volume(&kept, &written)?;
         }
         Ok(written)
     }
@@ -101,7 +108,7 @@ impl Binder {
         let kept = Kept::new(Arc::clone(&written));
         let known = self.lock().claims.get_kept(kept.key()).cloned();
         if known.is_some_and(|known| is_news(&known, &kept)) {
-            self.store_claim(&kept)?;
+            self.store_claim(&kept, &written)?;
         }
         Ok(written)
     }

@@ -95,27 +95,35 @@ impl Stores {
 
 impl Binder {
     /// A look at a volume has ended well. `claim` is the version of its claim before the look.
-    pub(super) fn volume_was_looked_at(&self, kept: &Kept<PersistentVolume>, claim: Option<u64>) {
+    pub(super) fn volume_was_looked_at(
+        &self,
+        kept: &Kept<PersistentVolume>,
+        volume: &PersistentVolume,
+        claim: Option<u64>,
+    ) {
         let mut stores = self.lock();
         if !stores.volumes.get_kept(kept.key()).is_some_and(|stored| stored.is_same(kept)) {
             return;
         }
-        let volume = kept.get();
-        if claim_version(&stores, &volume) == claim {
-            let settled = of_volume(&stores, &volume, claim);
+        if claim_version(&stores, volume) == claim {
+            let settled = of_volume(&stores, volume, claim);
             stores.volumes.settle(kept.key(), settled);
         }
     }
 
     /// A look at a claim has ended well. `volume` is the version of its volume before the look.
-    pub(super) fn claim_was_looked_at(&self, kept: &Kept<PersistentVolumeClaim>, volume: Option<u64>) {
+    pub(super) fn claim_was_looked_at(
+        &self,
+        kept: &Kept<PersistentVolumeClaim>,
+        claim: &PersistentVolumeClaim,
+        volume: Option<u64>,
+    ) {
         let mut stores = self.lock();
         if !stores.claims.get_kept(kept.key()).is_some_and(|stored| stored.is_same(kept)) {
             return;
         }
-        let claim = kept.get();
-        if volume_version(&stores, &claim) == volume {
-            let settled = of_claim(&stores, &claim, volume);
+        if volume_version(&stores, claim) == volume {
+            let settled = of_claim(&stores, claim, volume);
             stores.claims.settle(kept.key(), settled);
         }
     }

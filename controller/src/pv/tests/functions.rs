@@ -36,7 +36,8 @@ fn class(line: &str) -> StorageClass {
 pub(super) fn index(lines: &[&str]) -> VolumeIndex {
     let mut index = VolumeIndex::default();
     for line in lines {
-        index.insert(Kept::new(Arc::new(volume(line))));
+        let volume = Arc::new(volume(line));
+        index.insert(Kept::new(Arc::clone(&volume)), &volume);
     }
     index
 }

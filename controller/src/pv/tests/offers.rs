@@ -130,7 +130,8 @@ async fn a_claim_looks_again_for_a_volume_that_came_while_it_looked() {
     let mut volume = parse("pv pv-1 1Gi RWO Available");
     volume["metadata"]["resourceVersion"] = "100".into();
     let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
-    assert!(binder.store_volume(&Kept::new(Arc::new(volume))).unwrap());
+    let volume = Arc::new(volume);
+    assert!(binder.store_volume(&Kept::new(Arc::clone(&volume)), &volume).unwrap());
     assert!(binder.claims.is_empty(), "nobody rests whom it could be offered to");
     assert!(look.await.is_ok());
     assert_eq!(binder.claims.try_get().as_deref(), Some("default/c"));
