@@ -57,7 +57,7 @@ async fn half_of_whom_never_read() {
     let count = watchers();
     raise_files();
     let mut plane = Plane::of(Layout::ServerAlone)
-        .server_flags(&["--write-timeout", "2s", "--max-watches", "0"])
+        .server_flags(&["--write-timeout", "10s", "--max-watches", "0"])
         .start()
         .await;
     let http = plane.http();
