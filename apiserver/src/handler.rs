@@ -31,6 +31,8 @@ use plan::{Verb, plan};
 
 /// The largest body that is read, bytes.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
+/// So much of a body that is too large is read for the answer's sake, bytes; nothing of it is kept.
+const DISCARD_LIMIT: u64 = 16 * 1024 * 1024;
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const AUDIT_ID_MAX: usize = 64;
 /// The longest that a write may take, as upstream has it.
@@ -170,16 +172,29 @@ fn time_limit(verb: Verb, query: &Query, granted: Duration) -> Result<Duration, 
     Ok(if asked.is_zero() || negative { granted } else { asked.min(granted) })
 }
 
-async fn read(body: axum::body::Body) -> Result<Bytes, ApiError> {
+async fn read(mut body: axum::body::Body) -> Result<Bytes, ApiError> {
     let too_large = || ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}"));
-    // What says beforehand that it is too large is not waited for.
-    if http_body::Body::size_hint(&body).lower() > BODY_LIMIT as u64 {
+    if http_body::Body::size_hint(&body).lower() > DISCARD_LIMIT {
         return Err(too_large());
     }
-    match Limited::new(body, BODY_LIMIT).collect().await {
+    match Limited::new(&mut body, BODY_LIMIT).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            discard(body).await;
+            Err(too_large())
+        }
         Err(error) => Err(ApiError::bad_request(format!("cannot read the body: {error}"))),
+    }
+}
+
+/// Takes what is left of a body that is too large, if it is not too large for that as well. A client
+/// that writes does not read, and would see a broken connection and never the answer.
+async fn discard(mut body: axum::body::Body) {
+    let mut left = DISCARD_LIMIT;
+    while let Some(Ok(frame)) = body.frame().await {
+        let length = frame.data_ref().map_or(0, Bytes::len) as u64;
+        let Some(rest) = left.checked_sub(length) else { return };
+        left = rest;
     }
 }
 

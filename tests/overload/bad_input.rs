@@ -118,6 +118,9 @@ async fn smuggling() {
     }
 }
 
+/// Name, method, path, headers, body, code.
+type BodyCase<'c> = (&'c str, &'c Method, &'c str, &'c [(&'c str, &'c str)], Vec<u8>, u16);
+
 #[tokio::test]
 async fn bodies() {
     let plane = server(&[]).await;
@@ -132,8 +135,7 @@ async fn bodies() {
     let ops = format!("[{}]", vec!["{\"op\":\"test\",\"path\":\"/a\",\"value\":1}"; 10_001].join(","));
     let one = format!("{CONFIG_MAPS}/it");
     let (post, patch, put) = (Method::POST, Method::PATCH, Method::PUT);
-    type Headers = &'static [(&'static str, &'static str)];
-    let cases: Vec<(&str, &Method, &str, Headers, Vec<u8>, u16)> = vec![
+    let cases: Vec<BodyCase<'_>> = vec![
         ("1 nothing", &post, CONFIG_MAPS, JSON, Vec::new(), 400),
         ("2 one byte too many", &post, CONFIG_MAPS, JSON, vec![b' '; (3 << 20) + 1], 413),
         ("3 the same in a patch", &patch, &one, MERGE, vec![b' '; (3 << 20) + 1], 413),

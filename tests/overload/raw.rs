@@ -76,17 +76,22 @@ impl Raw {
         assert!(self.send(head(100, "holder")).await);
     }
 
-    /// Reads until there is one whole answer with a body of known length, or the connection ends.
+    /// Reads until there is one whole answer, or the connection ends.
     pub(super) async fn answer(&mut self) -> Heard {
         let mut heard = Vec::new();
         let mut buffer = vec![0; 1 << 16];
-        let mut whole = None;
-        while whole.is_none_or(|length| heard.len() < length) {
+        let mut body = None;
+        loop {
+            body = body.or_else(|| Length::of(&heard));
+            match body {
+                Some(Length::Bytes(length)) if heard.len() >= length => break,
+                Some(Length::Chunks) if heard.ends_with(b"\r\n0\r\n\r\n") => break,
+                Some(_) | None => {}
+            }
             match wait::in_time("an answer", self.stream.read(&mut buffer)).await {
                 Ok(0) | Err(_) => break,
                 Ok(length) => heard.extend_from_slice(&buffer[..length]),
             }
-            whole = whole.or_else(|| length(&heard));
         }
         let text = String::from_utf8_lossy(&heard).into_owned();
         let code = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
@@ -114,13 +119,27 @@ fn head(length: usize, agent: &str) -> String {
     )
 }
 
-/// How long the whole answer is, once its head is there.
-fn length(heard: &[u8]) -> Option<usize> {
-    let end = heard.windows(4).position(|bytes| bytes == b"\r\n\r\n")? + 4;
-    let head = String::from_utf8_lossy(&heard[..end]).to_ascii_lowercase();
-    let length =
-        head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok())?;
-    Some(end + length)
+/// Where an answer ends.
+#[derive(Clone, Copy)]
+enum Length {
+    /// After so many bytes, its head among them.
+    Bytes(usize),
+    /// With an empty chunk.
+    Chunks,
+}
+
+impl Length {
+    /// Once the head is there.
+    fn of(heard: &[u8]) -> Option<Length> {
+        let end = heard.windows(4).position(|bytes| bytes == b"\r\n\r\n")? + 4;
+        let head = String::from_utf8_lossy(&heard[..end]).to_ascii_lowercase();
+        if head.contains("\r\ntransfer-encoding: chunked\r\n") {
+            return Some(Length::Chunks);
+        }
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok())?;
+        Some(Length::Bytes(end + length))
+    }
 }
 
 /// The answer to a GET over a connection of its own. The usual client comes again by itself when it
