@@ -123,6 +123,9 @@ pub(crate) struct BenchArgs {
     /// What is measured; all of it when none is named
     #[arg(value_enum, value_name = "ROW")]
     pub(crate) rows: Vec<RowName>,
+    /// Start this orlop program instead of the one that measures: an older one, or one that is built otherwise
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    pub(crate) program: Option<PathBuf>,
     /// Measure this running server; without it bench starts servers of its own and stops them
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,

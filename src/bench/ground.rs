@@ -47,6 +47,8 @@ pub(crate) struct Ground {
     pub(crate) against: Option<Arc<Endpoint>>,
     /// The disk that was measured is the server's.
     knows_disk: bool,
+    /// What our own servers run.
+    program: PathBuf,
     kept: Mutex<Option<Kept>>,
     directories: AtomicUsize,
     dir: TempDir,
@@ -63,6 +65,14 @@ impl Ground {
         let given = endpoint(&args.server, &args.token_file, &args.certificate_authority, &SERVER)?;
         let against =
             endpoint(&args.against, &args.against_token_file, &args.against_certificate_authority, &AGAINST)?;
+        let program = match &args.program {
+            Some(path) => path.clone(),
+            None => std::env::current_exe().map_err(|error| BenchError::File {
+                what: "this program cannot be found",
+                path: "/proc/self/exe".into(),
+                error,
+            })?,
+        };
         let parent = args.data_dir.clone().unwrap_or_else(std::env::temp_dir);
         let dir = tempfile::Builder::new().prefix("orlop-bench-").tempdir_in(&parent).map_err(|error| {
             BenchError::Flag {
@@ -81,6 +91,7 @@ impl Ground {
             run: format!("{:06x}", rand::random_range(0..1u32 << 24)),
             given,
             against,
+            program,
             kept: Mutex::new(None),
             directories: AtomicUsize::new(0),
             dir,
@@ -91,7 +102,7 @@ impl Ground {
     pub(crate) fn server_words(&self) -> String {
         match &self.given {
             Some(endpoint) => endpoint.url.clone(),
-            None => format!("started by bench, data in {}", self.dir.path().display()),
+            None => format!("{}, started by bench", self.program.display()),
         }
     }
 
@@ -133,8 +144,13 @@ impl Ground {
     /// A new server of our own on a new directory.
     pub(crate) async fn own(&self, role: Role, flags: &[&str]) -> Result<Server, BenchError> {
         let data = self.fresh_data();
-        let child = Child::start(role, &data, flags).await?;
+        let child = self.child(role, &data, flags).await?;
         Ok(Server { endpoint: child.endpoint.clone(), child: Some(child), data: Some(data) })
+    }
+
+    /// A process of our own on a directory that may exist.
+    pub(crate) async fn child(&self, role: Role, data: &Path, flags: &[&str]) -> Result<Child, BenchError> {
+        Child::start(&self.program, role, data, flags).await
     }
 
     /// Leaves data of a stopped server for another row.
