@@ -115,9 +115,12 @@ impl Ground {
         ))
     }
 
-    /// What a sync costs at this moment, where the disk is the server's.
-    pub(crate) fn syncs(&self) -> Result<Samples, BenchError> {
-        if self.knows_disk { sync_samples(self.dir.path(), self.plan.syncs) } else { Ok(Samples::default()) }
+    /// What a sync costs at this moment, where the disk is the server's. One of so many slices.
+    pub(crate) fn syncs(&self, slices: usize) -> Result<Samples, BenchError> {
+        if !self.knows_disk {
+            return Ok(Samples::default());
+        }
+        sync_samples(self.dir.path(), self.plan.syncs.div_ceil(slices.max(1)))
     }
 
     /// A directory that does not exist yet.
