@@ -16,7 +16,7 @@ use super::load::{Fill, Load, Work, drive};
 use super::machine::{Machine, sync_samples};
 use super::objects::{self, LABEL, Template};
 use super::plan::Plan;
-use super::process;
+use super::process::Cpu;
 use super::samples::Samples;
 
 /// Requests in flight of all loads but one.
@@ -194,14 +194,11 @@ impl Server {
     /// Sends requests, and looks at the processor time of both ends.
     pub(crate) async fn load(&self, work: &Work, from: usize, n: usize) -> Load {
         let pid = self.child.as_ref().map(Child::pid);
-        let own_before = process::cpu(std::process::id());
-        let server_before = pid.and_then(process::cpu);
+        let look = || (Cpu::of(std::process::id()), pid.and_then(Cpu::of));
+        let (own_before, server_before) = look();
         let mut load = drive(&self.endpoint, work, from, n).await;
-        let own_after = process::cpu(std::process::id());
-        let server_after = pid.and_then(process::cpu);
-        let spent = |before: Option<std::time::Duration>, after: Option<std::time::Duration>| {
-            Some(after?.saturating_sub(before?))
-        };
+        let (own_after, server_after) = look();
+        let spent = |before: Option<Cpu>, after: Option<Cpu>| Some(after?.since(&before?));
         load.own_cpu = spent(own_before, own_after).unwrap_or_default();
         load.server_cpu = spent(server_before, server_after);
         load
