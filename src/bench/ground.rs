@@ -174,6 +174,21 @@ fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
+/// Processor time of bench, and of the server when it is our own.
+pub(crate) struct BothEnds {
+    own: Option<Cpu>,
+    server: Option<Cpu>,
+}
+
+impl BothEnds {
+    /// Writes into a load what was spent since an earlier moment.
+    pub(crate) fn charge(&self, before: &BothEnds, load: &mut Load) {
+        let spent = |after: &Option<Cpu>, before: &Option<Cpu>| Some(after.as_ref()?.since(before.as_ref()?));
+        load.own_cpu = spent(&self.own, &before.own).unwrap_or_default();
+        load.server_cpu = spent(&self.server, &before.server);
+    }
+}
+
 impl Server {
     /// Its data, when it is our own.
     pub(crate) fn data(&self) -> Option<&Path> {
@@ -193,15 +208,16 @@ impl Server {
 
     /// Sends requests, and looks at the processor time of both ends.
     pub(crate) async fn load(&self, work: &Work, from: usize, n: usize) -> Load {
-        let pid = self.child.as_ref().map(Child::pid);
-        let look = || (Cpu::of(std::process::id()), pid.and_then(Cpu::of));
-        let (own_before, server_before) = look();
+        let before = self.cpu();
         let mut load = drive(&self.endpoint, work, from, n).await;
-        let (own_after, server_after) = look();
-        let spent = |before: Option<Cpu>, after: Option<Cpu>| Some(after?.since(&before?));
-        load.own_cpu = spent(own_before, own_after).unwrap_or_default();
-        load.server_cpu = spent(server_before, server_after);
+        self.cpu().charge(&before, &mut load);
         load
+    }
+
+    /// Processor time of both ends at this moment.
+    pub(crate) fn cpu(&self) -> BothEnds {
+        let pid = self.child.as_ref().map(Child::pid);
+        BothEnds { own: Cpu::of(std::process::id()), server: pid.and_then(Cpu::of) }
     }
 
     /// Creates objects with the numbers `from..from + n`.

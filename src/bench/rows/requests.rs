@@ -243,8 +243,12 @@ impl Spread {
     }
 }
 
-/// What each request took of the processors, at the server where it is ours to see, and here.
-fn cpu_figures(own: std::time::Duration, server: Option<std::time::Duration>, n: f64) -> Vec<Figure> {
+/// What each request or event took of the processors, at the server where it is ours to see, and here.
+pub(super) fn cpu_figures(
+    own: std::time::Duration,
+    server: Option<std::time::Duration>,
+    n: f64,
+) -> Vec<Figure> {
     let each = |spent: std::time::Duration| spent.as_secs_f64() * 1e6 / n;
     let server =
         server.map(|spent| Figure::new("server_cpu_us", "processor time, server", "µs each", each(spent)));
