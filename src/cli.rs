@@ -27,11 +27,12 @@ Exit codes: 0 stopped cleanly; 1 failed; 2 the command line or the configuration
 
 /// What `bench --help` says of what it does and of exit codes.
 const BENCH_HELP: &str = "\
-Without --server it starts servers of its own, on free ports of this machine and in a temporary directory,
-and stops them. Results go to stdout, progress to stderr. docs/performance.md says what each row measures.
+Without --server it starts servers of its own, on free ports of this machine and in a temporary \
+directory, and stops them. Results go to stdout, progress to stderr. docs/performance.md says what \
+each row measures.
 
-Exit codes: 0 measured, and nothing was wrong; 1 requests failed, events were lost, or a row could not be
-measured; 2 the command line is wrong; 130 or 143 stopped by SIGINT or SIGTERM.";
+Exit codes: 0 measured, and nothing was wrong; 1 requests failed, events were lost, or a row could not \
+be measured; 2 the command line is wrong; 130 or 143 stopped by SIGINT or SIGTERM.";
 
 /// The storage half of Kubernetes in one small binary.
 #[derive(Debug, Parser)]

@@ -194,6 +194,7 @@ async fn wrong_use() {
         (&["--server", "127.0.0.1"], "http://"),
         (&["--data-dir", "/no/such/place"], "/no/such/place"),
         (&["-n", "0"], "0"),
+        (&["--program", "orlop", "--server", "http://127.0.0.1:1"], "--program"),
     ] {
         let mut command = command(&*ORLOP, dir.path());
         let output = command.arg("bench").args(args).stdin(Stdio::null()).output().unwrap();
@@ -212,6 +213,21 @@ async fn a_server_that_is_not_there_is_a_failure() {
     assert_eq!(code, Some(1), "{err}");
     assert_eq!(result["problems"].as_array().map(Vec::is_empty), Some(false), "{result:#}");
     assert!(err.contains("cannot be reached"), "{err}");
+}
+
+#[tokio::test]
+async fn another_program_can_be_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("another");
+    std::os::unix::fs::symlink(&*ORLOP, &program).unwrap();
+    let program = program.display().to_string();
+    let (code, result, err) = bench(dir.path(), &["create-1", "-n", "5", "--program", &program]).await;
+    assert_eq!(code, Some(0), "{err}");
+    assert!(result["server"].as_str().is_some_and(|words| words.contains(&program)), "{result:#}");
+    // A program that is no server says nothing of where it listens.
+    let (code, _, err) = bench(dir.path(), &["create-1", "--program", "/bin/true"]).await;
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("ended before it listened"), "{err}");
 }
 
 #[tokio::test]

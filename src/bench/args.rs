@@ -123,6 +123,9 @@ pub(crate) struct BenchArgs {
     /// What is measured; all of it when none is named
     #[arg(value_enum, value_name = "ROW")]
     pub(crate) rows: Vec<RowName>,
+    /// Start this orlop program instead of the one that measures, such as an older version
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    pub(crate) program: Option<PathBuf>,
     /// Measure this running server; without it bench starts servers of its own and stops them
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
@@ -144,14 +147,15 @@ pub(crate) struct BenchArgs {
     /// How much is done
     #[arg(long, value_enum, default_value = "full")]
     pub(crate) scale: Scale,
-    /// Instead of what the scale says: requests of create, get and patch, writes of watch, pairs of bind
+    /// How much, instead of what the scale says: requests of create, get and patch, writes of watch, pairs
+    /// of bind
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) operations: Option<u32>,
     /// How results are written, to stdout
     #[arg(short = 'o', long, value_enum, default_value = "table")]
     pub(crate) output: Output,
-    /// Servers of bench keep their data in a temporary directory in here, so its disk is the one that is
-    /// measured [default: the system's directory for temporary files]
+    /// Where the servers that bench starts keep their data, in a temporary directory: this disk is measured
+    /// [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 }

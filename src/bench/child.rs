@@ -1,4 +1,4 @@
-//! A server of our own: this same program, started on a free port, and stopped.
+//! A server of our own: an orlop program, started on a free port, and stopped.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -47,17 +47,20 @@ pub(crate) struct Child {
 
 impl Child {
     /// Starts a server on `data` and waits until it is ready. Its log goes beside its data.
-    pub(crate) async fn start(role: Role, data: &Path, flags: &[&str]) -> Result<Self, BenchError> {
+    pub(crate) async fn start(
+        program: &Path,
+        role: Role,
+        data: &Path,
+        flags: &[&str],
+    ) -> Result<Self, BenchError> {
         let log = data.with_extension("log");
         let cannot = |what, path: &Path, error| BenchError::File { what, path: path.to_owned(), error };
-        let program = std::env::current_exe()
-            .map_err(|error| cannot("this program cannot be found", Path::new("/proc/self/exe"), error))?;
         let log_file = File::options()
             .create(true)
             .append(true)
             .open(&log)
             .map_err(|e| cannot("cannot write", &log, e))?;
-        let mut command = Command::new(&program);
+        let mut command = Command::new(program);
         command.args([role.command(), "--listen", "127.0.0.1:0", "--data-dir"]).arg(data).args(flags);
         // What is set for this user's own servers is not meant for these.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ORLOP_"))
@@ -70,7 +73,7 @@ impl Child {
             .stdout(Stdio::piped())
             .stderr(log_file)
             .spawn()
-            .map_err(|error| cannot("cannot start", &program, error))?;
+            .map_err(|error| cannot("cannot start", program, error))?;
         let stdout = process.stdout.take();
         // From here on the process is killed when anything fails.
         let mut starting = Starting { process: Some(process), log };

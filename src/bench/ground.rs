@@ -16,7 +16,7 @@ use super::load::{Fill, Load, Work, drive};
 use super::machine::{Machine, sync_samples};
 use super::objects::{self, LABEL, Template};
 use super::plan::Plan;
-use super::process;
+use super::process::Cpu;
 use super::samples::Samples;
 
 /// Requests in flight of all loads but one.
@@ -47,6 +47,8 @@ pub(crate) struct Ground {
     pub(crate) against: Option<Arc<Endpoint>>,
     /// The disk that was measured is the server's.
     knows_disk: bool,
+    /// What our own servers run.
+    program: PathBuf,
     kept: Mutex<Option<Kept>>,
     directories: AtomicUsize,
     dir: TempDir,
@@ -63,6 +65,14 @@ impl Ground {
         let given = endpoint(&args.server, &args.token_file, &args.certificate_authority, &SERVER)?;
         let against =
             endpoint(&args.against, &args.against_token_file, &args.against_certificate_authority, &AGAINST)?;
+        let program = match &args.program {
+            Some(path) => path.clone(),
+            None => std::env::current_exe().map_err(|error| BenchError::File {
+                what: "this program cannot be found",
+                path: "/proc/self/exe".into(),
+                error,
+            })?,
+        };
         let parent = args.data_dir.clone().unwrap_or_else(std::env::temp_dir);
         let dir = tempfile::Builder::new().prefix("orlop-bench-").tempdir_in(&parent).map_err(|error| {
             BenchError::Flag {
@@ -81,6 +91,7 @@ impl Ground {
             run: format!("{:06x}", rand::random_range(0..1u32 << 24)),
             given,
             against,
+            program,
             kept: Mutex::new(None),
             directories: AtomicUsize::new(0),
             dir,
@@ -91,7 +102,7 @@ impl Ground {
     pub(crate) fn server_words(&self) -> String {
         match &self.given {
             Some(endpoint) => endpoint.url.clone(),
-            None => format!("started by bench, data in {}", self.dir.path().display()),
+            None => format!("{}, started by bench", self.program.display()),
         }
     }
 
@@ -104,9 +115,12 @@ impl Ground {
         ))
     }
 
-    /// What a sync costs at this moment, where the disk is the server's.
-    pub(crate) fn syncs(&self) -> Result<Samples, BenchError> {
-        if self.knows_disk { sync_samples(self.dir.path(), self.plan.syncs) } else { Ok(Samples::default()) }
+    /// What a sync costs at this moment, where the disk is the server's. One of so many slices.
+    pub(crate) fn syncs(&self, slices: usize) -> Result<Samples, BenchError> {
+        if !self.knows_disk {
+            return Ok(Samples::default());
+        }
+        sync_samples(self.dir.path(), self.plan.syncs.div_ceil(slices.max(1)))
     }
 
     /// A directory that does not exist yet.
@@ -133,8 +147,13 @@ impl Ground {
     /// A new server of our own on a new directory.
     pub(crate) async fn own(&self, role: Role, flags: &[&str]) -> Result<Server, BenchError> {
         let data = self.fresh_data();
-        let child = Child::start(role, &data, flags).await?;
+        let child = self.child(role, &data, flags).await?;
         Ok(Server { endpoint: child.endpoint.clone(), child: Some(child), data: Some(data) })
+    }
+
+    /// A process of our own on a directory that may exist.
+    pub(crate) async fn child(&self, role: Role, data: &Path, flags: &[&str]) -> Result<Child, BenchError> {
+        Child::start(&self.program, role, data, flags).await
     }
 
     /// Leaves data of a stopped server for another row.
@@ -153,6 +172,21 @@ fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     // When it cannot be raised, connections fail and say why.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Processor time of bench, and of the server when it is our own.
+pub(crate) struct BothEnds {
+    own: Option<Cpu>,
+    server: Option<Cpu>,
+}
+
+impl BothEnds {
+    /// Writes into a load what was spent since an earlier moment.
+    pub(crate) fn charge(&self, before: &BothEnds, load: &mut Load) {
+        let spent = |after: &Option<Cpu>, before: &Option<Cpu>| Some(after.as_ref()?.since(before.as_ref()?));
+        load.own_cpu = spent(&self.own, &before.own).unwrap_or_default();
+        load.server_cpu = spent(&self.server, &before.server);
+    }
 }
 
 impl Server {
@@ -174,18 +208,16 @@ impl Server {
 
     /// Sends requests, and looks at the processor time of both ends.
     pub(crate) async fn load(&self, work: &Work, from: usize, n: usize) -> Load {
-        let pid = self.child.as_ref().map(Child::pid);
-        let own_before = process::cpu(std::process::id());
-        let server_before = pid.and_then(process::cpu);
+        let before = self.cpu();
         let mut load = drive(&self.endpoint, work, from, n).await;
-        let own_after = process::cpu(std::process::id());
-        let server_after = pid.and_then(process::cpu);
-        let spent = |before: Option<std::time::Duration>, after: Option<std::time::Duration>| {
-            Some(after?.saturating_sub(before?))
-        };
-        load.own_cpu = spent(own_before, own_after).unwrap_or_default();
-        load.server_cpu = spent(server_before, server_after);
+        self.cpu().charge(&before, &mut load);
         load
+    }
+
+    /// Processor time of both ends at this moment.
+    pub(crate) fn cpu(&self) -> BothEnds {
+        let pid = self.child.as_ref().map(Child::pid);
+        BothEnds { own: Cpu::of(std::process::id()), server: pid.and_then(Cpu::of) }
     }
 
     /// Creates objects with the numbers `from..from + n`.

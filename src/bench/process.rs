@@ -1,5 +1,6 @@
 //! What the kernel says of a process: memory and processor time. Linux only, as the rest of orlop.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -9,21 +10,42 @@ pub(crate) fn resident(pid: u32) -> Option<u64> {
     status_bytes(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS:")
 }
 
-/// Processor time of all threads that are still there. Nanoseconds where the kernel counts them, which
-/// an idle server needs; else ticks of 10 ms.
-pub(crate) fn cpu(pid: u32) -> Option<Duration> {
-    threads_cpu(pid).or_else(|| stat_cpu(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?))
+/// Processor time at one moment, by thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cpu(BTreeMap<u32, Duration>);
+
+impl Cpu {
+    /// Of a process. Nanoseconds where the kernel counts them, which an idle server needs; else ticks of
+    /// 10 ms, for the process as a whole.
+    pub(crate) fn of(pid: u32) -> Option<Cpu> {
+        let threads = threads_cpu(pid).filter(|threads| threads.values().any(|spent| !spent.is_zero()));
+        let whole = || {
+            Some(BTreeMap::from([(pid, stat_cpu(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?)]))
+        };
+        threads.or_else(whole).map(Cpu)
+    }
+
+    /// What was spent since an earlier moment. A thread that has ended since took its time with it; pools end
+    /// only threads that had nothing to do.
+    pub(crate) fn since(&self, before: &Cpu) -> Duration {
+        let spent = self.0.iter().map(|(thread, spent)| {
+            let earlier = before.0.get(thread).copied().unwrap_or_default();
+            spent.saturating_sub(earlier)
+        });
+        spent.sum()
+    }
 }
 
-fn threads_cpu(pid: u32) -> Option<Duration> {
-    let mut sum = Duration::ZERO;
+fn threads_cpu(pid: u32) -> Option<BTreeMap<u32, Duration>> {
+    let mut threads = BTreeMap::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
         // A thread may end while it is looked at.
-        let Ok(text) = fs::read_to_string(thread.ok()?.path().join("schedstat")) else { continue };
+        let Ok(thread) = thread else { continue };
+        let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else { continue };
         let nanos: u64 = text.split_whitespace().next()?.parse().ok()?;
-        sum += Duration::from_nanos(nanos);
+        threads.insert(thread.file_name().to_str()?.parse().ok()?, Duration::from_nanos(nanos));
     }
-    (!sum.is_zero()).then_some(sum)
+    Some(threads)
 }
 
 /// A line such as `VmRSS:     1234 kB`.
@@ -71,11 +93,29 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_come_and_go() {
+        let cpu = |threads: &[(u32, u64)]| {
+            Cpu(threads.iter().map(|(thread, millis)| (*thread, Duration::from_millis(*millis))).collect())
+        };
+        for (case, before, after, millis) in [
+            ("1 the same threads", &[(1, 5), (2, 7)][..], &[(1, 6), (2, 10)][..], 4),
+            ("2 one ended", &[(1, 5), (2, 700)], &[(1, 6)], 1),
+            ("3 one is new", &[(1, 5)], &[(1, 5), (3, 2)], 2),
+            ("4 its number was used again", &[(1, 5), (2, 700)], &[(1, 6), (2, 1)], 1),
+        ] {
+            assert_eq!(cpu(after).since(&cpu(before)), Duration::from_millis(millis), "{case}");
+        }
+    }
+
+    #[test]
     fn this_process_has_memory_and_time() {
         let pid = std::process::id();
         assert!(resident(pid).is_some_and(|bytes| bytes > 100_000));
-        assert!(cpu(pid).is_some());
+        let before = Cpu::of(pid).expect("this process");
+        let sum: u64 = (0..3_000_000u64).map(std::hint::black_box).sum();
+        let spent = Cpu::of(pid).expect("this process").since(&before);
+        assert!(sum > 0 && spent < Duration::from_secs(60), "{spent:?}");
         assert_eq!(resident(u32::MAX), None);
-        assert_eq!(cpu(u32::MAX), None);
+        assert_eq!(Cpu::of(u32::MAX), None);
     }
 }

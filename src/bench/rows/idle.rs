@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use crate::bench::child::{Child, Role};
 use crate::bench::error::BenchError;
 use crate::bench::ground::Ground;
-use crate::bench::process;
+use crate::bench::process::Cpu;
 use crate::bench::report::{Case, Figure};
 
 use super::Done;
 
 pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
     let server = ground.own(Role::Serve, &[]).await?;
-    let cpu = || server.child.as_ref().map(Child::pid).and_then(process::cpu);
+    let cpu = || server.child.as_ref().map(Child::pid).and_then(Cpu::of);
     // What a server does right after its start is not idleness.
     tokio::time::sleep(ground.plan.quiet).await;
     let (before, start) = (cpu(), Instant::now());
@@ -24,8 +24,7 @@ pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
         done.problems.push("idle: the kernel does not say how much time the server has taken".to_owned());
         return Ok(done);
     };
-    // A thread that has ended takes its time with it.
-    let spent = after.saturating_sub(before).as_secs_f64();
+    let spent = after.since(&before).as_secs_f64();
     done.cases.push(Case {
         name: "empty".to_owned(),
         server: vec![

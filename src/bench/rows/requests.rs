@@ -10,19 +10,22 @@ use crate::bench::load::{Fill, Load, Work};
 use crate::bench::objects::{self, Claim, VOLUMES, volume};
 use crate::bench::pace;
 use crate::bench::report::{Case, Figure};
+use crate::bench::samples::Samples;
 
 use super::Done;
 
 /// A prime, so that going through the volumes in steps of it visits all of them, in no order that a
 /// cache could guess.
 const STRIDE: usize = 7919;
+/// Turns of creates and bare syncs.
+const SLICES: usize = 10;
 
 pub(super) async fn create_64(ground: &Ground) -> Result<Done, BenchError> {
     let prefix = ground.prefix("c");
     let work = creates(VOLUMES, &volume(&ground.run, Claim::None), &prefix, IN_FLIGHT);
     let servers = ground.servers(Role::Apiserver).await?;
     let (warm_up, n) = (ground.plan.warm_up, ground.plan.creates);
-    let (loads, problems) = in_turns(ground, "create-64", &servers, &work, warm_up, n).await;
+    let (loads, problems) = measure(ground, "create-64", &servers, &work, warm_up, n).await;
     finish(servers, &prefix, warm_up + n).await?;
     Ok(Done { cases: vec![case(loads, |load| Spread::of(load).figures())], problems })
 }
@@ -32,10 +35,18 @@ pub(super) async fn create_1(ground: &Ground) -> Result<Done, BenchError> {
     let work = creates(VOLUMES, &volume(&ground.run, Claim::None), &prefix, 1);
     let servers = ground.servers(Role::Apiserver).await?;
     let (warm_up, n) = (ground.plan.warm_up.min(200), ground.plan.creates_in_turn);
-    // A disk is not the same from minute to minute, so it is asked again, right before and right after.
-    let mut syncs = ground.syncs()?;
-    let (loads, problems) = in_turns(ground, "create-1", &servers, &work, warm_up, n).await;
-    syncs.merge(ground.syncs()?);
+    // A disk is not the same from minute to minute, so creates and bare syncs take turns.
+    let mut syncs = Samples::default();
+    let mut loads: Vec<Load> = servers.iter().map(|_| Load::default()).collect();
+    let mut problems = warm(&servers, "create-1", &work, warm_up).await;
+    let mut from = warm_up;
+    for slice in 0..SLICES {
+        syncs.merge(ground.syncs(SLICES)?);
+        let share = pace::share(n, SLICES, slice);
+        in_turns(ground, &servers, &work, from, share, &mut loads).await;
+        from += share;
+    }
+    problems.extend(failures(&servers, "create-1", &loads));
     finish(servers, &prefix, warm_up + n).await?;
     let [sync] = syncs.percentiles([50.0]);
     let figures = |load: Load| {
@@ -43,7 +54,7 @@ pub(super) async fn create_1(ground: &Ground) -> Result<Done, BenchError> {
         let p50 = spread.p50;
         let mut figures = spread.figures();
         if sync > 0.0 {
-            figures.push(Figure::new("sync_p50_us", "a sync before and after, p50", "µs", sync));
+            figures.push(Figure::new("sync_p50_us", "a bare sync in between, p50", "µs", sync));
             figures.push(Figure::new("p50_syncs", "p50 in such syncs", "", p50 / sync));
         }
         figures
@@ -89,7 +100,7 @@ pub(super) async fn list(ground: &Ground) -> Result<Done, BenchError> {
     }
     let fill: Fill = Arc::new(|_, draft| *draft = Draft::of("GET", VOLUMES));
     let work = Work { in_flight: 1, wanted: &[200], fill };
-    let (loads, mut problems) = in_turns(ground, "list-5000", &servers, &work, 3, ground.plan.lists).await;
+    let (loads, mut problems) = measure(ground, "list-5000", &servers, &work, 3, ground.plan.lists).await;
     // A server that was given may hold more than ours.
     for server in &servers {
         let body = server.once(&Draft::of("GET", VOLUMES), &[200]).await?;
@@ -131,13 +142,13 @@ async fn on_volumes(
     for server in &servers {
         server.fill(VOLUMES, &template, prefix, 0, ground.plan.volumes).await?;
     }
-    let (loads, problems) = in_turns(ground, what, &servers, work, ground.plan.warm_up, n).await;
+    let (loads, problems) = measure(ground, what, &servers, work, ground.plan.warm_up, n).await;
     finish(servers, prefix, ground.plan.volumes).await?;
     Ok(Done { cases: vec![case(loads, |load| Spread::of(load).figures())], problems })
 }
 
 /// Warms each server up, then gives them the same work in turns. One load per server, and what failed.
-async fn in_turns(
+async fn measure(
     ground: &Ground,
     what: &str,
     servers: &[Server],
@@ -145,23 +156,45 @@ async fn in_turns(
     warm_up: usize,
     n: usize,
 ) -> (Vec<Load>, Vec<String>) {
+    let mut problems = warm(servers, what, work, warm_up).await;
+    let mut loads: Vec<Load> = servers.iter().map(|_| Load::default()).collect();
+    in_turns(ground, servers, work, warm_up, n, &mut loads).await;
+    problems.extend(failures(servers, what, &loads));
+    (loads, problems)
+}
+
+/// The requests before the clock runs, and what failed of them.
+async fn warm(servers: &[Server], what: &str, work: &Work, n: usize) -> Vec<String> {
     let mut problems = Vec::new();
     for server in servers {
-        let load = server.load(work, 0, warm_up).await;
+        let load = server.load(work, 0, n).await;
         problems.extend(load.problem(&format!("{what}, warm-up, {}", server.endpoint.url)));
     }
-    let mut loads: Vec<Load> = servers.iter().map(|_| Load::default()).collect();
-    let mut next = vec![warm_up; servers.len()];
+    problems
+}
+
+/// Gives each server the requests `from..from + n`, in turns.
+async fn in_turns(
+    ground: &Ground,
+    servers: &[Server],
+    work: &Work,
+    from: usize,
+    n: usize,
+    loads: &mut [Load],
+) {
+    let mut next = vec![from; servers.len()];
     let rounds = ground.plan.rounds;
     for (turn, side) in pace::turns(rounds, servers.len()).into_iter().enumerate() {
         let share = pace::share(n, rounds, turn / servers.len());
         loads[side].merge(servers[side].load(work, next[side], share).await);
         next[side] += share;
     }
-    for (load, server) in loads.iter().zip(servers) {
-        problems.extend(load.problem(&format!("{what}, {}", server.endpoint.url)));
-    }
-    (loads, problems)
+}
+
+/// What failed.
+fn failures(servers: &[Server], what: &str, loads: &[Load]) -> Vec<String> {
+    let told = loads.iter().zip(servers);
+    told.filter_map(|(load, server)| load.problem(&format!("{what}, {}", server.endpoint.url))).collect()
 }
 
 /// Removes what was made.
@@ -210,8 +243,12 @@ impl Spread {
     }
 }
 
-/// What each request took of the processors, at the server where it is ours to see, and here.
-fn cpu_figures(own: std::time::Duration, server: Option<std::time::Duration>, n: f64) -> Vec<Figure> {
+/// What each request or event took of the processors, at the server where it is ours to see, and here.
+pub(super) fn cpu_figures(
+    own: std::time::Duration,
+    server: Option<std::time::Duration>,
+    n: f64,
+) -> Vec<Figure> {
     let each = |spent: std::time::Duration| spent.as_secs_f64() * 1e6 / n;
     let server =
         server.map(|spent| Figure::new("server_cpu_us", "processor time, server", "µs each", each(spent)));

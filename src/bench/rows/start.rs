@@ -1,6 +1,6 @@
 //! From exec to the first good answer of `/readyz`: empty, with many volumes, and after a kill.
 
-use crate::bench::child::{Child, Role};
+use crate::bench::child::Role;
 use crate::bench::error::BenchError;
 use crate::bench::ground::{Ground, Kept};
 use crate::bench::report::{Case, Figure};
@@ -12,7 +12,7 @@ pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
     let mut empty = Vec::new();
     for _ in 0..ground.plan.starts {
         let data = ground.fresh_data();
-        let child = Child::start(Role::Serve, &data, &[]).await?;
+        let child = ground.child(Role::Serve, &data, &[]).await?;
         empty.push(child.ready_after.as_secs_f64());
         child.kill();
     }
@@ -25,10 +25,10 @@ pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
     let mut stopped = Vec::new();
     let mut killed = Vec::new();
     for _ in 0..ground.plan.starts {
-        let child = Child::start(Role::Serve, &data, &[]).await?;
+        let child = ground.child(Role::Serve, &data, &[]).await?;
         stopped.push(child.ready_after.as_secs_f64());
         child.kill();
-        let child = Child::start(Role::Serve, &data, &[]).await?;
+        let child = ground.child(Role::Serve, &data, &[]).await?;
         killed.push(child.ready_after.as_secs_f64());
         child.stop().await?;
     }

@@ -27,6 +27,7 @@ use crate::bench::report::{Case, Figure};
 use crate::bench::samples::Samples;
 
 use super::Done;
+use super::requests::cpu_figures;
 
 /// How long after the last write the last event may come before it is lost.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -114,7 +115,8 @@ impl Seen {
         let writes = self.writes.samples.len() as f64;
         let per_second = writes / self.writes.elapsed.as_secs_f64().max(1e-9);
         let [write_p99] = self.writes.samples.percentiles([99.0]);
-        vec![
+        let cpu = cpu_figures(self.writes.own_cpu, self.writes.server_cpu, events.max(1) as f64);
+        let mut figures = vec![
             Figure::new("watchers", "watchers", "", watchers as f64),
             Figure::new(
                 "scheduled_writes_per_s",
@@ -131,7 +133,9 @@ impl Seen {
             Figure::new("p99_ms", "due to seen, p99", "ms", p99 / 1e3),
             Figure::new("max_ms", "due to seen, longest", "ms", most / 1e3),
             Figure::new("write_p99_ms", "due to answered, p99", "ms", write_p99 / 1e3),
-        ]
+        ];
+        figures.extend(cpu);
+        figures
     }
 }
 
@@ -189,6 +193,7 @@ impl Round {
             let _ = all_opened.recv().await;
         }
 
+        let before = server.cpu();
         let (writes, acknowledged) = self.write(&server.endpoint, work, &shared).await;
         let mut seen = Seen { writes, ..Seen::default() };
         let deadline = tokio::time::Instant::now() + PATIENCE;
@@ -204,6 +209,7 @@ impl Round {
                 },
             }
         }
+        server.cpu().charge(&before, &mut seen.writes);
         Ok(seen)
     }
 
