@@ -265,7 +265,9 @@ impl<K: Hash + Eq + Clone> State<K> {
         *failures = failures.saturating_add(1);
         let Some(bucket) = limit.bucket else { return own };
         let refill = now.duration_since(self.refilled).as_secs_f64() * bucket.per_second;
-        self.tokens = (self.tokens + refill).min(f64::from(bucket.burst)) - 1.0;
+        // Many failures at once are not paid for long after they have ended.
+        let debt = bucket.per_second * DEBT.as_secs_f64();
+        self.tokens = ((self.tokens + refill).min(f64::from(bucket.burst)) - 1.0).max(-debt);
         self.refilled = now;
         if self.tokens >= 0.0 || bucket.per_second <= 0.0 {
             return own;
@@ -273,6 +275,9 @@ impl<K: Hash + Eq + Clone> State<K> {
         own.max(Duration::from_secs_f64((-self.tokens / bucket.per_second).min(limit.max.as_secs_f64())))
     }
 }
+
+/// The longest that a key waits for the failures of others.
+const DEBT: Duration = Duration::from_secs(60);
 
 /// The delay of a key after this many failures in a row.
 fn item_delay(limit: &RateLimit, failures: u32) -> Duration {

@@ -236,7 +236,7 @@ impl Binder {
     pub(super) async fn process_claim(&self, key: String) -> Result<(), SyncError> {
         let made = self.offers_made();
         let result = self.look_at_claim(&key).await;
-        self.looked(&key, made);
+        self.looked(&key, made, result.is_ok());
         tell("claim", &key, &result);
         result
     }

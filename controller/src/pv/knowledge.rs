@@ -44,8 +44,21 @@ impl Binder {
         kept: &Kept<PersistentVolume>,
         volume: &PersistentVolume,
     ) -> Result<bool, SyncError> {
+        self.store_volume_if(kept, volume, |_| true)
+    }
+
+    /// The same, if what is known of it is such that it shall be.
+    fn store_volume_if(
+        &self,
+        kept: &Kept<PersistentVolume>,
+        volume: &PersistentVolume,
+        shall: impl FnOnce(Option<&Kept<PersistentVolume>>) -> bool,
+    ) -> Result<bool, SyncError> {
         let keys = {
             let mut stores = self.lock();
+            if !shall(stores.volumes.get_kept(kept.key())) {
+                return Ok(false);
+            }
             match stores.volumes.offer(kept.clone(), volume)? {
                 Offer::Stale => return Ok(false),
                 Offer::Same => return Ok(true),
@@ -68,7 +81,23 @@ impl Binder {
         kept: &Kept<PersistentVolumeClaim>,
         claim: &PersistentVolumeClaim,
     ) -> Result<bool, SyncError> {
-        let stored = self.lock().claims.offer(kept.clone(), claim)?;
+        self.store_claim_if(kept, claim, |_| true)
+    }
+
+    /// The same, if what is known of it is such that it shall be.
+    fn store_claim_if(
+        &self,
+        kept: &Kept<PersistentVolumeClaim>,
+        claim: &PersistentVolumeClaim,
+        shall: impl FnOnce(Option<&Kept<PersistentVolumeClaim>>) -> bool,
+    ) -> Result<bool, SyncError> {
+        let stored = {
+            let mut stores = self.lock();
+            if !shall(stores.claims.get_kept(kept.key())) {
+                return Ok(false);
+            }
+            stores.claims.offer(kept.clone(), claim)?
+        };
         match stored {
             Offer::Stale => Ok(false),
             Offer::Same => Ok(true),
@@ -92,9 +121,8 @@ impl Binder {
         let gone = object::is_terminating(&written.metadata)
             && written.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
         let kept = Kept::new(Arc::clone(&written));
-        let known = self.lock().volumes.get_kept(kept.key()).cloned();
-        if !gone && known.is_some_and(|known| is_news(&known, &kept)) {
-            self.store_volume(&kept, &written)?;
+        if !gone {
+            self.store_volume_if(&kept, &written, |known| known.is_some_and(|known| is_news(known, &kept)))?;
         }
         Ok(written)
     }
@@ -106,10 +134,7 @@ impl Binder {
     ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
         let written = Arc::new(written);
         let kept = Kept::new(Arc::clone(&written));
-        let known = self.lock().claims.get_kept(kept.key()).cloned();
-        if known.is_some_and(|known| is_news(&known, &kept)) {
-            self.store_claim(&kept, &written)?;
-        }
+        self.store_claim_if(&kept, &written, |known| known.is_some_and(|known| is_news(known, &kept)))?;
         Ok(written)
     }
 

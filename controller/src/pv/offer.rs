@@ -50,14 +50,15 @@ impl Binder {
     }
 
     /// A claim has been looked at, and the look began when there had been `made` offers: it rests, and what it left goes
-    /// to others. A volume that came meanwhile was not offered to it, so it looks again then.
-    pub(super) fn looked(&self, key: &str, made: u64) {
+    /// to others. A volume that came meanwhile was not offered to it, so it looks again then; unless the look failed, for
+    /// then it comes again by itself, later each time.
+    pub(super) fn looked(&self, key: &str, made: u64, went_well: bool) {
         let mut again = Vec::new();
         {
             let mut stores = self.lock();
             let stores = &mut *stores;
             let searches = stores.claims.rest(key);
-            if searches && stores.offers.made != made {
+            if searches && went_well && stores.offers.made != made {
                 again.push(key.to_owned());
             }
             let offered = stores.offers.by_claim.remove(key).unwrap_or_default();

@@ -82,16 +82,16 @@ impl Binder {
     }
 
     fn end_reservation(&self, volume: &str) {
-        let keys: Vec<String> = {
+        let (keys, next) = {
             let mut stores = self.lock();
-            let mut keys: Vec<String> = stores.reserved.give_back(volume).into_iter().collect();
+            let keys = stores.reserved.give_back(volume);
             // The write failed and the volume is still there for everybody: also for those that saw it reserved and found
             // nothing else.
-            if let Some(free) = stores.volumes.get(volume).filter(|volume| wake::is_free(volume)) {
-                keys.extend(self.offer_volume(&mut stores, &free, None));
-            }
-            keys
+            let free = stores.volumes.get(volume).filter(|volume| wake::is_free(volume));
+            (keys, free.and_then(|free| self.offer_volume(&mut stores, &free, None)))
         };
         keys.into_iter().for_each(|key| self.claims.add(key));
+        // What failed for one may fail for all (a full disk): not at once, and later each time.
+        next.into_iter().for_each(|key| self.claims.add_rate_limited(key));
     }
 }

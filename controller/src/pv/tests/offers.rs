@@ -186,6 +186,22 @@ async fn a_volume_that_its_first_choice_does_not_take_goes_to_the_next() {
     assert_eq!((pairs(&world.api), world.api.pending_faults()), (1, 0));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_write_that_always_fails_is_tried_later_each_time() {
+    let waiting = ["pvc default/a uid-a 1Gi RWO Pending", "pvc default/b uid-b 1Gi RWO Pending"];
+    let world = World::new(&waiting).await;
+    const MANY: usize = 5_000;
+    for _ in 0..MANY {
+        let kind = FaultKind::Status(507, "InsufficientStorage", "on purpose");
+        world.api.fail(Fault { verb: "update", resource: "persistentvolumes", skip: 0, kind });
+    }
+    world.api.seed(parse("pv pv-1 1Gi RWO Available"));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let tried = MANY - world.api.pending_faults();
+    // Two claims that double their pause from 5 ms on, and each calls the other once.
+    assert!((10..200).contains(&tried), "{tried} times in a minute");
+}
+
 /// One history of claims and volumes that come, change and go in any order, with writes that fail.
 async fn history(seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
