@@ -91,7 +91,7 @@ impl Filler {
     }
 
     /// Grows until there is nothing left.
-    fn to_the_last_byte(&mut self) {
+    fn fill_to_the_last_byte(&mut self) {
         for size in [16 * MIB, MIB, 64 << 10, 4 << 10, 512] {
             while self.grow(size) {}
         }
@@ -182,7 +182,7 @@ async fn the_disk_fills_up() {
     assert_eq!(seen["object"]["metadata"]["name"], "m7");
 
     // To the last byte, killed on it, and started on it: what is kept for that case makes way.
-    filler.to_the_last_byte();
+    filler.fill_to_the_last_byte();
     server.kill_and_restart().await;
     assert_eq!(server.http.get(&format!("{MAPS}/m12")).await.code, 200);
     is_full(&server.put("new", server.text(10)).await.expect(507));
@@ -195,7 +195,7 @@ async fn the_disk_fills_up() {
 
     // Somebody takes that too. It does not start, says why, and has lost nothing when there is room.
     server.kill().await;
-    filler.to_the_last_byte();
+    filler.fill_to_the_last_byte();
     let said = server.start_in_vain().await;
     assert!(said.contains("No space left on device"), "{said}");
     filler.shrink(16 * MIB);
