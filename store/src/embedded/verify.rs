@@ -22,8 +22,8 @@ use super::sled::{Served, ServedError};
 use super::{feed, read};
 use crate::{Key, Record, Revision, View};
 
-/// About so many events are read as one.
-const SLICE: u64 = 2048;
+/// About so many events are read as one; in tests so few that there are always several slices.
+const SLICE: u64 = if cfg!(test) { 8 } else { 2048 };
 /// More threads would wait for each other.
 const THREADS: usize = 4;
 
