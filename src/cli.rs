@@ -11,7 +11,11 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use self::keep::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
+use crate::bench::args::BenchArgs;
 use crate::values;
+
+mod keep;
 
 /// What `--help` says of exit codes and of where values come from.
 const AFTER_HELP: &str = "\
@@ -20,6 +24,15 @@ file of --config (its keys are flag names), else from the defaults.
 
 Exit codes: 0 stopped cleanly; 1 failed; 2 the command line or the configuration is wrong;
 130 or 143 a second SIGINT or SIGTERM ended it before it had stopped cleanly.";
+
+/// What `bench --help` says of what it does and of exit codes.
+const BENCH_HELP: &str = "\
+Without --server it starts servers of its own, on free ports of this machine and in a temporary \
+directory, and stops them. Results go to stdout, progress to stderr. docs/performance.md says what \
+each row measures.
+
+Exit codes: 0 measured, and nothing was wrong; 1 requests failed, events were lost, or a row could not \
+be measured; 2 the command line is wrong; 130 or 143 stopped by SIGINT or SIGTERM.";
 
 /// The storage half of Kubernetes in one small binary.
 #[derive(Debug, Parser)]
@@ -41,6 +54,15 @@ pub(crate) enum Command {
     /// Run the controllers against an API server
     #[command(after_help = AFTER_HELP)]
     Controller(Box<ControllerArgs>),
+    /// Save all objects in a file, look at such a file, make a new store of it
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+    /// Look after the directory of a store that is not running
+    #[command(subcommand)]
+    Store(StoreCommand),
+    /// Measure how fast this machine serves
+    #[command(after_help = BENCH_HELP)]
+    Bench(Box<BenchArgs>),
     /// Print the version
     Version,
     /// Print a completion script for a shell
@@ -60,6 +82,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
+    pub(crate) snapshots: SnapshotArgs,
+    #[command(flatten)]
     pub(crate) api: ApiArgs,
     #[command(flatten)]
     pub(crate) loops: LoopArgs,
@@ -74,6 +98,8 @@ pub(crate) struct ApiserverArgs {
     pub(crate) listen: ListenArgs,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) snapshots: SnapshotArgs,
     #[command(flatten)]
     pub(crate) api: ApiArgs,
 }
@@ -185,6 +211,26 @@ pub(crate) struct StoreArgs {
     /// Beyond this many bytes, old versions go before their age (but never below the number above)
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     pub(crate) store_retention_bytes: u64,
+    /// Free bytes on the disk below which only deletes and updates that do not grow are taken; Events
+    /// are refused below twice as many [default: 64 MiB or a tenth of the store, whichever is more, but
+    /// at most an eighth of the disk]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) store_min_free_bytes: Option<u64>,
+}
+
+/// Snapshots by the clock.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Snapshots")]
+pub(crate) struct SnapshotArgs {
+    /// How often all objects are saved in a file of --snapshot-dir, if anything has changed; 0s is never
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
+    pub(crate) snapshot_every: Duration,
+    /// Where those files go; best on another disk. Secrets are in them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) snapshot_dir: Option<PathBuf>,
+    /// How many of them are kept
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    pub(crate) snapshot_keep: usize,
 }
 
 /// The API.

@@ -6,24 +6,47 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use clap_complete::Shell;
 use orlop_controller::client::Endpoint;
 
-use crate::cli::{ApiArgs, Cli, Command, ListenArgs, LoopArgs, ProcessArgs, RemoteArgs, StoreArgs};
+use crate::bench::args::BenchArgs;
+use crate::cli::{
+    ApiArgs, Cli, Command, ListenArgs, LoopArgs, Output, ProcessArgs, RemoteArgs, RestoreArgs, SaveArgs,
+    SnapshotArgs, SnapshotCommand, StoreArgs, StoreCommand,
+};
 use crate::config_file;
 use crate::listen;
 
 /// What this process shall do.
 pub(crate) enum Config {
+    /// Measure.
+    Bench(Box<BenchArgs>),
     /// Print the version.
     Version,
     /// Print a completion script.
     Completion(Shell),
+    /// Save, look at or restore a snapshot.
+    Snapshot(SnapshotTask),
+    /// Look after a store that is not running.
+    Store(StoreCommand),
     /// Run.
     Run(Box<Run>),
+}
+
+/// What is to be done with a snapshot.
+pub(crate) enum SnapshotTask {
+    /// From a server that runs.
+    Fetch { file: PathBuf, from: Endpoint },
+    /// From the directory of one that does not.
+    Take { file: PathBuf, data_dir: PathBuf },
+    /// Look at it.
+    Status { file: PathBuf, output: Output },
+    /// Make a store of it.
+    Restore(RestoreArgs),
 }
 
 /// What a process that runs is made of.
@@ -47,7 +70,16 @@ pub(crate) enum Role {
 pub(crate) struct ServerConfig {
     pub(crate) endpoint: listen::Endpoint,
     pub(crate) store: StoreArgs,
+    pub(crate) snapshots: Option<Schedule>,
     pub(crate) api: ApiArgs,
+}
+
+/// When and where snapshots are taken by the clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    pub(crate) every: Duration,
+    pub(crate) dir: PathBuf,
+    pub(crate) keep: usize,
 }
 
 /// Why there is no configuration.
@@ -165,14 +197,21 @@ fn blame(
 fn typed(cli: Cli) -> Result<Config, ConfigError> {
     let run = |process, role| Ok(Config::Run(Box::new(Run { process, role })));
     match cli.command {
+        Command::Bench(args) => Ok(Config::Bench(args)),
         Command::Version => Ok(Config::Version),
         Command::Completion { shell } => Ok(Config::Completion(shell)),
+        Command::Snapshot(command) => Ok(Config::Snapshot(match command {
+            SnapshotCommand::Save(args) => save(*args)?,
+            SnapshotCommand::Status { file, output } => SnapshotTask::Status { file, output },
+            SnapshotCommand::Restore(args) => SnapshotTask::Restore(args),
+        })),
+        Command::Store(command) => Ok(Config::Store(command)),
         Command::Serve(args) => {
-            let server = server(args.listen, args.store, args.api)?;
+            let server = server(args.listen, args.store, args.snapshots, args.api)?;
             run(args.process, Role::Serve(server, loops(args.loops)?))
         }
         Command::Apiserver(args) => {
-            let server = server(args.listen, args.store, args.api)?;
+            let server = server(args.listen, args.store, args.snapshots, args.api)?;
             run(args.process, Role::Apiserver(server))
         }
         Command::Controller(args) => {
@@ -182,7 +221,43 @@ fn typed(cli: Cli) -> Result<Config, ConfigError> {
     }
 }
 
-fn server(listen: ListenArgs, store: StoreArgs, api: ApiArgs) -> Result<ServerConfig, ConfigError> {
+fn save(args: SaveArgs) -> Result<SnapshotTask, ConfigError> {
+    let SaveArgs { file, data_dir, remote: args } = args;
+    if let Some(data_dir) = data_dir {
+        return Ok(SnapshotTask::Take { file, data_dir });
+    }
+    if args.server.is_none() && args.master.is_none() && args.kubeconfig.is_none() {
+        return Err(wrong(
+            "a snapshot of what? Give --server URL (such as http://127.0.0.1:8080) or --kubeconfig FILE for a server \
+             that runs, or --data-dir DIR for one that does not",
+        ));
+    }
+    Ok(SnapshotTask::Fetch { file, from: remote(args)? })
+}
+
+fn schedule(args: SnapshotArgs) -> Result<Option<Schedule>, ConfigError> {
+    if args.snapshot_every.is_zero() {
+        return Ok(None);
+    }
+    let Some(dir) = args.snapshot_dir else {
+        return Err(wrong(
+            "--snapshot-every needs --snapshot-dir DIR: where the files go, best on another disk",
+        ));
+    };
+    if args.snapshot_keep == 0 {
+        return Err(wrong(
+            "--snapshot-keep must be at least 1: with 0 every snapshot would be removed at once",
+        ));
+    }
+    Ok(Some(Schedule { every: args.snapshot_every, dir, keep: args.snapshot_keep }))
+}
+
+fn server(
+    listen: ListenArgs,
+    store: StoreArgs,
+    snapshots: SnapshotArgs,
+    api: ApiArgs,
+) -> Result<ServerConfig, ConfigError> {
     if api.request_timeout.is_zero() {
         return Err(wrong("--request-timeout must be more than 0s: every request would fail"));
     }
@@ -198,7 +273,7 @@ fn server(listen: ListenArgs, store: StoreArgs, api: ApiArgs) -> Result<ServerCo
         }
     }
     let endpoint = listen::Endpoint::new(listen).map_err(|error| ConfigError::Wrong(error.to_string()))?;
-    Ok(ServerConfig { endpoint, store, api })
+    Ok(ServerConfig { endpoint, store, snapshots: schedule(snapshots)?, api })
 }
 
 fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {

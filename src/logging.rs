@@ -41,6 +41,12 @@ pub(crate) fn start(args: &ProcessArgs) -> Result<(), LogLevelError> {
     Ok(())
 }
 
+/// The same for a command that does one thing: only what is worth a warning.
+pub(crate) fn start_for_tool() -> Result<(), LogLevelError> {
+    let level = Some("warn".to_owned());
+    start(&ProcessArgs { config: None, log_format: LogFormat::Text, log_level: level, v: None })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,8 +2,10 @@
 //!
 //! Reading order: `cli` declares flags, `config` makes one typed configuration of flags, variables
 //! and file, `wiring` builds the processes from the crates, `shutdown` ends them. `listen`, `tls`,
-//! `data_dir` and `logging` are what the wiring needs of the machine.
+//! `data_dir` and `logging` are what the wiring needs of the machine. `snapshot` and `store` are the
+//! commands for those who look after the data, `bench` measures servers from outside.
 
+mod bench;
 mod cli;
 mod config;
 mod config_file;
@@ -11,6 +13,8 @@ mod data_dir;
 mod listen;
 mod logging;
 mod shutdown;
+mod snapshot;
+mod store;
 mod tls;
 mod values;
 mod wiring;
@@ -22,6 +26,11 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 
 use config::{Config, Run};
+
+/// A server that writes makes and drops a great many small pieces of JSON: with the C library's
+/// allocator a third of all its time went there (docs/performance.md).
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Something failed while it ran.
 const FAILED: u8 = 1;
@@ -42,7 +51,26 @@ fn main() -> ExitCode {
             let _ = std::io::stdout().write_all(&script);
             ExitCode::SUCCESS
         }
+        Ok(Config::Snapshot(task)) => tool(|| snapshot::run(task)),
+        Ok(Config::Store(command)) => tool(|| store::run(command)),
+        Ok(Config::Bench(args)) => bench::run(&args),
         Ok(Config::Run(run)) => process(&run),
+    }
+}
+
+/// Does one thing and ends. What it finds goes to stdout; warnings and errors to stderr.
+fn tool(work: impl FnOnce() -> Result<String, Box<dyn Error>>) -> ExitCode {
+    // A filter that is written here can be read.
+    let _ = logging::start_for_tool();
+    match work() {
+        Ok(text) => {
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {}", chain(&*error));
+            ExitCode::from(FAILED)
+        }
     }
 }
 
@@ -69,7 +97,7 @@ fn process(run: &Run) -> ExitCode {
 }
 
 /// An error with all its causes in one line.
-fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

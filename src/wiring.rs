@@ -24,6 +24,7 @@ use crate::config::{Role, ServerConfig};
 use crate::data_dir::{self, DataDirError};
 use crate::listen::{ListenError, files};
 use crate::shutdown;
+use crate::snapshot::schedule;
 
 /// Why a process ended.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +83,16 @@ async fn serve(
             controllers.spawn(manager::run(client, options(loops), end_controllers.clone()));
         }
 
+        let end_snapshots = CancellationToken::new();
+        let mut snapshots = Task::none("the snapshots");
+        if let Some(schedule) = &config.snapshots {
+            let task = schedule::run(schedule.clone(), store.clone(), server.clone(), end_snapshots.clone());
+            snapshots.spawn(async {
+                task.await;
+                Ok::<(), RunError>(())
+            });
+        }
+
         let (url, handle) = (listener.url(), listener.handle());
         let mut serving = Task::none("the listener");
         serving.spawn(listener.serve(auth.protect(router), server.connections()));
@@ -97,12 +108,14 @@ async fn serve(
         if early.is_ok() {
             tokio::time::sleep(endpoint.shutdown_delay).await;
         }
+        end_snapshots.cancel();
         end_controllers.cancel();
+        let snapshots = snapshots.finish().await;
         let controllers = controllers.finish().await;
         handle.graceful_shutdown(Some(config.api.request_timeout));
         server.drain().await;
         let serving = serving.finish().await;
-        early.and(controllers).and(serving)
+        early.and(controllers).and(snapshots).and(serving)
     }
     .await;
     store.close().await;
@@ -144,7 +157,13 @@ async fn open(args: &StoreArgs) -> Result<(Store, String), RunError> {
                 revisions: args.store_retention_revisions,
                 bytes: args.store_retention_bytes,
             };
-            let options = StoreOptions { retention, ..StoreOptions::default() };
+            let options = StoreOptions {
+                retention,
+                min_free_bytes: args.store_min_free_bytes,
+                // Events tell what has happened; what shall be matters more.
+                shed_first: vec!["/registry/events/".to_owned()],
+                ..StoreOptions::default()
+            };
             // Opening reads and checks everything, so it is no work for a thread that serves.
             let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, options)).await;
             let store = opened.map_err(|_| RunError::Panic("opening the store"))?.map_err(RunError::Store)?;

@@ -6,7 +6,7 @@
 //!
 //! ORLOP_CRASH_CYCLES sets the number of kills (10 when unset), ORLOP_CRASH_SEED repeats the choices of a run.
 
-mod ledger;
+pub(crate) mod ledger;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

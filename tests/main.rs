@@ -1,18 +1,22 @@
 //! End to end: every test here starts the real binary, or reads the repository itself.
 //!
-//! `harness` is what the stories are told with, `tidy` holds the repository's own rules, and the
-//! other files hold one story each. A story starts a whole plane of its own on port 0, so all of
+//! `harness` is what the stories are told with, `tidy` holds the repository's own rules, `faults`
+//! breaks the disk below a server, and the other files hold one story each. A story starts a whole plane of its own on port 0, so all of
 //! them run side by side, and waits for levels ("the claim is bound"), never for time.
 
 #![allow(clippy::unwrap_used)]
 
 mod api;
+mod bench;
 mod crash;
+mod faults;
 mod harness;
 mod kubectl;
+mod linear;
 mod overload;
 mod page;
 mod process;
+mod snapshot;
 mod story;
 mod tidy;
 mod tls;

@@ -1,5 +1,6 @@
 //! Metrics, by upstream's names and labels.
 
+use orlop_store::Usage;
 use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
@@ -52,6 +53,48 @@ pub(crate) struct Metrics {
     objects: IntGaugeVec,
     store_size: IntGauge,
     store_revision: IntGauge,
+    store: StoreGauges,
+}
+
+/// How the store stands with its disk.
+struct StoreGauges {
+    size: IntGauge,
+    free: IntGauge,
+    full: IntGauge,
+    snapshots: IntCounterVec,
+    snapshot_time: IntGauge,
+}
+
+impl StoreGauges {
+    fn new() -> Result<Self, prometheus::Error> {
+        Ok(StoreGauges {
+            size: IntGauge::new("orlop_store_size_bytes", "Bytes that the store takes on its disk.")?,
+            free: IntGauge::new("orlop_store_free_bytes", "Bytes that are free on the disk of the store.")?,
+            full: IntGauge::new(
+                "orlop_store_full",
+                "1 when the disk is so full that only deletes and updates that do not grow are taken.",
+            )?,
+            snapshots: IntCounterVec::new(
+                Opts::new(
+                    "orlop_snapshots_total",
+                    "Scheduled snapshots by result: success, failure or unchanged.",
+                ),
+                &["result"],
+            )?,
+            snapshot_time: IntGauge::new(
+                "orlop_snapshot_last_success_timestamp_seconds",
+                "When the last scheduled snapshot was written; 0 when none was.",
+            )?,
+        })
+    }
+
+    fn set(&self, usage: Usage) {
+        let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.size.set(number(usage.size));
+        // A store without a disk has no end.
+        self.free.set(usage.free.map_or(i64::MAX, number));
+        self.full.set(i64::from(usage.full));
+    }
 }
 
 /// Counts a watch as open while it lives.
@@ -89,6 +132,7 @@ impl Metrics {
         let store_size =
             IntGauge::new("apiserver_storage_size_bytes", "Bytes that the store takes on its disk.")?;
         let store_revision = IntGauge::new("orlop_store_revision", "The newest revision of the store.")?;
+        let store = StoreGauges::new()?;
         for collector in [
             Box::new(requests.clone()) as Box<dyn prometheus::core::Collector>,
             Box::new(durations.clone()),
@@ -97,6 +141,11 @@ impl Metrics {
             Box::new(objects.clone()),
             Box::new(store_size.clone()),
             Box::new(store_revision.clone()),
+            Box::new(store.size.clone()),
+            Box::new(store.free.clone()),
+            Box::new(store.full.clone()),
+            Box::new(store.snapshots.clone()),
+            Box::new(store.snapshot_time.clone()),
         ] {
             registry.register(collector)?;
         }
@@ -109,6 +158,7 @@ impl Metrics {
             objects,
             store_size,
             store_revision,
+            store,
         })
     }
 
@@ -143,6 +193,14 @@ impl Metrics {
         self.watch_events.with_label_values(&[names.group, names.version, names.plural])
     }
 
+    /// A scheduled snapshot was due.
+    pub(crate) fn count_snapshot(&self, result: &str, written_s: Option<i64>) {
+        self.store.snapshots.with_label_values(&[result]).inc();
+        if let Some(at) = written_s {
+            self.store.snapshot_time.set(at);
+        }
+    }
+
     /// The text that scrapers read.
     pub(crate) fn text(&self, server: &Inner) -> Vec<u8> {
         server.limits.report();
@@ -152,7 +210,9 @@ impl Metrics {
             let count = i64::try_from(head.range(kind.storage_prefix(), None).count()).unwrap_or(i64::MAX);
             self.objects.with_label_values(&[names.group, names.plural]).set(count);
         }
-        self.store_size.set(i64::try_from(server.store.size_on_disk()).unwrap_or(i64::MAX));
+        let usage = server.store.usage();
+        self.store_size.set(i64::try_from(usage.size).unwrap_or(i64::MAX));
+        self.store.set(usage);
         self.store_revision.set(i64::try_from(head.revision().0).unwrap_or(i64::MAX));
         let mut out = Vec::new();
         // Writing text into memory cannot fail.

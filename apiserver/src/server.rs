@@ -146,6 +146,12 @@ impl Server {
         self.inner.limits.connections.clone()
     }
 
+    /// Counts a scheduled snapshot under `success`, `failure` or `unchanged`; `written_s` is when one
+    /// was written, seconds since the epoch.
+    pub fn count_snapshot(&self, result: &str, written_s: Option<i64>) {
+        self.inner.metrics.count_snapshot(result, written_s);
+    }
+
     /// From now on readyz fails; requests and watches go on.
     pub fn begin_shutdown(&self) {
         self.inner.leaving.store(true, Ordering::Release);

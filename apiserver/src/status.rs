@@ -272,9 +272,20 @@ impl ApiError {
             .with(Details { causes: vec![cause], retry_after_seconds: Some(1), ..Details::default() })
     }
 
-    /// 507: the store's disk is full; reads and deletes go on.
-    pub fn insufficient_storage(message: impl Into<String>) -> Self {
-        Self::new(507, "InsufficientStorage", message)
+    /// 507: the store's disk is full; reads and deletes go on. Clients try again by themselves for
+    /// some seconds.
+    pub fn insufficient_storage(free: u64, needed: u64, place: &str) -> Self {
+        let missing = needed.saturating_sub(free);
+        let message = format!(
+            "the disk of the store is full: {missing} more bytes must be free in {place} ({free} are free, {needed} \
+             must be); until then only deletes and updates that do not grow are taken"
+        );
+        let cause = Cause { reason: "DiskFull", message: message.clone(), field: String::new() };
+        Self::new(507, "InsufficientStorage", message).with(Details {
+            causes: vec![cause],
+            retry_after_seconds: Some(1),
+            ..Details::default()
+        })
     }
 
     /// The `Retry-After` header's value, seconds.

@@ -108,7 +108,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             let queue = queue.clone();
             move |change: &Change<Pod>| {
                 // Volumes of a pod never change, so only a new pod matters. Tests: PROT-EPH-5
-                let fresh = change.old.is_none() || change.replaced();
+                let fresh = change.is_new() || change.replaced();
                 if let Some(pod) = change.new.as_deref()
                     && fresh
                     && !is_terminating(pod)
@@ -122,8 +122,10 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             let (queue, pods) = (queue.clone(), this.pods.clone());
             move |change: &Change<PersistentVolumeClaim>| {
                 // Tests: PROT-EPH-4
-                let gone = change.old.as_deref().filter(|_| change.new.is_none() || change.replaced());
-                for pod in gone.iter().flat_map(|claim| pods.by_index(pods::INDEX_CLAIM, &key_of(*claim))) {
+                if change.gone_uid().is_none() {
+                    return;
+                }
+                for pod in pods.by_index(pods::INDEX_CLAIM, change.key()) {
                     if has_ephemeral(&pod) {
                         queue.add(key_of(pod.as_ref()));
                     }

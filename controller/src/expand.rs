@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::client::is_not_found;
 use crate::informer::{Change, Informer, split_key};
+use crate::lean::Lean;
 use crate::manager::{Context, ControllerError};
 use crate::meta::annotation;
 use crate::names::{
@@ -117,18 +118,16 @@ fn migrated_plugin(volume: &PersistentVolume) -> Option<(&'static str, &'static 
 
 /// A change that is worth a look: a new claim, one that asks for more or has another capacity, and one that is gone.
 fn matters(change: &Change<PersistentVolumeClaim>) -> bool {
-    let Some(last) = change.new.as_deref().or(change.old.as_deref()) else { return false };
+    let Some(last) = change.new.as_ref().or_else(|| change.old()) else { return false };
     if last.status.as_ref().and_then(|s| s.phase.as_deref()) != Some("Bound") {
         return false;
     }
-    match (&change.old, &change.new) {
-        (Some(old), Some(new)) => {
-            change.replaced()
-                || amount(requested(new)) > amount(requested(old))
-                || amount(capacity(new)) > amount(capacity(old))
-        }
-        (None, _) | (_, None) => true,
+    if change.is_new() || change.is_gone() || change.replaced() {
+        return true;
     }
+    change.old().is_some_and(|old| {
+        amount(requested(last)) > amount(requested(old)) || amount(capacity(last)) > amount(capacity(old))
+    })
 }
 
 /// The controller.
@@ -138,13 +137,14 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let this = Expand {
             client: context.client.clone(),
             claims: context.informers.claims(),
+            volumes: context.informers.volumes(),
             recorder: context.recorder(COMPONENT_EXPAND),
         };
         let _claims = this.claims.add_handler({
             let queue = queue.clone();
             move |change: &Change<PersistentVolumeClaim>| {
                 if matters(change) {
-                    change.key().into_iter().for_each(|key| queue.add(key));
+                    queue.add(change.key().to_string());
                 }
             }
         });
@@ -160,6 +160,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 struct Expand {
     client: Client,
     claims: Informer<PersistentVolumeClaim>,
+    volumes: Informer<PersistentVolume>,
     recorder: Recorder,
 }
 
@@ -170,11 +171,15 @@ impl Expand {
         else {
             return Ok(());
         };
-        let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+        // The usual case, right after a bind. Everything else is decided about the volume as the server has it.
+        if self.volumes.get(&name).is_some_and(|volume| decide(&claim, &volume) == Action::Nothing) {
+            return Ok(());
+        }
+        let volumes: Api<Lean<PersistentVolume>> = Api::all(self.client.clone());
         let volume = volumes.get(&name).await;
         let volume =
             volume.map_err(|cause| ExpandError::Volume { volume: name, claim: key.clone(), cause })?;
-        let message = match decide(&claim, &volume) {
+        let message = match decide(&claim, &volume.0) {
             Action::Nothing => return Ok(()),
             Action::NotBound => return Err(ExpandError::NotBound(key)),
             Action::External => "waiting for an external controller to expand this PVC".to_owned(),

@@ -1,9 +1,13 @@
 //! A cache of one kind, kept current by list and watch, with string indexes and change handlers.
 //!
-//! The initial list is applied at once and handed to the handlers before [`Informer::synced`] ends. A deletion that was
+//! The initial list is applied and handed to the handlers before [`Informer::synced`] ends. A deletion that was
 //! missed while the server was away shows up as a delete after the next list. There is no periodic resync.
+//!
+//! Objects that have not changed for a while are packed (see [`crate::kept`]), and lists are read page by page, each object
+//! taken up as it comes: neither at rest nor at the start all objects are in memory as they are decoded.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt::Debug;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
@@ -12,37 +16,85 @@ use std::time::Duration;
 use futures::{StreamExt, pin_mut};
 use kube::runtime::watcher;
 use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::status_of;
 use crate::clock::Backoff;
+use crate::few::Few;
+use crate::kept::{Keep, Kept};
+use crate::lean::Lean;
+use crate::uid::Uid;
 use crate::worker::panic_text;
 
-/// What happened to one object. `old` is what the cache held (on a deletion: the last state there was), `new` what it
-/// holds now. Under one key the UIDs may differ, when a deletion and a creation were seen as one step.
-#[derive(Debug)]
+/// What happened to one object: what the cache held (on a deletion: the last state there was), and what it holds now. Under
+/// one key the UIDs may differ, when a deletion and a creation were seen as one step.
 pub struct Change<K> {
-    /// Before; none for a new object.
-    pub old: Option<Arc<K>>,
+    key: Arc<str>,
+    old: Option<Kept<K>>,
+    /// `old`, decoded by the first handler that asks.
+    decoded: OnceCell<Arc<K>>,
     /// After; none for a deleted object.
     pub new: Option<Arc<K>>,
+    kept: Option<Kept<K>>,
+    left: Vec<(&'static str, Box<str>)>,
 }
 
-impl<K: Resource> Change<K> {
+impl<K> Change<K> {
     /// The cache key of the object, see [`key_of`].
-    pub fn key(&self) -> Option<String> {
-        self.new.as_deref().or(self.old.as_deref()).map(key_of)
+    pub fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+
+    /// Nothing of this key was there before.
+    pub fn is_new(&self) -> bool {
+        self.old.is_none()
+    }
+
+    /// Nothing of this key is there any more.
+    pub fn is_gone(&self) -> bool {
+        self.new.is_none()
     }
 
     /// Old and new are different objects of one name.
     pub fn replaced(&self) -> bool {
-        match (&self.old, &self.new) {
-            (Some(old), Some(new)) => old.meta().uid != new.meta().uid,
+        match (&self.old, &self.kept) {
+            (Some(old), Some(new)) => old.uid() != new.uid(),
             (Some(_) | None, None) | (None, Some(_)) => false,
         }
+    }
+
+    /// The UID of an object that is there no more: deleted, or another one has its name.
+    pub fn gone_uid(&self) -> Option<&Uid> {
+        self.old.as_ref().map(Kept::uid).filter(|_| self.is_gone() || self.replaced())
+    }
+
+    /// After, as it is kept; none for a deleted object.
+    pub fn kept(&self) -> Option<&Kept<K>> {
+        self.kept.as_ref()
+    }
+
+    /// Values that the object had in this index before and has no more.
+    pub fn left(&self, index: &str) -> impl Iterator<Item = &str> {
+        self.left.iter().filter(move |(name, _)| *name == index).map(|(_, value)| value.as_ref())
+    }
+}
+
+impl<K: Keep> Change<K> {
+    /// Before; none for a new object. It may have to be decoded.
+    pub fn old(&self) -> Option<&Arc<K>> {
+        let old = self.old.as_ref()?;
+        Some(self.decoded.get_or_init(|| old.get()))
+    }
+
+    fn of(key: Arc<str>, old: Option<Kept<K>>) -> Self {
+        Self { key, old, decoded: OnceCell::new(), new: None, kept: None, left: Vec::new() }
+    }
+
+    fn added(kept: &Kept<K>, object: Arc<K>) -> Self {
+        let (new, kept_too) = (Some(object), Some(kept.clone()));
+        Self { new, kept: kept_too, ..Self::of(Arc::clone(kept.key()), None) }
     }
 }
 
@@ -66,6 +118,13 @@ pub type IndexFn<K> = fn(&K) -> Vec<String>;
 
 type Handler<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
 
+/// Takes from an object what its users never look at, before it is kept.
+pub type Trim<K> = fn(&mut K);
+
+/// Objects that changed last and are kept as they are: they are what is looked at and changed again soon. In a small
+/// cluster nothing is ever packed.
+const RECENT: usize = 256;
+
 /// The informer of one kind. Clones share it.
 pub struct Informer<K> {
     shared: Arc<Shared<K>>,
@@ -82,6 +141,7 @@ struct Shared<K> {
     /// Also orders deliveries: held while a change is applied and handed out.
     handlers: Mutex<Handlers<K>>,
     synced: watch::Sender<bool>,
+    trim: Option<Trim<K>>,
 }
 
 struct Handlers<K> {
@@ -90,13 +150,22 @@ struct Handlers<K> {
 }
 
 struct Store<K> {
-    objects: BTreeMap<Arc<str>, Arc<K>>,
-    indexes: HashMap<&'static str, Index<K>>,
+    objects: BTreeMap<Arc<str>, Slot<K>>,
+    indexes: Vec<Index<K>>,
+    /// Not packed yet, the oldest first.
+    recent: VecDeque<Kept<K>>,
+}
+
+struct Slot<K> {
+    kept: Kept<K>,
+    /// Values in the indexes, by the index's position: so that the object need not be decoded to be taken out.
+    values: Box<[(usize, Box<str>)]>,
 }
 
 struct Index<K> {
+    name: &'static str,
     values: IndexFn<K>,
-    keys: HashMap<String, BTreeSet<Arc<str>>>,
+    keys: HashMap<Box<str>, Few<Arc<str>>>,
 }
 
 /// Keeps a handler attached; dropping it detaches the handler.
@@ -123,36 +192,39 @@ impl<K> Drop for Detach<K> {
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> Default for Informer<K> {
+impl<K: Keep> Default for Informer<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> Informer<K> {
+impl<K: Keep> Informer<K> {
     /// An empty informer. It does nothing until [`run`](Self::run); decisions can also be tested by filling it with
     /// [`apply`](Self::apply).
     pub fn new() -> Self {
+        Self::with_trim(None)
+    }
+
+    /// One whose objects are trimmed before they are kept and handed out.
+    pub fn trimmed(trim: Trim<K>) -> Self {
+        Self::with_trim(Some(trim))
+    }
+
+    fn with_trim(trim: Option<Trim<K>>) -> Self {
+        let store = Store { objects: BTreeMap::new(), indexes: Vec::new(), recent: VecDeque::new() };
         Self {
             shared: Arc::new(Shared {
-                store: RwLock::new(Store { objects: BTreeMap::new(), indexes: HashMap::new() }),
+                store: RwLock::new(store),
                 handlers: Mutex::new(Handlers { next: 0, list: Vec::new() }),
                 synced: watch::Sender::new(false),
+                trim,
             }),
         }
     }
 
     /// Adds an index under `name`, over what is cached too. An index of this name that exists already is kept.
     pub fn add_index(&self, name: &'static str, values: IndexFn<K>) {
-        let mut store = self.write();
-        if store.indexes.contains_key(name) {
-            return;
-        }
-        let mut index = Index { values, keys: HashMap::new() };
-        for (key, object) in &store.objects {
-            index.insert(key, object);
-        }
-        store.indexes.insert(name, index);
+        self.write().add_index(name, values);
     }
 
     /// Calls `handler` for every change from now on, in order, after it was applied to the cache. What is cached is
@@ -160,8 +232,8 @@ impl<K: Resource + Send + Sync + 'static> Informer<K> {
     pub fn add_handler(&self, handler: impl Fn(&Change<K>) + Send + Sync + 'static) -> Registration {
         let mut handlers = self.handlers();
         let handler: Handler<K> = Arc::new(handler);
-        for object in self.list() {
-            deliver(&handler, &Change { old: None, new: Some(object) });
+        for kept in self.kept() {
+            deliver(&handler, &Change::added(&kept, kept.get()));
         }
         handlers.next += 1;
         let id = handlers.next;
@@ -171,12 +243,22 @@ impl<K: Resource + Send + Sync + 'static> Informer<K> {
 
     /// The cached object of this key.
     pub fn get(&self, key: &str) -> Option<Arc<K>> {
-        self.read().objects.get(key).cloned()
+        self.get_kept(key).map(|kept| kept.get())
     }
 
-    /// Everything cached, by key.
+    /// The same as it is kept.
+    pub fn get_kept(&self, key: &str) -> Option<Kept<K>> {
+        self.read().objects.get(key).map(|slot| slot.kept.clone())
+    }
+
+    /// Everything cached, by key. All of it decoded is many times larger than the cache; see [`kept`](Self::kept).
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.read().objects.values().cloned().collect()
+        self.kept().iter().map(Kept::get).collect()
+    }
+
+    /// Everything cached as it is kept, by key.
+    pub fn kept(&self) -> Vec<Kept<K>> {
+        self.read().objects.values().map(|slot| slot.kept.clone()).collect()
     }
 
     /// How many objects are cached.
@@ -191,11 +273,17 @@ impl<K: Resource + Send + Sync + 'static> Informer<K> {
 
     /// The objects with this value in the index `name`, by key. An index that was never added is empty.
     pub fn by_index(&self, name: &str, value: &str) -> Vec<Arc<K>> {
-        let store = self.read();
-        let Some(keys) = store.indexes.get(name).and_then(|index| index.keys.get(value)) else {
-            return Vec::new();
+        let found: Vec<Kept<K>> = {
+            let store = self.read();
+            let keys = store.keys(name, value);
+            keys.filter_map(|key| store.objects.get(key)).map(|slot| slot.kept.clone()).collect()
         };
-        keys.iter().filter_map(|key| store.objects.get(key).cloned()).collect()
+        found.iter().map(Kept::get).collect()
+    }
+
+    /// Whether there is an object with this value in the index `name`.
+    pub fn has_indexed(&self, name: &str, value: &str) -> bool {
+        self.read().keys(name, value).next().is_some()
     }
 
     /// The first list is applied and was handed to the handlers.
@@ -212,41 +300,81 @@ impl<K: Resource + Send + Sync + 'static> Informer<K> {
 
     /// Puts an object into the cache and tells the handlers.
     pub fn apply(&self, object: K) {
+        let kept = self.keep(object);
+        let object = kept.get();
+        self.apply_kept(kept, object);
+    }
+
+    fn apply_kept(&self, kept: Kept<K>, object: Arc<K>) {
         let handlers = self.handlers();
-        let change = self.write().put(Arc::new(object));
+        let (change, cold) = {
+            let mut store = self.write();
+            (store.put(kept, object), store.cold())
+        };
         deliver_all(&handlers, &change);
+        drop((change, handlers));
+        cold.iter().filter(|kept| !kept.is_last()).for_each(Kept::pack);
     }
 
     /// Takes an object out of the cache and tells the handlers. `last` is its final state.
     pub fn remove(&self, last: K) {
+        let last = self.keep(last);
         let handlers = self.handlers();
-        let known = self.write().take(&key_of(&last)).is_some();
-        if known {
-            deliver_all(&handlers, &Change { old: Some(Arc::new(last)), new: None });
-        }
+        let Some(change) = self.write().take(last.key(), Some(&last)) else { return };
+        deliver_all(&handlers, &change);
     }
 
     /// Makes the cache equal to a complete list: handlers learn of what is new, changed and gone.
     pub fn replace(&self, list: Vec<K>) {
-        let handlers = self.handlers();
-        let listed: BTreeSet<String> = list.iter().map(key_of).collect();
-        let gone: Vec<Arc<str>> =
-            self.read().objects.keys().filter(|key| !listed.contains(key.as_ref())).cloned().collect();
-        for key in gone {
-            let old = self.write().take(&key);
-            deliver_all(&handlers, &Change { old, new: None });
-        }
+        let mut listed = Listed::default();
         for object in list {
-            let change = {
-                let mut store = self.write();
-                match store.objects.get(key_of(&object).as_str()) {
-                    Some(old) if same_version(old.as_ref(), &object) => continue,
-                    Some(_) | None => store.put(Arc::new(object)),
-                }
-            };
-            deliver_all(&handlers, &change);
+            self.collect(&mut listed, object);
+        }
+        self.complete(listed);
+    }
+
+    /// Takes up one object of a list that is being read. A first list is applied at once, of later ones what is new waits
+    /// for the end, packed: deletions that were missed come first.
+    fn collect(&self, listed: &mut Listed<K>, object: K) {
+        let kept = self.keep(object);
+        let known = self.get_kept(kept.key());
+        if known.as_ref().is_some_and(|known| known.is_same(&kept)) {
+            listed.same.insert(Arc::clone(kept.key()));
+            return;
+        }
+        if known.is_none() && !self.has_synced() {
+            listed.same.insert(Arc::clone(kept.key()));
+            let object = kept.get();
+            return self.apply_kept(kept, object);
+        }
+        kept.pack();
+        listed.changed.insert(Arc::clone(kept.key()), kept);
+    }
+
+    /// The list is complete.
+    fn complete(&self, listed: Listed<K>) {
+        let is_listed = |key: &Arc<str>| listed.same.contains(key) || listed.changed.contains_key(key);
+        let gone: Vec<Arc<str>> = self.read().objects.keys().filter(|key| !is_listed(key)).cloned().collect();
+        for key in gone {
+            let handlers = self.handlers();
+            let change = self.write().take(&key, None);
+            change.iter().for_each(|change| deliver_all(&handlers, change));
+        }
+        for kept in listed.changed.into_values() {
+            let object = kept.get();
+            self.apply_kept(kept, object);
         }
         self.shared.synced.send_replace(true);
+    }
+
+    /// The object trimmed, and with the key that is in the cache if there is one.
+    fn keep(&self, mut object: K) -> Kept<K> {
+        if let Some(trim) = self.shared.trim {
+            trim(&mut object);
+        }
+        let key = key_of(&object);
+        let known = self.read().objects.get_key_value(key.as_str()).map(|(key, _)| Arc::clone(key));
+        Kept::with_key(known.unwrap_or_else(|| key.into()), Arc::new(object))
     }
 
     fn handlers(&self) -> MutexGuard<'_, Handlers<K>> {
@@ -262,12 +390,9 @@ impl<K: Resource + Send + Sync + 'static> Informer<K> {
     }
 }
 
-impl<K> Informer<K>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
+impl<K: Keep + Clone + Debug> Informer<K> {
     /// Lists and watches until `shutdown`. When the server is away it tries again after 100 ms, doubling up to 10 s.
-    pub async fn run(&self, api: Api<K>, shutdown: CancellationToken) {
+    pub async fn run(&self, api: Api<Lean<K>>, shutdown: CancellationToken) {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
         loop {
             let delay = tokio::select! {
@@ -282,26 +407,26 @@ where
     }
 
     /// Lists and watches until the version to go on from is too old, then returns the time to wait before a new list.
-    async fn follow(&self, api: &Api<K>, backoff: &mut Backoff) -> Duration {
+    async fn follow(&self, api: &Api<Lean<K>>, backoff: &mut Backoff) -> Duration {
         let stream = watcher(api.clone(), watcher::Config::default());
         pin_mut!(stream);
-        let mut listed = Vec::new();
+        let mut listed = Listed::default();
         let began = Instant::now();
         while let Some(event) = stream.next().await {
             match event {
-                Ok(watcher::Event::Init) => listed.clear(),
-                Ok(watcher::Event::InitApply(object)) => listed.push(object),
+                Ok(watcher::Event::Init) => listed = Listed::default(),
+                Ok(watcher::Event::InitApply(object)) => self.collect(&mut listed, object.0),
                 Ok(watcher::Event::InitDone) => {
                     backoff.reset();
-                    self.replace(std::mem::take(&mut listed));
+                    self.complete(std::mem::take(&mut listed));
                 }
                 Ok(watcher::Event::Apply(object)) => {
                     backoff.reset();
-                    self.apply(object);
+                    self.apply(object.0);
                 }
                 Ok(watcher::Event::Delete(object)) => {
                     backoff.reset();
-                    self.remove(object);
+                    self.remove(object.0);
                 }
                 // kube's watcher would ask for the same version for ever if the request itself is refused.
                 Err(error) if is_expired(&error) => {
@@ -334,48 +459,109 @@ fn is_expired(error: &watcher::Error) -> bool {
     }
 }
 
-impl<K: Resource> Store<K> {
-    fn put(&mut self, object: Arc<K>) -> Change<K> {
-        let key: Arc<str> = key_of(object.as_ref()).into();
-        let old = self.take(&key);
-        for index in self.indexes.values_mut() {
-            index.insert(&key, &object);
-        }
-        self.objects.insert(key, Arc::clone(&object));
-        Change { old, new: Some(object) }
-    }
+/// What a list that is being read said so far.
+struct Listed<K> {
+    /// Cached in this version.
+    same: HashSet<Arc<str>>,
+    /// New or changed.
+    changed: BTreeMap<Arc<str>, Kept<K>>,
+}
 
-    fn take(&mut self, key: &str) -> Option<Arc<K>> {
-        let old = self.objects.remove(key)?;
-        for index in self.indexes.values_mut() {
-            index.remove(key, &old);
-        }
-        Some(old)
+impl<K> Default for Listed<K> {
+    fn default() -> Self {
+        Self { same: HashSet::new(), changed: BTreeMap::new() }
     }
 }
 
-impl<K> Index<K> {
-    fn insert(&mut self, key: &Arc<str>, object: &K) {
-        for value in (self.values)(object) {
-            self.keys.entry(value).or_default().insert(Arc::clone(key));
+impl<K: Keep> Store<K> {
+    fn add_index(&mut self, name: &'static str, values: IndexFn<K>) {
+        if self.indexes.iter().any(|index| index.name == name) {
+            return;
         }
+        self.indexes.push(Index { name, values, keys: HashMap::new() });
+        let mut objects = std::mem::take(&mut self.objects);
+        for (key, slot) in &mut objects {
+            self.leave(key, &slot.values);
+            slot.values = self.enter(key, &slot.kept.get());
+        }
+        self.objects = objects;
     }
 
-    fn remove(&mut self, key: &str, object: &K) {
-        for value in (self.values)(object) {
-            if let Some(keys) = self.keys.get_mut(&value) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.keys.remove(&value);
+    fn keys(&self, index: &str, value: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.indexes
+            .iter()
+            .find(|known| known.name == index)
+            .and_then(|index| index.keys.get(value))
+            .into_iter()
+            .flatten()
+    }
+
+    fn put(&mut self, kept: Kept<K>, object: Arc<K>) -> Change<K> {
+        let key = Arc::clone(kept.key());
+        let values = self.enter(&key, &object);
+        let shared = kept.clone();
+        self.recent.push_back(kept.clone());
+        let mut change = match self.objects.insert(Arc::clone(&key), Slot { kept, values }) {
+            Some(old) => self.left(&key, old),
+            None => Change::of(key, None),
+        };
+        change.new = Some(object);
+        change.kept = Some(shared);
+        change
+    }
+
+    /// Takes an object out. `last` is its final state, if it is known.
+    fn take(&mut self, key: &Arc<str>, last: Option<&Kept<K>>) -> Option<Change<K>> {
+        let old = self.objects.remove(key)?;
+        let mut change = self.left(key, old);
+        if let Some(last) = last {
+            change.old = Some(last.clone());
+        }
+        Some(change)
+    }
+
+    /// What is not recent any more. Some of it is nobody's any more.
+    fn cold(&mut self) -> Vec<Kept<K>> {
+        let surplus = self.recent.len().saturating_sub(RECENT);
+        self.recent.drain(..surplus).collect()
+    }
+
+    /// Puts a key into the indexes. Answers its values.
+    fn enter(&mut self, key: &Arc<str>, object: &K) -> Box<[(usize, Box<str>)]> {
+        let mut entered = Vec::new();
+        for (position, index) in self.indexes.iter_mut().enumerate() {
+            for value in (index.values)(object) {
+                let value: Box<str> = value.into();
+                index.keys.entry(value.clone()).or_default().insert(Arc::clone(key));
+                entered.push((position, value));
+            }
+        }
+        entered.into()
+    }
+
+    /// Takes a key out of the indexes.
+    fn leave(&mut self, key: &Arc<str>, values: &[(usize, Box<str>)]) {
+        for (position, value) in values {
+            let keys = &mut self.indexes[*position].keys;
+            if let Some(few) = keys.get_mut(value) {
+                few.remove(key);
+                if few.is_empty() {
+                    keys.remove(value);
                 }
             }
         }
     }
-}
 
-fn same_version<K: Resource>(a: &K, b: &K) -> bool {
-    let (a, b) = (a.meta(), b.meta());
-    a.uid == b.uid && a.resource_version.is_some() && a.resource_version == b.resource_version
+    /// The change that takes an object's place: what it has in the indexes and what is there of its key now is compared.
+    fn left(&mut self, key: &Arc<str>, old: Slot<K>) -> Change<K> {
+        let now: &[(usize, Box<str>)] = self.objects.get(key).map_or(&[], |slot| &slot.values);
+        let gone: Vec<_> = old.values.iter().filter(|value| !now.contains(value)).cloned().collect();
+        self.leave(key, &gone);
+        let mut change = Change::of(Arc::clone(key), Some(old.kept));
+        change.left =
+            gone.into_iter().map(|(position, value)| (self.indexes[position].name, value)).collect();
+        change
+    }
 }
 
 fn deliver_all<K>(handlers: &Handlers<K>, change: &Change<K>) {

@@ -9,11 +9,11 @@ use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
 use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::informer::Informer;
+use crate::kept::Keep;
 
 /// The informers of a process. Clones share them.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ impl Informers {
     /// The informer of a kind, in all namespaces.
     pub fn of<K>(&self) -> Informer<K>
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: Keep + Resource<DynamicType = ()> + Clone + Debug,
     {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         let known = started.get(&TypeId::of::<K>()).and_then(|e| e.informer.downcast_ref::<Informer<K>>());

@@ -8,9 +8,12 @@ pub mod client;
 pub mod clock;
 pub mod ephemeral;
 pub mod expand;
+pub mod few;
 pub mod gc;
 pub mod informer;
 pub mod informers;
+pub mod kept;
+pub mod lean;
 pub mod manager;
 pub mod meta;
 pub mod names;
@@ -23,4 +26,5 @@ pub mod queue;
 pub mod recorder;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod uid;
 pub mod worker;

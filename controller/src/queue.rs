@@ -54,6 +54,9 @@ impl<K> Clone for WorkQueue<K> {
     }
 }
 
+/// Room for as many keys is held for the next ones; what a flood took beyond is given back after it.
+const SPARE: usize = 1024;
+
 struct Shared<K> {
     limit: RateLimit,
     state: Mutex<State<K>>,
@@ -249,6 +252,10 @@ impl<K: Hash + Eq + Clone> State<K> {
         let key = self.ready.pop_front()?;
         self.dirty.remove(&key);
         self.processing.insert(key.clone());
+        if self.ready.is_empty() && self.ready.capacity() > SPARE {
+            self.ready.shrink_to(SPARE);
+            self.dirty.shrink_to(SPARE);
+        }
         Some(key)
     }
 

@@ -7,7 +7,7 @@
 pub mod correlate;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -29,6 +29,8 @@ const QUEUE: usize = 1000;
 /// Attempts to write one event while the server does not answer, and the pause between them. Upstream: maxTriesPerEvent.
 const TRIES: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);
+/// Of so many events that were dropped one is told in the log.
+const DROPS_PER_LINE: u64 = 1000;
 /// How long the rest of the queue is written after the end was asked for.
 const FLUSH: Duration = Duration::from_secs(2);
 
@@ -60,14 +62,19 @@ pub struct Recorder {
     notes: mpsc::Sender<Event>,
 }
 
-/// Gives every event a time of its own, because its name is made of it.
+/// Gives every event a time of its own, because its name is made of it; counts what was dropped.
 #[derive(Default)]
-struct Stamps(AtomicI64);
+struct Stamps {
+    last: AtomicI64,
+    /// Events that found no room in the queue.
+    dropped: AtomicU64,
+}
 
 impl Stamps {
     fn next(&self, now: Timestamp) -> Timestamp {
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX - 1);
-        let last = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)));
+        let last =
+            self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)));
         let unique = now.max(last.unwrap_or(0) + 1);
         Timestamp::from_nanosecond(i128::from(unique)).unwrap_or(Timestamp::MAX)
     }
@@ -103,7 +110,17 @@ impl Recorder {
         );
         if let Err(error) = self.notes.try_send(event) {
             let full = matches!(error, mpsc::error::TrySendError::Full(_));
-            tracing::warn!(component = self.component, reason, full, "event dropped");
+            // Who floods the events must not flood the log too.
+            let dropped = self.stamps.dropped.fetch_add(1, Ordering::Relaxed);
+            if dropped.is_multiple_of(DROPS_PER_LINE) {
+                tracing::warn!(
+                    component = self.component,
+                    reason,
+                    full,
+                    dropped = dropped + 1,
+                    "events dropped"
+                );
+            }
         }
     }
 }

@@ -5,9 +5,12 @@ use std::any::Any;
 use std::fmt::Display;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::join_all;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::queue::WorkQueue;
@@ -22,6 +25,40 @@ where
     Fut: Future<Output = Result<(), E>>,
 {
     join_all((0..workers.max(1)).map(|_| one(queue, controller, &sync))).await;
+}
+
+/// Like [`run`] with up to `at_once` syncs at a time, each in a task of its own, but begun one after the other in the order
+/// of the queue: a sync runs to its first wait before the next one begins. So a sync that decides without waiting decides
+/// on what all before it have decided.
+pub async fn run_in_order<K, E, F, Fut>(
+    queue: &WorkQueue<K>,
+    at_once: usize,
+    controller: &'static str,
+    sync: F,
+) where
+    K: Hash + Eq + Clone + Display + Send + 'static,
+    E: Display + Send + 'static,
+    F: Fn(K) -> Fut,
+    Fut: Future<Output = Result<(), E>> + Send + 'static,
+{
+    let free = Arc::new(Semaphore::new(at_once.max(1)));
+    // Dropping it ends what runs.
+    let mut running = JoinSet::new();
+    loop {
+        // Never closed.
+        let Ok(permit) = Arc::clone(&free).acquire_owned().await else { return };
+        while running.try_join_next().is_some() {}
+        let Some(key) = queue.get().await else { break };
+        let (queue, sync) = (queue.clone(), sync(key.clone()));
+        let mut begun = Box::pin(async move {
+            attempt(&queue, controller, key, sync).await;
+            drop(permit);
+        });
+        if futures::poll!(begun.as_mut()).is_pending() {
+            running.spawn(begun);
+        }
+    }
+    while running.join_next().await.is_some() {}
 }
 
 /// Like [`run`], until `shutdown` is cancelled. Syncs that run then are allowed to end.
@@ -124,5 +161,74 @@ mod tests {
         .await;
         let seen = seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         assert_eq!(seen, ["fails", "panics", "well", "fails", "panics"]);
+    }
+
+    /// Keys in the order in which their syncs began, and how many ran at a time at the most.
+    #[derive(Default)]
+    struct Log {
+        begun: Vec<&'static str>,
+        now: usize,
+        most: usize,
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn syncs_begin_in_the_order_of_the_queue_and_wait_side_by_side() {
+        const KEYS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+        let queue = WorkQueue::new(RateLimit::default());
+        KEYS.into_iter().for_each(|key| queue.add(key));
+        let log = Arc::new(Mutex::new(Log::default()));
+        let met = Arc::new(tokio::sync::Barrier::new(4));
+        run_in_order(&queue, 4, "test", |key| {
+            let (queue, log, met) = (queue.clone(), Arc::clone(&log), Arc::clone(&met));
+            async move {
+                let lock = || log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                {
+                    let mut log = lock();
+                    log.begun.push(key);
+                    log.now += 1;
+                    log.most = log.most.max(log.now);
+                }
+                // Ends only if four are here at once.
+                met.wait().await;
+                let mut log = lock();
+                log.now -= 1;
+                if log.begun.len() == KEYS.len() && log.now == 0 {
+                    queue.shutdown();
+                }
+                Ok::<_, String>(())
+            }
+        })
+        .await;
+        let log = log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        assert_eq!((log.begun.as_slice(), log.most), (KEYS.as_slice(), 4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn i12_side_by_side_a_failing_key_comes_back_and_a_panic_stops_nobody() {
+        let queue = WorkQueue::new(RateLimit::default());
+        ["fails", "panics", "well"].into_iter().for_each(|key| queue.add(key));
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        run_in_order(&queue, 2, "test", |key| {
+            let (queue, seen) = (queue.clone(), Arc::clone(&seen));
+            async move {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let nth = seen.iter().filter(|k| **k == key).count();
+                seen.push(key);
+                if seen.len() == 5 {
+                    queue.shutdown();
+                }
+                drop(seen);
+                match (key, nth) {
+                    ("fails", 0) => Err("no"),
+                    ("panics", 0) => panic!("on purpose"),
+                    _ => Ok(()),
+                }
+            }
+        })
+        .await;
+        let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        seen.sort_unstable();
+        assert_eq!(seen, ["fails", "fails", "panics", "panics", "well"]);
     }
 }

@@ -4,6 +4,8 @@
 
 use clap::Parser as _;
 
+use orlop_apiserver::limits::connection::Connections;
+
 use super::*;
 use crate::cli::{Cli, Command};
 
@@ -87,7 +89,7 @@ async fn it_serves_and_stops() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{url}\n"));
 
     let router = Router::new().route("/", axum::routing::get(|| async { "hello" }));
-    let serving = tokio::spawn(listener.serve(router, Connections::new(0)));
+    let serving = tokio::spawn(listener.serve(router, Connections::new(10)));
     let mut stream = tokio::net::TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::embedded::Shortage;
 use crate::snapshot::Index;
 use crate::watch::Hub;
 use crate::{Clock, CommitError, Committed, Event, Expect, Key, Op, Record, Revision, Snapshot, View, Write};
@@ -29,14 +30,28 @@ pub(crate) const MAX_KEY: usize = 4096;
 
 /// Where groups are made durable.
 pub(crate) trait Durable<V>: Send + 'static {
-    /// Blocks while too much waits behind; an error says that it will never get less.
-    fn wait_for_room(&mut self) -> Result<(), String>;
+    /// Blocks while too much waits behind. A shortage says that it cannot get less now, an error
+    /// that it never will.
+    fn wait_for_room(&mut self) -> Result<Option<Shortage>, String>;
 
-    /// Makes a group durable. After an error nothing is known of what is on the disk.
-    fn append(&mut self, events: &[Arc<Event<V>>]) -> Result<(), String>;
+    /// Whether there is room for a commit: its keys, with the bytes of the value that is there and
+    /// of the new one.
+    fn admits(&mut self, writes: &[(&Key, Option<usize>, Option<usize>)]) -> Result<(), Shortage>;
+
+    /// Makes a group durable.
+    fn append(&mut self, events: &[Arc<Event<V>>]) -> Result<(), AppendError>;
 
     /// Takes a durable group before anyone can see it.
     fn durable(&mut self, events: &[Arc<Event<V>>]);
+}
+
+/// A group was not made durable.
+#[derive(Clone, Debug)]
+pub(crate) enum AppendError {
+    /// There was no room, and what was written of it is gone again: as if it had not been tried.
+    NoRoom(Shortage),
+    /// Nothing is known of what is on the disk.
+    Unknown(String),
 }
 
 /// The newest state, as readers see it.
@@ -199,10 +214,17 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
         let mut open = true;
         while open {
             open = take_group(&mut receiver, &mut group);
-            if self.published.poisoned().is_none()
-                && let Err(why) = self.durable.wait_for_room()
-            {
-                self.published.poison(why);
+            if self.published.poisoned().is_none() {
+                match self.durable.wait_for_room() {
+                    Ok(None) => {}
+                    Ok(Some(shortage)) => {
+                        for request in group.drain(..) {
+                            let _ = request.answer.send(Err(full(shortage.clone())));
+                        }
+                        continue;
+                    }
+                    Err(why) => self.published.poison(why),
+                }
             }
             self.carry_out(&mut group);
         }
@@ -231,18 +253,33 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
         }
         if !events.is_empty() {
             // A conflict may rest on a record of this very group, so all answers wait for the disk.
-            if let Err(why) = self.durable.append(&events) {
-                self.published.poison(why.clone());
-                for (answer, _) in answers {
-                    let _ = answer.send(Err(CommitError::Poisoned(why.clone())));
+            match self.durable.append(&events) {
+                Ok(()) => {}
+                Err(AppendError::NoRoom(shortage)) => return self.take_back(answers, &shortage),
+                Err(AppendError::Unknown(why)) => {
+                    self.published.poison(why.clone());
+                    for (answer, _) in answers {
+                        let _ = answer.send(Err(CommitError::Poisoned(why.clone())));
+                    }
+                    return;
                 }
-                return;
             }
             self.last_time_ms = time_ms;
             self.publish(&events, answers);
             return;
         }
         answer_all(answers);
+    }
+
+    /// Nothing of the group is on the disk and nobody has seen it, so it is as if it had not been:
+    /// its revisions are those of the next one.
+    fn take_back(&mut self, answers: Vec<(oneshot::Sender<Answer<V>>, Answer<V>)>, shortage: &Shortage) {
+        let head = self.published.current();
+        self.index = head.index.clone();
+        self.next = head.revision.next();
+        for (answer, _) in answers {
+            let _ = answer.send(Err(full(shortage.clone())));
+        }
     }
 
     fn publish(&mut self, events: &[Arc<Event<V>>], answers: Vec<(oneshot::Sender<Answer<V>>, Answer<V>)>) {
@@ -259,6 +296,18 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
     /// Carries out one commit on the index, or leaves it as it is.
     fn apply(&mut self, writes: Vec<Write<V>>, time_ms: i64) -> Answer<V> {
         self.check(&writes)?;
+        let effects: Vec<_> = writes
+            .iter()
+            .map(|write| {
+                let old = self.index.get(&write.key).map(|record| record.value.len());
+                let new = match &write.op {
+                    Op::Put { value, .. } => Some(value.len()),
+                    Op::Delete => None,
+                };
+                (&write.key, old, new)
+            })
+            .collect();
+        self.durable.admits(&effects).map_err(full)?;
         let mut events = Vec::with_capacity(writes.len());
         for Write { key, expect: _, op } in writes {
             let revision = self.next;
@@ -334,6 +383,11 @@ fn answer_all<V>(answers: Vec<(oneshot::Sender<Answer<V>>, Answer<V>)>) {
         // Who has gone away reads the outcome later.
         let _ = answer.send(result);
     }
+}
+
+fn full<V>(shortage: Shortage) -> CommitError<V> {
+    let Shortage { free, needed, place } = shortage;
+    CommitError::Full { free, needed, place }
 }
 
 fn size<V>(write: &Write<V>) -> usize {

@@ -27,12 +27,17 @@ pub enum CommitError<V> {
         limit: usize,
     },
     /// There is too little room on the disk; nothing was written. Deletes are still taken.
-    #[error("too little room on the disk of the store: {free} bytes free, {needed} needed")]
+    #[error(
+        "too little room on the disk of the store: {} bytes are missing in {place} ({free} are free, {needed} must be)",
+        needed.saturating_sub(*free)
+    )]
     Full {
         /// Bytes.
         free: u64,
-        /// Bytes.
+        /// Bytes that must be free before such a write is taken.
         needed: u64,
+        /// The directory whose disk it is.
+        place: Arc<str>,
     },
     /// The outcome is unknown, and the store takes no more writes until it is opened again.
     #[error("the store has stopped taking writes: {0}")]

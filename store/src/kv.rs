@@ -60,6 +60,19 @@ impl<V> Committed<V> {
     }
 }
 
+/// What a store takes on its disk, and what is left there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes that the store takes; 0 when it has no disk.
+    pub size: u64,
+    /// Bytes that are free beside it; `None` when there is no disk or it does not tell.
+    pub free: Option<u64>,
+    /// Free bytes below which nothing is taken that grows.
+    pub least: u64,
+    /// Whether that is so now.
+    pub full: bool,
+}
+
 /// A revisioned key-value store.
 pub trait Kv<V: View>: Send + Sync {
     /// Carries out all writes or none, and returns when they are durable.
@@ -100,6 +113,16 @@ pub trait Kv<V: View>: Send + Sync {
 
     /// Bytes that the store takes on its disk; 0 when it has none.
     fn size_on_disk(&self) -> u64;
+
+    /// What the store takes on its disk, and what is left there.
+    fn usage(&self) -> Usage {
+        Usage { size: self.size_on_disk(), ..Usage::default() }
+    }
+
+    /// Whose history the revisions are part of; zero when it ends with the process.
+    fn id(&self) -> [u8; 16] {
+        [0; 16]
+    }
 
     /// Ends the watches, drains the committer, and brings everything to the disk. Idempotent.
     fn close(&self) -> BoxFuture<'_, ()>;

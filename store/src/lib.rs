@@ -13,13 +13,16 @@
 //!   ends with `Expired`. There is never a silent gap.
 //! * **Compaction** forgets what was overwritten or deleted at or before a revision. Reads and
 //!   watches below it are `Expired`; current records are never touched.
+//! * When the disk is nearly full nothing is taken that grows (`Full`); deletes are, and reads and
+//!   watches go on. When there is room again so do the writes, by themselves.
 //! * When it is unknown whether something is on disk (a failed sync), the store is **poisoned**: it
 //!   stops acknowledging, says why, and no revision is ever used twice.
 //!
 //! Reading order: [`revision`], [`key`], [`record`] are the words; [`kv`] is the contract as a
 //! trait; [`snapshot`] is how one reads; [`watch`] is how one follows; `memory` is the oracle;
-//! `embedded` is the store that survives.
+//! `embedded` is the store that survives; `archive` is what one keeps of it elsewhere.
 
+pub mod archive;
 pub mod clock;
 mod commit;
 pub mod embedded;
@@ -35,10 +38,12 @@ pub mod testing;
 pub mod watch;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use embedded::{Embedded, Options, Retention};
+pub use embedded::accept::{AcceptedLoss, accept_loss};
+pub use embedded::check::{CheckOptions, FileState, Line, Report, Verdict, check};
+pub use embedded::{Embedded, Options, Retention, Room, Space};
 pub use error::{CommitError, OpenError, ReadError, WatchError};
 pub use key::Key;
-pub use kv::{Committed, Expect, Kv, Op, Write};
+pub use kv::{Committed, Expect, Kv, Op, Usage, Write};
 pub use memory::{Memory, MemoryOptions};
 pub use record::{Event, Record, View};
 pub use revision::Revision;

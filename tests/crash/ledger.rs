@@ -103,6 +103,11 @@ impl Ledger {
         self.settle(name, now);
     }
 
+    /// The answer says that nothing was written.
+    pub(crate) fn refused(&mut self, name: &str) {
+        self.items.entry(name.to_owned()).or_default().open = None;
+    }
+
     /// What the server shows at a name whose last write is open: either that write, or what was there before.
     pub(crate) fn resolved(&mut self, name: &str, now: Option<Known>) {
         let item = &self.items[name];

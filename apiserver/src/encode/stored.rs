@@ -30,8 +30,18 @@ const METADATA: &[&str] = &[
 
 /// Bytes and projection of an object. The object is in its stored form (no view) and has a uid
 /// and a creation time.
-pub(crate) fn encode(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
-    let mut out = Vec::with_capacity(1024);
+pub(crate) fn encode(kind: &'static dyn Kind, object: &Object) -> (Bytes, Projection) {
+    let (out, projection) = write(kind, object);
+    (exact(out), projection)
+}
+
+/// Bytes that take no more memory than they are long: they are kept as long as the object lives.
+fn exact(out: Vec<u8>) -> Bytes {
+    Bytes::from(out.into_boxed_slice())
+}
+
+fn write(kind: &'static dyn Kind, object: &Object) -> (Vec<u8>, Projection) {
+    let mut out = Vec::with_capacity(2048);
     out.extend_from_slice(b"{\"metadata\":{");
     let mut splice = out.len();
     if let Some(metadata) = object.at(&["metadata"]).and_then(Value::as_object) {
@@ -58,7 +68,7 @@ pub(crate) fn encode(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
     }
     out.push(b'}');
     let projection = Projection::new(kind, object, splice);
-    (Bytes::from(out), projection)
+    (out, projection)
 }
 
 fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
@@ -70,14 +80,12 @@ fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
 
 /// The same for a new object. Where the first update must write ([`Kind::first_update_writes`])
 /// the bytes are not quite canonical: a blank stands behind them, which is nothing to JSON.
-pub(crate) fn encode_new(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
-    let (value, view) = encode(kind, object);
-    if !kind.first_update_writes() {
-        return (value, view);
+pub(crate) fn encode_new(kind: &'static dyn Kind, object: &Object) -> (Bytes, Projection) {
+    let (mut out, view) = write(kind, object);
+    if kind.first_update_writes() {
+        out.push(b' ');
     }
-    let mut value = Vec::from(value);
-    value.push(b' ');
-    (Bytes::from(value), view)
+    (exact(out), view)
 }
 
 /// The object of a record in its stored form, with its resourceVersion.

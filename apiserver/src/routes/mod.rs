@@ -3,6 +3,7 @@
 mod discovery;
 mod health;
 mod openapi;
+mod snapshot;
 mod version;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub(crate) fn router() -> Router<Arc<Inner>> {
         .route("/version", get(version::version))
         .route("/version/", get(version::version))
         .route("/metrics", get(metrics))
+        .route("/orlop/snapshot", get(snapshot::snapshot))
         .merge(orlop_web::router().with_state(()))
 }
 

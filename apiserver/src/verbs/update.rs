@@ -35,6 +35,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
     write::strip_metadata(&mut object, &mut warnings);
     let kind = request.kind();
     let manager = request.manager(&options);
+    let given_uid = object.uid().to_owned();
     let unconditional = object.str_at(&["metadata", "resourceVersion"]).is_empty();
     let mut attempts = if unconditional { UNCONDITIONAL_ATTEMPTS } else { 1 };
     loop {
@@ -80,6 +81,14 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
                 );
             }
             Err(StoreError::Api(error)) => return Err(error.with_warnings(&attempt_warnings)),
+            // Deleted meanwhile: the answer is the one that a moment later it would have been at once.
+            Err(StoreError::Moved(None)) if attempts == 0 && !kind.policy().create_on_update => {
+                return Err(if given_uid.is_empty() {
+                    ApiError::not_found(request.names(), &request.resource.name)
+                } else {
+                    write::uid_conflict(kind, &key, &given_uid, "")
+                });
+            }
             Err(StoreError::Moved(_)) if attempts == 0 => {
                 return Err(ApiError::conflict(request.names(), &request.resource.name));
             }

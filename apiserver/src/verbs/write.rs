@@ -40,9 +40,9 @@ fn commit_error(error: CommitError<Projection>) -> StoreError {
         CommitError::TooLarge { size, limit, .. } => StoreError::Api(ApiError::too_large(format!(
             "the object is too large to be stored: {size} bytes, the limit is {limit}"
         ))),
-        CommitError::Full { free, needed } => StoreError::Api(ApiError::insufficient_storage(format!(
-            "the disk of the store is full: {free} bytes are free, {needed} are needed; reads and deletes go on"
-        ))),
+        CommitError::Full { free, needed, place } => {
+            StoreError::Api(ApiError::insufficient_storage(free, needed, &place))
+        }
         CommitError::Poisoned(why) => StoreError::Api(ApiError::internal(format!(
             "the store has stopped taking writes, restart the server: {why}"
         ))),

@@ -15,7 +15,8 @@ use kube::{Api, Client, Resource};
 
 use crate::client::{is_conflict, is_not_found};
 use crate::clock::Clock;
-use crate::informer::{Change, Informer, key_of};
+use crate::informer::{Change, Informer, key_of, split_key};
+use crate::kept::Keep;
 use crate::manager::{Context, ControllerError};
 use crate::meta::is_terminating;
 use crate::names::{NAMESPACE_FINALIZER, controller};
@@ -83,16 +84,14 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 }
 
 /// A handler that asks for another look when the last obstacle may have gone.
-fn content_gone<K: Resource>(
+fn content_gone<K: Resource + Keep>(
     queue: &WorkQueue<String>,
     namespaces: &Informer<Namespace>,
 ) -> impl Fn(&Change<K>) + Send + Sync + 'static {
     let (queue, namespaces) = (queue.clone(), namespaces.clone());
     move |change| {
-        let gone = change.old.as_deref().filter(|_| change.new.is_none());
-        if let Some(name) = gone.and_then(|object| object.meta().namespace.as_deref())
-            && namespaces.get(name).is_some_and(|ns| is_terminating(ns.as_ref()))
-        {
+        let name = split_key(change.key()).0;
+        if change.is_gone() && namespaces.get(name).is_some_and(|ns| is_terminating(ns.as_ref())) {
             queue.add(name.to_owned());
         }
     }

@@ -1,9 +1,9 @@
 //! Garbage collector: an object all of whose owners are gone is deleted; foreground and orphan deletions are carried
 //! out.
 //!
-//! [`graph`] holds who owns whom, by UID, fed by metadata watches of everything that can be listed, watched and
-//! deleted. It only says what to look at: nothing is deleted before the object and its owners were read live
-//! ([`attempt`]). What the server serves is read once, at the start.
+//! [`graph`] holds who owns whom, by UID, fed by watches of everything that can be listed, watched and deleted: those
+//! that other controllers have anyway, and watches of metadata for the rest. It only says what to look at: nothing is
+//! deleted before the object and its owners were read live ([`attempt`]). What the server serves is read once, at the start.
 
 pub mod attempt;
 pub mod graph;
@@ -12,13 +12,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
-use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::{Api, Client};
 use tokio::task::JoinSet;
 
 use crate::clock::Backoff;
 use crate::gc::discovery::{Served, discover};
-use crate::informer::{Change, Informer};
+use crate::informer::{Change, Informer, Registration};
+use crate::informers::Informers;
+use crate::kept::Keep;
 use crate::manager::{Context, ControllerError};
 use crate::names::{COMPONENT_GC, controller};
 use crate::queue::WorkQueue;
@@ -39,17 +41,24 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let queue = WorkQueue::new(context.options.rate_limit);
         let graph: Arc<Mutex<Graph>> = Arc::default();
         let mut tasks = JoinSet::new();
-        let (mut informers, mut handlers) = (Vec::new(), Vec::new());
+        let (mut synced, mut handlers) = (Vec::new(), Vec::new());
         for kind in served.iter().filter(|kind| is_watched(kind)) {
-            let informer = Informer::<Meta>::new();
-            let feed = feed(Arc::clone(kind), Arc::clone(&graph), queue.clone());
-            handlers.push(informer.add_handler(feed));
-            let api = Api::all_with(context.client.clone(), &kind.resource);
-            let (running, shutdown) = (informer.clone(), context.shutdown.clone());
-            tasks.spawn(async move { running.run(api, shutdown).await });
-            informers.push(informer);
+            let feeder = Feeder { kind: Arc::clone(kind), graph: Arc::clone(&graph), queue: queue.clone() };
+            let (waiting, handler) = match shared(&feeder, &context.informers) {
+                Some(attached) => attached,
+                None => {
+                    let informer = Informer::<Meta>::trimmed(trim);
+                    let attached = feeder.attach(&informer);
+                    let api = Api::all_with(context.client.clone(), &kind.resource);
+                    let shutdown = context.shutdown.clone();
+                    tasks.spawn(async move { informer.run(api, shutdown).await });
+                    attached
+                }
+            };
+            synced.push(waiting);
+            handlers.push(handler);
         }
-        let synced = join_all(informers.iter().map(Informer::synced));
+        let synced = join_all(synced);
         tokio::select! {
             () = context.shutdown.cancelled() => return Ok(()),
             _ = synced => {}
@@ -85,20 +94,69 @@ fn is_watched(kind: &Served) -> bool {
     !is_event && ["list", "watch", "delete"].iter().all(|verb| kind.can(verb))
 }
 
-/// Puts changes of one kind into the graph, and what follows from them into the queue.
-fn feed(
+/// Follows a kind in the cache that other controllers use too, if there is one: every change is received and decoded once.
+fn shared(feeder: &Feeder, informers: &Informers) -> Option<(BoxFuture<'static, ()>, Registration)> {
+    let resource = &feeder.kind.resource;
+    Some(match (resource.group.as_str(), resource.kind.as_str()) {
+        ("", "PersistentVolume") => feeder.attach(&informers.volumes()),
+        ("", "PersistentVolumeClaim") => feeder.attach(&informers.claims()),
+        ("", "Pod") => feeder.attach(&informers.pods()),
+        ("", "Node") => feeder.attach(&informers.nodes()),
+        ("", "Namespace") => feeder.attach(&informers.namespaces()),
+        ("storage.k8s.io", "StorageClass") => feeder.attach(&informers.classes()),
+        ("storage.k8s.io", "VolumeAttributesClass") => feeder.attach(&informers.attributes_classes()),
+        _ => return None,
+    })
+}
+
+/// Leaves of an object's metadata what the graph is made of.
+fn trim(object: &mut Meta) {
+    let meta = std::mem::take(&mut object.metadata);
+    object.metadata = ObjectMeta {
+        name: meta.name,
+        namespace: meta.namespace,
+        uid: meta.uid,
+        resource_version: meta.resource_version,
+        owner_references: meta.owner_references,
+        finalizers: meta.finalizers,
+        deletion_timestamp: meta.deletion_timestamp,
+        ..ObjectMeta::default()
+    };
+}
+
+/// Tells the graph about one kind.
+struct Feeder {
     kind: Arc<Served>,
     graph: Arc<Mutex<Graph>>,
     queue: WorkQueue<Work>,
-) -> impl Fn(&Change<Meta>) + Send + Sync + 'static {
+}
+
+impl Feeder {
+    /// From now on; the future ends when the cache is complete.
+    fn attach<K>(&self, informer: &Informer<K>) -> (BoxFuture<'static, ()>, Registration)
+    where
+        K: Keep,
+    {
+        let handler =
+            informer.add_handler(feed(Arc::clone(&self.kind), Arc::clone(&self.graph), self.queue.clone()));
+        let informer = informer.clone();
+        (Box::pin(async move { informer.synced().await }), handler)
+    }
+}
+
+/// Puts changes of one kind into the graph, and what follows from them into the queue.
+fn feed<K: Keep>(
+    kind: Arc<Served>,
+    graph: Arc<Mutex<Graph>>,
+    queue: WorkQueue<Work>,
+) -> impl Fn(&Change<K>) + Send + Sync + 'static {
     move |change| {
         let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
         let mut work = Vec::new();
-        let gone = change.old.as_deref().filter(|_| change.new.is_none() || change.replaced());
-        if let Some(uid) = gone.and_then(|object| object.metadata.uid.as_deref()) {
+        if let Some(uid) = change.gone_uid() {
             work.extend(graph.forget(uid));
         }
-        if let Some(node) = change.new.as_deref().and_then(|object| Node::of(&kind, object)) {
+        if let Some(node) = change.new.as_deref().and_then(|object| Node::of(&kind, change.key(), object)) {
             work.extend(graph.observe(node));
         }
         drop(graph);

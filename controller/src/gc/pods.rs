@@ -4,6 +4,7 @@
 //! no event.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join};
@@ -17,6 +18,7 @@ use serde_json::json;
 use crate::client::{is_conflict, is_not_found};
 use crate::clock::Clock;
 use crate::informer::{Informer, key_of};
+use crate::kept::Kept;
 use crate::manager::{Context, ControllerError};
 use crate::meta::is_terminating;
 use crate::names::{TAINT_OUT_OF_SERVICE, condition};
@@ -51,13 +53,11 @@ pub enum PodGcError {
 
 /// Finished pods above the threshold: evicted ones first, then the oldest. A threshold of 0 or less keeps all.
 pub fn surplus(pods: &[impl AsRef<Pod>], threshold: i32) -> Vec<&Pod> {
-    // Any phase that is not one of a living pod counts as finished.
-    let living = |pod: &Pod| matches!(phase(pod), "" | "Pending" | "Running" | "Unknown");
     let Ok(keep) = usize::try_from(threshold) else { return Vec::new() };
     if keep == 0 {
         return Vec::new();
     }
-    let mut finished: Vec<&Pod> = pods.iter().map(AsRef::as_ref).filter(|p| !living(p)).collect();
+    let mut finished: Vec<&Pod> = pods.iter().map(AsRef::as_ref).filter(|p| !is_living(p)).collect();
     let evicted = |pod: &Pod| {
         let status = pod.status.as_ref();
         phase(pod) == "Failed" && status.and_then(|s| s.reason.as_deref()) == Some("Evicted")
@@ -65,6 +65,11 @@ pub fn surplus(pods: &[impl AsRef<Pod>], threshold: i32) -> Vec<&Pod> {
     finished.sort_by_key(|pod| (!evicted(pod), created(pod), key_of(*pod)));
     finished.truncate(finished.len().saturating_sub(keep));
     finished
+}
+
+/// Any other phase counts as finished.
+fn is_living(pod: &Pod) -> bool {
+    matches!(phase(pod), "" | "Pending" | "Running" | "Unknown")
 }
 
 /// A terminating pod on a node that is not ready and was taken out of service.
@@ -125,7 +130,9 @@ struct PodGc {
 
 impl PodGc {
     async fn round(&self) {
-        let pods = self.pods.list();
+        let kept = self.pods.kept();
+        let pods: Vec<Arc<Pod>> = kept.iter().map(Kept::get).filter(|pod| self.may_go(pod)).collect();
+        drop(kept);
         for pod in surplus(&pods, self.threshold) {
             self.remove(pod, None).await;
         }
@@ -144,8 +151,14 @@ impl PodGc {
         }
     }
 
+    /// All others are left alone by every step, and there are many: they are decoded one at a time.
+    fn may_go(&self, pod: &Pod) -> bool {
+        let on_a_known_node = node_name(pod).is_none_or(|name| self.nodes.get_kept(name).is_some());
+        !is_living(pod) || is_terminating(pod) || !on_a_known_node
+    }
+
     /// Nodes that pods name, that were missing for the quarantine, and that the server does not know either.
-    async fn gone_nodes(&self, pods: &[std::sync::Arc<Pod>]) -> BTreeSet<String> {
+    async fn gone_nodes(&self, pods: &[Arc<Pod>]) -> BTreeSet<String> {
         let unknown = |name: &&str| self.nodes.get(name).is_none();
         for name in pods.iter().filter_map(|pod| node_name(pod)).filter(unknown) {
             self.missing.add_after(name.to_owned(), QUARANTINE);

@@ -25,10 +25,10 @@ fn started(api: &FakeApi) -> Fixture {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = Arc::clone(&seen);
     let handler = informer.add_handler(move |change: &Change<ConfigMap>| {
-        let show = |o: &Option<Arc<ConfigMap>>| {
-            o.as_ref().map_or("-".to_owned(), |o| format!("{}:{}", key_of(o.as_ref()), label(o)))
+        let show = |o: Option<&Arc<ConfigMap>>| {
+            o.map_or("-".to_owned(), |o| format!("{}:{}", key_of(o.as_ref()), label(o)))
         };
-        notes.lock().unwrap().push(format!("{}>{}", show(&change.old), show(&change.new)));
+        notes.lock().unwrap().push(format!("{}>{}", show(change.old()), show(change.new.as_ref())));
     });
     let stop = CancellationToken::new();
     let (running, client, token) = (informer.clone(), Api::all(api.client()), stop.clone());
@@ -144,4 +144,87 @@ async fn handlers_come_and_go_and_a_panicking_one_harms_nobody() {
     drop(good);
     informer.remove(object);
     assert_eq!(*count.lock().unwrap(), 2);
+}
+
+/// More objects than stay decoded: everything is told and found as if nothing were packed.
+#[tokio::test(start_paused = true)]
+async fn many_objects_are_packed_and_nobody_notices() {
+    let api = FakeApi::new();
+    let many = RECENT + 50;
+    for n in 0..many {
+        api.seed(map(&format!("m{n:04}"), if n % 2 == 0 { "even" } else { "odd" }));
+    }
+    let f = started(&api);
+    f.informer.add_index("label", |o| vec![label(o)]);
+    f.informer.synced().await;
+    assert_eq!((f.take().len(), f.informer.len()), (many, many));
+    let packed = |f: &Fixture| f.informer.kept().iter().filter(|kept| kept.is_packed()).count();
+    assert_eq!(packed(&f), many - RECENT);
+    assert_eq!(f.informer.by_index("label", "odd").len(), many / 2);
+    assert_eq!(label(&f.informer.get("ns/m0000").unwrap()), "even");
+    api.patch("configmaps", "ns/m0000", "", json!({"metadata": {"labels": {"l": "new"}}}));
+    api.delete("configmaps", "ns/m0001");
+    api.settle().await;
+    assert_eq!(f.take(), ["ns/m0000:even>ns/m0000:new", "ns/m0001:odd>-"]);
+    assert!(
+        f.informer.has_indexed("label", "new") && f.informer.by_index("label", "odd").len() == many / 2 - 1
+    );
+    // Missed while away: deletions are told first, then what changed, by key.
+    api.set_away(true);
+    api.settle().await;
+    api.patch("configmaps", "ns/m0004", "", json!({"metadata": {"labels": {"l": "new"}}}));
+    api.delete("configmaps", "ns/m0006");
+    api.create(map("a", "late"));
+    api.disconnect(true);
+    api.set_away(false);
+    api.settle().await;
+    assert_eq!(f.take(), ["ns/m0006:even>-", "->ns/a:late", "ns/m0004:even>ns/m0004:new"]);
+    assert!(packed(&f) >= many - RECENT - 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_tells_which_index_values_were_left() {
+    let informer = Informer::<ConfigMap>::new();
+    informer.add_index("label", |o| label(o).split('-').map(str::to_owned).collect());
+    let left: Arc<Mutex<Vec<String>>> = Arc::default();
+    let notes = Arc::clone(&left);
+    let _handler = informer.add_handler(move |change| {
+        notes
+            .lock()
+            .unwrap()
+            .push(change.left("label").chain(change.left("other")).collect::<Vec<_>>().join(" "));
+    });
+    let object = |text: &str| -> ConfigMap { serde_json::from_value(map("a", text)).unwrap() };
+    informer.apply(object("x-y"));
+    informer.apply(object("y-z"));
+    informer.apply(object("z-y"));
+    informer.remove(object("unheard of"));
+    assert_eq!(*left.lock().unwrap(), ["", "x", "", "z y"]);
+    assert!(["x", "y", "z"].iter().all(|value| !informer.has_indexed("label", value)));
+}
+
+/// The first list is applied as it comes; one that breaks off and begins again leaves nothing behind.
+#[test]
+fn a_first_list_that_begins_again() {
+    let informer = Informer::<ConfigMap>::new();
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let notes = Arc::clone(&seen);
+    let _handler = informer.add_handler(move |change: &Change<ConfigMap>| {
+        notes.lock().unwrap().push(format!("{}{}", if change.is_gone() { "-" } else { "+" }, change.key()));
+    });
+    let object = |name: &str, version: u8| -> ConfigMap {
+        let mut value = map(name, "");
+        value["metadata"]["resourceVersion"] = json!(version.to_string());
+        serde_json::from_value(value).unwrap()
+    };
+    let mut broken = Listed::default();
+    informer.collect(&mut broken, object("a", 1));
+    informer.collect(&mut broken, object("b", 1));
+    assert!(!informer.has_synced());
+    let mut again = Listed::default();
+    informer.collect(&mut again, object("b", 1));
+    informer.collect(&mut again, object("c", 2));
+    informer.complete(again);
+    assert!(informer.has_synced());
+    assert_eq!(*seen.lock().unwrap(), ["+ns/a", "+ns/b", "+ns/c", "-ns/a"]);
 }

@@ -35,13 +35,6 @@ pub fn of_claim(claim: &PersistentVolumeClaim) -> Vec<String> {
     distinct.into_iter().cloned().collect()
 }
 
-/// Names that an object held before the change and does not hold after it.
-fn let_go<K>(change: &Change<K>, names: fn(&K) -> Vec<String>) -> Vec<String> {
-    let now: BTreeSet<String> = change.new.as_deref().map(names).unwrap_or_default().into_iter().collect();
-    let before = change.old.as_deref().map(names).unwrap_or_default();
-    before.into_iter().filter(|name| !now.contains(name)).collect()
-}
-
 /// The controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
@@ -64,10 +57,10 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         });
         let add_name = adding();
         let _volumes =
-            volumes.add_handler(move |change| let_go(change, of_volume).into_iter().for_each(&add_name));
+            volumes.add_handler(move |change| change.left(INDEX).map(str::to_owned).for_each(&add_name));
         let add_name = adding();
         let _claims =
-            claims.add_handler(move |change| let_go(change, of_claim).into_iter().for_each(&add_name));
+            claims.add_handler(move |change| change.left(INDEX).map(str::to_owned).for_each(&add_name));
         if !context.ready(join3(classes.synced(), volumes.synced(), claims.synced())).await {
             return Ok(());
         }
@@ -86,7 +79,7 @@ async fn sync(
     name: String,
 ) -> Result<(), ProtectionError> {
     let Some(class) = classes.get(&name) else { return Ok(()) };
-    let is_used = || !volumes.by_index(INDEX, &name).is_empty() || !claims.by_index(INDEX, &name).is_empty();
+    let is_used = || volumes.has_indexed(INDEX, &name) || claims.has_indexed(INDEX, &name);
     match need(class.as_ref(), FINALIZER_VAC_PROTECTION) {
         Need::Nothing => Ok(()),
         // Tests: PROT-VAC-1

@@ -45,8 +45,8 @@ fn freed(change: &Change<Pod>) -> Vec<String> {
     {
         keys.extend(pods::claim_keys(pod));
     }
-    if let Some(old) = change.old.as_deref()
-        && (change.new.is_none() || change.replaced())
+    if change.gone_uid().is_some()
+        && let Some(old) = change.old()
     {
         keys.extend(pods::claim_keys(old));
     }

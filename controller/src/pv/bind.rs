@@ -93,7 +93,11 @@ impl Binder {
         claim: &Arc<PersistentVolumeClaim>,
     ) -> Result<(), SyncError> {
         let volume = match volume_with_claim(volume, claim) {
-            Some(changed) => self.write_volume(changed).await?,
+            Some(changed) => match self.reserve(volume, claim) {
+                Some(_until_answered) => self.write_volume(changed).await?,
+                // Another claim is being bound to it right now; this one is queued again when that has ended.
+                None => return Ok(()),
+            },
             None => Arc::clone(volume),
         };
         // Saved: the volume points to the claim by UID, nobody else can take it. Not saved: everything else. Who finishes:
@@ -102,7 +106,12 @@ impl Binder {
         let volume = self.set_volume_phase(&volume, VolumePhase::Bound, "").await?;
         // Saved: the volume's side is done. Not saved: the claim does not know. Who finishes: as above.
         let claim = match claim_with_name(claim, &volume) {
-            Some(changed) => self.write_claim(changed).await?,
+            Some(changed) => {
+                let written = self.write_claim(changed).await?;
+                // An earlier bind may have been cut short with another volume, which is free again now.
+                self.wake_volumes_pointing_to(&written);
+                written
+            }
             None => Arc::clone(claim),
         };
         // Saved: both sides point at each other and the claim says that binding is complete; only its status is old. Who

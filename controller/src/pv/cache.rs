@@ -11,9 +11,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::fit::{self, Wanted};
 use super::index::VolumeIndex;
+use super::modes::ModeSet;
 use super::object;
-use super::waiting::WaitingIndex;
+use super::settled::Settled;
+use super::waiting::{Turn, WaitingIndex};
+use crate::kept::{Keep, Kept};
 
 /// A version that is not a number. Nothing can be said about what is newer, so the object is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,24 +36,35 @@ pub struct BadVersion {
 pub enum Offer<K> {
     /// It is in the store; what was there before it comes back.
     Stored(Option<Arc<K>>),
+    /// It is in the store in place of another copy of the same version.
+    Same,
     /// A newer one was there.
     Stale,
+}
+
+fn number(meta: &ObjectMeta) -> Result<u64, BadVersion> {
+    let text = meta.resource_version.as_deref().unwrap_or("");
+    text.parse::<u64>().map_err(|_| BadVersion {
+        object: match meta.namespace.as_deref() {
+            Some(namespace) => format!("{namespace}/{}", object::name(meta)),
+            None => object::name(meta).to_owned(),
+        },
+        version: text.to_owned(),
+    })
 }
 
 /// Whether an incoming object may take the place of the one in the store.
 // Tests: FN-CACHE-3, FN-CACHE-4, FN-CACHE-5, FN-CACHE-6, NEW-CACHE-EQUAL
 pub fn may_replace(cached: &ObjectMeta, incoming: &ObjectMeta) -> Result<bool, BadVersion> {
-    let version = |meta: &ObjectMeta| {
-        let text = meta.resource_version.as_deref().unwrap_or("");
-        text.parse::<u64>().map_err(|_| BadVersion {
-            object: match meta.namespace.as_deref() {
-                Some(namespace) => format!("{namespace}/{}", object::name(meta)),
-                None => object::name(meta).to_owned(),
-            },
-            version: text.to_owned(),
-        })
-    };
-    Ok(version(incoming)? >= version(cached)?)
+    Ok(number(incoming)? >= number(cached)?)
+}
+
+/// The same without decoding either, as far as both versions are numbers.
+fn may_replace_kept<K: Keep>(cached: &Kept<K>, incoming: &Kept<K>) -> Result<bool, BadVersion> {
+    match (cached.version(), incoming.version()) {
+        (Some(cached), Some(incoming)) => Ok(incoming >= cached),
+        (Some(_) | None, None) | (None, Some(_)) => may_replace(cached.get().meta(), incoming.get().meta()),
+    }
 }
 
 /// Volumes with their index.
@@ -59,14 +74,29 @@ pub struct VolumeStore {
 }
 
 impl VolumeStore {
-    /// Puts a volume in unless a newer one is there.
-    pub fn offer(&mut self, volume: Arc<PersistentVolume>) -> Result<Offer<PersistentVolume>, BadVersion> {
-        if let Some(cached) = self.index.get(object::name(&volume.metadata))
-            && !may_replace(&cached.metadata, &volume.metadata)?
-        {
-            return Ok(Offer::Stale);
+    /// Puts a volume in unless a newer one is there. `volume` is the same, decoded.
+    pub fn offer(
+        &mut self,
+        kept: Kept<PersistentVolume>,
+        volume: &PersistentVolume,
+    ) -> Result<Offer<PersistentVolume>, BadVersion> {
+        if let Some(cached) = self.index.get_kept(kept.key()) {
+            if !may_replace_kept(cached, &kept)? {
+                return Ok(Offer::Stale);
+            }
+            if cached.is_same(&kept) {
+                self.index.swap(kept);
+                return Ok(Offer::Same);
+            }
         }
-        Ok(Offer::Stored(self.index.insert(volume)))
+        Ok(Offer::Stored(self.index.insert(kept, volume)))
+    }
+
+    /// Takes over the informer's copy, which is packed in time, if it is the version that is here.
+    pub fn share(&mut self, copy: &Kept<PersistentVolume>) {
+        if self.index.get_kept(copy.key()).is_some_and(|cached| cached.is_same(copy)) {
+            self.index.swap(copy.clone());
+        }
     }
 
     /// Takes a volume out; it is gone from the server.
@@ -76,12 +106,27 @@ impl VolumeStore {
 
     /// The volume of this name.
     pub fn get(&self, name: &str) -> Option<Arc<PersistentVolume>> {
-        self.index.get(name).cloned()
+        self.index.get_kept(name).map(Kept::get)
+    }
+
+    /// The same as it is kept.
+    pub fn get_kept(&self, name: &str) -> Option<&Kept<PersistentVolume>> {
+        self.index.get_kept(name)
     }
 
     /// The names of all.
-    pub fn names(&self) -> Vec<String> {
-        self.index.iter().map(|volume| object::name(&volume.metadata).to_owned()).collect()
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
+        self.index.names()
+    }
+
+    /// What the last look at this version of the volume said.
+    pub fn settled(&self, name: &str) -> Settled {
+        self.index.settled(name)
+    }
+
+    /// Notes what a look at the volume said.
+    pub fn settle(&mut self, name: &str, settled: Settled) {
+        self.index.settle(name, settled);
     }
 
     /// The search.
@@ -93,44 +138,108 @@ impl VolumeStore {
 /// Claims with the index of those that wait.
 #[derive(Debug, Default)]
 pub struct ClaimStore {
-    claims: HashMap<String, Arc<PersistentVolumeClaim>>,
+    claims: HashMap<Arc<str>, StoredClaim>,
     waiting: WaitingIndex,
 }
 
+#[derive(Debug)]
+struct StoredClaim {
+    kept: Kept<PersistentVolumeClaim>,
+    /// What every volume for it has to offer; none when no volume can.
+    modes: Option<ModeSet>,
+    settled: Settled,
+}
+
+impl StoredClaim {
+    /// Most of those that a volume does not fit are told apart without being decoded.
+    fn may_take(&self, offered: ModeSet, volume: &PersistentVolume) -> bool {
+        self.modes.is_some_and(|wanted| offered.contains(wanted)) && {
+            let claim = self.kept.get();
+            fit::search_misfit(volume, &claim, &Wanted::of(&claim), false).is_none()
+        }
+    }
+}
+
 impl ClaimStore {
-    /// Puts a claim in unless a newer one is there.
+    /// Puts a claim in unless a newer one is there. `claim` is the same, decoded.
     pub fn offer(
         &mut self,
-        claim: Arc<PersistentVolumeClaim>,
+        kept: Kept<PersistentVolumeClaim>,
+        claim: &PersistentVolumeClaim,
     ) -> Result<Offer<PersistentVolumeClaim>, BadVersion> {
-        let key = object::claim_key(&claim);
-        if let Some(cached) = self.claims.get(&key)
-            && !may_replace(&cached.metadata, &claim.metadata)?
-        {
-            return Ok(Offer::Stale);
+        if let Some(cached) = self.claims.get_mut(kept.key()) {
+            if !may_replace_kept(&cached.kept, &kept)? {
+                return Ok(Offer::Stale);
+            }
+            if cached.kept.is_same(&kept) {
+                cached.kept = kept;
+                return Ok(Offer::Same);
+            }
         }
-        if let Some(old) = self.claims.get(&key) {
-            self.waiting.remove(&key, old);
+        let key = Arc::clone(kept.key());
+        let old = self.claims.get(&key).map(|old| old.kept.get());
+        let rested = old.as_ref().is_some_and(|old| self.waiting.remove(&key, old));
+        self.waiting.insert(&key, claim);
+        if rested {
+            self.waiting.rest(&key, claim);
         }
-        self.waiting.insert(&key, &claim);
-        Ok(Offer::Stored(self.claims.insert(key, claim)))
+        let modes = ModeSet::requested(fit::requested_modes(claim));
+        self.claims.insert(key, StoredClaim { kept, modes, settled: Settled::No });
+        Ok(Offer::Stored(old))
+    }
+
+    /// Takes over the informer's copy, which is packed in time, if it is the version that is here.
+    pub fn share(&mut self, copy: &Kept<PersistentVolumeClaim>) {
+        if let Some(cached) = self.claims.get_mut(copy.key()).filter(|cached| cached.kept.is_same(copy)) {
+            cached.kept = copy.clone();
+        }
     }
 
     /// Takes a claim out; it is gone from the server.
     pub fn remove(&mut self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
-        let old = self.claims.remove(key)?;
+        let old = self.claims.remove(key)?.kept.get();
         self.waiting.remove(key, &old);
         Some(old)
     }
 
     /// The claim with this `namespace/name`.
     pub fn get(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
-        self.claims.get(key).cloned()
+        self.get_kept(key).map(Kept::get)
+    }
+
+    /// The same as it is kept.
+    pub fn get_kept(&self, key: &str) -> Option<&Kept<PersistentVolumeClaim>> {
+        self.claims.get(key).map(|claim| &claim.kept)
     }
 
     /// The keys of all.
-    pub fn keys(&self) -> Vec<String> {
-        self.claims.keys().cloned().collect()
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
+        self.claims.keys()
+    }
+
+    /// What the last look at this version of the claim said.
+    pub fn settled(&self, key: &str) -> Settled {
+        self.claims.get(key).map_or(Settled::No, |claim| claim.settled)
+    }
+
+    /// Notes what a look at the claim said.
+    pub fn settle(&mut self, key: &str, settled: Settled) {
+        if let Some(claim) = self.claims.get_mut(key) {
+            claim.settled = settled;
+        }
+    }
+
+    /// The claim has been looked at. False if it does not search for a volume (any more).
+    pub fn rest(&mut self, key: &str) -> bool {
+        let Some((key, claim)) = self.claims.get_key_value(key) else { return false };
+        self.waiting.rest(key, &claim.kept.get())
+    }
+
+    /// Calls a claim that rests and could use this volume, after the turn of another one if that is given.
+    pub fn call(&mut self, volume: &PersistentVolume, after: Option<&Turn>) -> Option<String> {
+        let offered = ModeSet::offered(fit::offered_modes(volume));
+        let fits = |key: &str| self.claims.get(key).is_some_and(|claim| claim.may_take(offered, volume));
+        self.waiting.call(volume, after, fits)
     }
 
     /// Who waits for what.

@@ -18,7 +18,7 @@ use super::claim_situation::{Around, ClaimSituation, classify};
 use super::class;
 use super::controller::Binder;
 use super::error::SyncError;
-use super::migration::correct_claim_mark;
+use super::migration::{correct_claim_mark, is_provisioned};
 use super::object::{self, claim_key, has_annotation, volume_name};
 use super::pods;
 use crate::names::{self, reason};
@@ -176,6 +176,9 @@ impl Binder {
         &self,
         claim: Arc<PersistentVolumeClaim>,
     ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
+        if !is_provisioned(&claim.metadata) {
+            return Ok(claim);
+        }
         let mut changed = PersistentVolumeClaim::clone(&claim);
         if !correct_claim_mark(&mut changed, self.migrated) {
             return Ok(claim);

@@ -1,7 +1,8 @@
-//! The running controller: two queues with one worker each, the stores, the operations, and what fills the queues.
+//! The running controller: two queues, the stores, the operations, and what fills the queues.
 //!
-//! One worker per queue: no two claims are looked at at once, so two claims never reach for one volume; a claim and a
-//! volume may be. What takes long (deleting, scrubbing, provisioning) runs in the operation map and holds nobody up.
+//! Decisions about claims are made one after the other, in the order of the queue; only their writes overlap, many at a
+//! time, because a write waits for the disk. A volume that was chosen is reserved until its write is answered (`reserve.rs`),
+//! so two claims never reach for one volume. A claim and a volume may be looked at at once. What takes long (deleting, scrubbing, provisioning) runs in the operation map and holds nobody up.
 //!
 //! Start order: the informers list volumes and claims completely, the stores are filled, everything is queued, and only then
 //! the workers start. With half of the volumes known a claim would be bound to the wrong one, or lost, for good.
@@ -19,11 +20,11 @@ use super::host_path::HostPath;
 use super::knowledge::Stores;
 use super::migration::MigratedDriver;
 use super::nfs::Nfs;
-use super::object::{claim_ref, reference_key, volume_name};
+use super::object::{claim_key, claim_ref, reference_key, volume_name};
 use super::plugin::Plugins;
 use super::recycle::{PodRecipe, PodRunner, RecipeError};
-use super::wake;
-use crate::informer::{Change, Informer, Registration, key_of};
+use super::{settled, wake};
+use crate::informer::{Change, Informer, Registration};
 use crate::manager::{Context, ControllerError};
 use crate::names;
 use crate::operations::Operations;
@@ -32,6 +33,10 @@ use crate::pods::{index_by_claim, is_terminated};
 use crate::queue::WorkQueue;
 use crate::recorder::{EventType, Recorder};
 use crate::worker;
+
+/// Writes of claims that are under way at a time, and as many of volumes. More does not help: the server takes what
+/// comes together to the disk together, and this many keep it busy.
+const AT_ONCE: usize = 32;
 
 /// The controller. Its parts are in the files of this folder.
 pub struct Binder {
@@ -115,10 +120,15 @@ impl Binder {
         self.fill_stores();
         // Attaching a handler hands over everything that is cached: this is the first look at all.
         let handlers = self.attach();
-        let claims =
-            worker::run(&self.claims, 1, names::controller::PV_BINDER, |key| self.process_claim(key));
-        let volumes =
-            worker::run(&self.volumes, 1, names::controller::PV_BINDER, |name| self.process_volume(name));
+        let name = names::controller::PV_BINDER;
+        let claims = worker::run_in_order(&self.claims, AT_ONCE, name, |key| {
+            let this = Arc::clone(&self);
+            async move { this.process_claim(key).await }
+        });
+        let volumes = worker::run_in_order(&self.volumes, AT_ONCE, name, |key| {
+            let this = Arc::clone(&self);
+            async move { this.process_volume(key).await }
+        });
         tokio::select! {
             () = shutdown.cancelled() => {}
             ((), ()) = async { tokio::join!(claims, volumes) } => {}
@@ -145,30 +155,34 @@ impl Binder {
     /// Fills the stores from the complete caches, before anybody looks at anything.
     pub(super) fn fill_stores(&self) {
         let mut stores = self.lock();
-        for volume in self.volume_cache.list() {
-            if let Err(error) = stores.volumes.offer(volume) {
+        for kept in self.volume_cache.kept() {
+            let volume = kept.get();
+            if let Err(error) = stores.volumes.offer(kept, &volume) {
                 tracing::warn!(%error, "a volume is left out");
             }
         }
-        for claim in self.claim_cache.list() {
-            if let Err(error) = stores.claims.offer(claim) {
+        for kept in self.claim_cache.kept() {
+            let claim = kept.get();
+            if let Err(error) = stores.claims.offer(kept, &claim) {
                 tracing::warn!(%error, "a claim is left out");
             }
         }
     }
 
     fn attach(&self) -> [Registration; 4] {
-        let queue = self.claims.clone();
+        let (queue, this) = (self.claims.clone(), Weak::clone(&self.this));
         let on_claim = self.claim_cache.add_handler(move |change| {
-            if let Some(key) = change.key() {
-                queue.add(key);
+            if let (Some(binder), Some(kept)) = (this.upgrade(), change.kept()) {
+                binder.lock().claims.share(kept);
             }
+            queue.add(change.key().to_string());
         });
-        let queue = self.volumes.clone();
+        let (queue, this) = (self.volumes.clone(), Weak::clone(&self.this));
         let on_volume = self.volume_cache.add_handler(move |change| {
-            if let Some(name) = change.key() {
-                queue.add(name);
+            if let (Some(binder), Some(kept)) = (this.upgrade(), change.kept()) {
+                binder.lock().volumes.share(kept);
             }
+            queue.add(change.key().to_string());
         });
         let this = Weak::clone(&self.this);
         let on_class = self.class_cache.add_handler(move |change| {
@@ -186,12 +200,13 @@ impl Binder {
     }
 
     fn class_changed(&self, change: &Change<StorageClass>) {
-        let keys = wake::claims_for_class(&self.lock().claims, change.old.as_deref(), change.new.as_deref());
+        let old = change.old().map(Arc::as_ref);
+        let keys = wake::claims_for_class(&self.lock().claims, old, change.new.as_deref());
         keys.into_iter().for_each(|key| self.claims.add(key));
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {
-        let Some(pod) = change.new.as_deref().or(change.old.as_deref()) else { return };
+        let Some(pod) = change.new.as_ref().or_else(|| change.old()) else { return };
         let over = change.new.as_deref().is_none_or(is_terminated);
         let (claims, volumes) = {
             let stores = self.lock();
@@ -215,51 +230,53 @@ impl Binder {
         }
     }
 
-    /// Queues all claims, then all volumes.
-    pub(super) fn resync(&self) {
-        let (mut claims, mut volumes) = {
-            let stores = self.lock();
-            (stores.claims.keys(), stores.volumes.names())
-        };
-        claims.extend(self.claim_cache.list().iter().map(|claim| key_of(claim.as_ref())));
-        volumes.extend(self.volume_cache.list().iter().map(|volume| key_of(volume.as_ref())));
-        claims.into_iter().for_each(|key| self.claims.add(key));
-        volumes.into_iter().for_each(|name| self.volumes.add(name));
-    }
-
     // === keys ===
 
     /// Looks at one claim.
     pub(super) async fn process_claim(&self, key: String) -> Result<(), SyncError> {
-        let result = match self.claim_cache.get(&key) {
-            Some(claim) => match self.store_claim(&claim)? {
-                true => self.sync_claim(claim).await,
-                // Old news. The event with what the store has already is on its way.
-                false => Ok(()),
-            },
-            None => {
-                self.forget_claim(&key);
-                Ok(())
-            }
-        };
+        let made = self.offers_made();
+        let result = self.look_at_claim(&key).await;
+        self.looked(&key, made);
         tell("claim", &key, &result);
         result
     }
 
+    async fn look_at_claim(&self, key: &str) -> Result<(), SyncError> {
+        let Some(kept) = self.claim_cache.get_kept(key) else {
+            self.forget_claim(key);
+            return Ok(());
+        };
+        let claim = kept.get();
+        if !self.store_claim(&kept, &claim)? {
+            // Old news. The event with what the store has already is on its way.
+            return Ok(());
+        }
+        let volume = settled::volume_version(&self.lock(), &claim);
+        self.sync_claim(Arc::clone(&claim)).await?;
+        self.claim_was_looked_at(&kept, &claim, volume);
+        Ok(())
+    }
+
     /// Looks at one volume.
     pub(super) async fn process_volume(&self, name: String) -> Result<(), SyncError> {
-        let result = match self.volume_cache.get(&name) {
-            Some(volume) => match self.store_volume(&volume)? {
-                true => self.sync_volume(volume).await,
-                false => Ok(()),
-            },
-            None => {
-                self.forget_volume(&name);
-                Ok(())
-            }
-        };
+        let result = self.look_at_volume(&name).await;
         tell("volume", &name, &result);
         result
+    }
+
+    async fn look_at_volume(&self, name: &str) -> Result<(), SyncError> {
+        let Some(kept) = self.volume_cache.get_kept(name) else {
+            self.forget_volume(name);
+            return Ok(());
+        };
+        let volume = kept.get();
+        if !self.store_volume(&kept, &volume)? {
+            return Ok(());
+        }
+        let claim = settled::claim_version(&self.lock(), &volume);
+        self.sync_volume(Arc::clone(&volume)).await?;
+        self.volume_was_looked_at(&kept, &volume, claim);
+        Ok(())
     }
 
     /// A claim is gone: its volume has to know.
@@ -271,10 +288,23 @@ impl Binder {
         }
     }
 
+    /// The volume that a claim names, and those that point to it: a bind may have been cut short by the claim's end.
     pub(super) fn wake_volume_of(&self, claim: &PersistentVolumeClaim) {
         if !volume_name(claim).is_empty() {
             self.volumes.add(volume_name(claim).to_owned());
         }
+        self.wake_volumes_pointing_to(claim);
+    }
+
+    /// The volumes that point to a claim and that it does not name.
+    pub(super) fn wake_volumes_pointing_to(&self, claim: &PersistentVolumeClaim) {
+        let pointing: Vec<String> = {
+            let stores = self.lock();
+            let key = claim_key(claim);
+            let names = stores.volumes.index().names_pointing_to(&key);
+            names.filter(|name| ***name != *volume_name(claim)).map(|name| name.to_string()).collect()
+        };
+        pointing.into_iter().for_each(|name| self.volumes.add(name));
     }
 
     /// A volume is gone: its claim, and those that name it, have to know.
@@ -285,7 +315,7 @@ impl Binder {
             let mut stores = self.lock();
             let Some(volume) = stores.volumes.remove(name) else { return };
             keys.extend(claim_ref(&volume).map(reference_key));
-            keys.extend(stores.claims.waiting().naming(name).cloned());
+            keys.extend(stores.claims.waiting().naming(name).map(|key| key.to_string()));
         }
         keys.into_iter().for_each(|key| self.claims.add(key));
     }

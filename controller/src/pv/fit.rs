@@ -5,6 +5,7 @@
 //! phase do not count, the user knows better. A search checks by [`search_misfit`], in upstream's order. The index
 //! (`index.rs`) must find exactly what a scan with [`search_misfit`] would; a test holds it to that.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -165,12 +166,17 @@ impl Wanted {
 
     /// Whether a volume has the labels.
     pub fn matches(&self, volume: &PersistentVolume) -> bool {
+        match &volume.metadata.labels {
+            Some(labels) => self.matches_labels(labels),
+            None => self.matches_labels(&BTreeMap::new()),
+        }
+    }
+
+    /// Whether these are the labels.
+    pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
         match self {
             Self::Anything => true,
-            Self::Labels(selector) => match &volume.metadata.labels {
-                Some(labels) => selector.matches(labels),
-                None => selector.matches(&Default::default()),
-            },
+            Self::Labels(selector) => selector.matches(labels),
             Self::Unreadable => false,
         }
     }

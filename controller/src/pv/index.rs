@@ -22,6 +22,9 @@ use super::class;
 use super::fit::{self, Wanted};
 use super::modes::ModeSet;
 use super::object::{self, VolumeMode, VolumePhase};
+use super::settled::Settled;
+use crate::few::Few;
+use crate::kept::Kept;
 
 /// What volumes of one shelf share: a claim looks on exactly one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,16 +35,43 @@ struct Shelf {
 }
 
 /// The volumes of one shelf: by access-mode set, then by size, then by name.
-type Groups = BTreeMap<ModeSet, BTreeSet<(Quantity, String)>>;
+type Groups = BTreeMap<ModeSet, BTreeMap<Quantity, Few<Arc<str>>>>;
 
 /// Volumes by name, by the claim they point to, and free ones by what they offer.
 #[derive(Debug, Default)]
 pub struct VolumeIndex {
-    by_name: HashMap<String, Arc<PersistentVolume>>,
+    by_name: HashMap<Arc<str>, Stored>,
     /// `namespace/name` of a claim to the volumes that point there, with any UID.
-    pointing: HashMap<String, BTreeSet<String>>,
+    pointing: HashMap<Box<str>, Few<Arc<str>>>,
     /// Free volumes: Available, pointing to nobody, not being deleted.
     free: HashMap<Shelf, Groups>,
+}
+
+/// A volume, and its labels as JSON if it has some: a selector looks at those of many volumes.
+#[derive(Debug)]
+struct Stored {
+    kept: Kept<PersistentVolume>,
+    labels: Option<Box<str>>,
+    settled: Settled,
+}
+
+impl Stored {
+    fn new(kept: Kept<PersistentVolume>, volume: &PersistentVolume) -> Self {
+        let labels = volume.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
+        let labels = labels.and_then(|labels| serde_json::to_string(labels).ok()).map(String::into);
+        Self { kept, labels, settled: Settled::No }
+    }
+
+    fn has_labels(&self, wanted: &Wanted) -> bool {
+        match (wanted, &self.labels) {
+            (Wanted::Anything, _) => true,
+            (Wanted::Unreadable, _) => false,
+            (Wanted::Labels(_), None) => wanted.matches_labels(&BTreeMap::new()),
+            (Wanted::Labels(_), Some(text)) => {
+                serde_json::from_str(text).is_ok_and(|labels| wanted.matches_labels(&labels))
+            }
+        }
+    }
 }
 
 /// What a search looks for, read once from the claim.
@@ -85,30 +115,43 @@ fn place(volume: &PersistentVolume) -> Option<(Shelf, ModeSet, Quantity)> {
 }
 
 impl VolumeIndex {
-    /// Puts a volume in, in place of the one with its name. Returns the one that was there.
-    pub fn insert(&mut self, volume: Arc<PersistentVolume>) -> Option<Arc<PersistentVolume>> {
-        let name = object::name(&volume.metadata).to_owned();
+    /// Puts a volume in, in place of the one with its name. Returns the one that was there. `volume` is the same as `kept`,
+    /// decoded.
+    pub fn insert(
+        &mut self,
+        kept: Kept<PersistentVolume>,
+        volume: &PersistentVolume,
+    ) -> Option<Arc<PersistentVolume>> {
+        let name = Arc::clone(kept.key());
         let old = self.remove(&name);
-        if let Some(reference) = object::claim_ref(&volume) {
-            self.pointing.entry(object::reference_key(reference)).or_default().insert(name.clone());
+        if let Some(reference) = object::claim_ref(volume) {
+            let key = object::reference_key(reference).into();
+            self.pointing.entry(key).or_default().insert(Arc::clone(&name));
         }
-        if let Some((shelf, modes, size)) = place(&volume) {
+        if let Some((shelf, modes, size)) = place(volume) {
             let groups = self.free.entry(shelf).or_default();
-            groups.entry(modes).or_default().insert((size, name.clone()));
+            groups.entry(modes).or_default().entry(size).or_default().insert(Arc::clone(&name));
         }
-        self.by_name.insert(name, volume);
+        self.by_name.insert(name, Stored::new(kept, volume));
         old
+    }
+
+    /// Puts another copy of the same version in.
+    pub fn swap(&mut self, copy: Kept<PersistentVolume>) {
+        if let Some(stored) = self.by_name.get_mut(copy.key()) {
+            stored.kept = copy;
+        }
     }
 
     /// Takes a volume out.
     pub fn remove(&mut self, name: &str) -> Option<Arc<PersistentVolume>> {
-        let old = self.by_name.remove(name)?;
+        let old = self.by_name.remove(name)?.kept.get();
         if let Some(reference) = object::claim_ref(&old) {
             let key = object::reference_key(reference);
-            if let Some(names) = self.pointing.get_mut(&key) {
+            if let Some(names) = self.pointing.get_mut(key.as_str()) {
                 names.remove(name);
                 if names.is_empty() {
-                    self.pointing.remove(&key);
+                    self.pointing.remove(key.as_str());
                 }
             }
         }
@@ -116,7 +159,12 @@ impl VolumeIndex {
             && let Some(groups) = self.free.get_mut(&shelf)
         {
             if let Some(group) = groups.get_mut(&modes) {
-                group.remove(&(size, name.to_owned()));
+                if let Some(names) = group.get_mut(&size) {
+                    names.remove(name);
+                    if names.is_empty() {
+                        group.remove(&size);
+                    }
+                }
                 if group.is_empty() {
                     groups.remove(&modes);
                 }
@@ -129,18 +177,35 @@ impl VolumeIndex {
     }
 
     /// The volume of this name.
-    pub fn get(&self, name: &str) -> Option<&Arc<PersistentVolume>> {
-        self.by_name.get(name)
+    pub fn get_kept(&self, name: &str) -> Option<&Kept<PersistentVolume>> {
+        self.by_name.get(name).map(|stored| &stored.kept)
     }
 
-    /// All volumes, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<PersistentVolume>> {
-        self.by_name.values()
+    /// The names of all, in no order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
+        self.by_name.keys()
     }
 
-    /// The volumes that point to a claim of this `namespace/name`, with whatever UID, by name.
-    pub fn pointing_to(&self, claim_key: &str) -> impl Iterator<Item = &Arc<PersistentVolume>> {
-        self.pointing.get(claim_key).into_iter().flatten().filter_map(|name| self.by_name.get(name))
+    /// What the last look at this version of the volume said.
+    pub fn settled(&self, name: &str) -> Settled {
+        self.by_name.get(name).map_or(Settled::No, |stored| stored.settled)
+    }
+
+    /// Notes what a look at the volume said.
+    pub fn settle(&mut self, name: &str, settled: Settled) {
+        if let Some(stored) = self.by_name.get_mut(name) {
+            stored.settled = settled;
+        }
+    }
+
+    /// The names of the volumes that point to a claim of this `namespace/name`, with whatever UID, in order.
+    pub fn names_pointing_to(&self, claim_key: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.pointing.get(claim_key).into_iter().flatten()
+    }
+
+    /// The volumes that point to it, by name.
+    pub fn pointing_to(&self, claim_key: &str) -> impl Iterator<Item = Arc<PersistentVolume>> {
+        self.names_pointing_to(claim_key).filter_map(|name| Some(self.get_kept(name)?.get()))
     }
 
     /// The volume to bind to a claim. `delayed`: the claim's class waits for a pod, so only a volume that already
@@ -148,21 +213,33 @@ impl VolumeIndex {
     // Tests: IDX-MATCH-1, IDX-MATCH-3, IDX-MATCH-4, IDX-MATCH-6, IDX-MATCH-7, IDX-MATCH-11, IDX-MATCH-12, IDX-BOUND
     // Tests: IDX-MODES-1, IDX-MODES-3, IDX-MODES-7, OWN-AM-1, OWN-RES-7, OWN-FIT-1, OWN-SEL-1, OWN-SEL-2, OWN-SEL-5
     // Tests: IDX-RES-1, IDX-RES-3, IDX-RES-4, IDX-RES-5, OWN-NS-1, OWN-COMPETE-2
-    pub fn find(&self, claim: &PersistentVolumeClaim, delayed: bool) -> Option<&Arc<PersistentVolume>> {
+    pub fn find(&self, claim: &PersistentVolumeClaim, delayed: bool) -> Option<Arc<PersistentVolume>> {
+        self.find_among(claim, delayed, |_| true)
+    }
+
+    /// The same among the volumes, told by their names, that may be taken.
+    pub fn find_among(
+        &self,
+        claim: &PersistentVolumeClaim,
+        delayed: bool,
+        may_take: impl Fn(&str) -> bool,
+    ) -> Option<Arc<PersistentVolume>> {
         let search = Search::new(claim)?;
         let reserved = self.reserved(claim);
         (0..=4).find_map(|count| {
             let ours = |volume: &&Arc<PersistentVolume>| {
                 let offered = ModeSet::offered(fit::offered_modes(volume));
-                offered.len() == count && offered.contains(search.modes)
+                offered.len() == count
+                    && offered.contains(search.modes)
+                    && may_take(object::name(&volume.metadata))
             };
-            if let Some(volume) = reserved.iter().copied().find(ours) {
-                return Some(volume);
+            if let Some(volume) = reserved.iter().find(ours) {
+                return Some(Arc::clone(volume));
             }
             if delayed {
                 return None;
             }
-            self.smallest_free(&search, ModeSet::supersets(search.modes, count), |_| true)
+            self.smallest_free(&search, ModeSet::supersets(search.modes, count), &may_take)
         })
     }
 
@@ -176,21 +253,25 @@ impl VolumeIndex {
         claim: &PersistentVolumeClaim,
         node_labels: &BTreeMap<String, String>,
         excluded: &BTreeSet<String>,
-    ) -> Option<&Arc<PersistentVolume>> {
+    ) -> Option<Arc<PersistentVolume>> {
         let search = Search::new(claim)?;
-        let may_take = |volume: &PersistentVolume| !excluded.contains(object::name(&volume.metadata));
-        if let Some(volume) = self.reserved(claim).into_iter().find(|volume| may_take(volume)) {
-            return accepts_node(volume, node_labels).then_some(volume);
+        let may_take = |volume: &str| !excluded.contains(volume);
+        let ours = |volume: &Arc<PersistentVolume>| may_take(object::name(&volume.metadata));
+        if let Some(volume) = self.reserved(claim).into_iter().find(ours) {
+            return accepts_node(&volume, node_labels).then_some(volume);
         }
         let sets = (0..=4).flat_map(|count| ModeSet::supersets(search.modes, count));
-        self.smallest_free(&search, sets, |volume| may_take(volume) && accepts_node(volume, node_labels))
+        self.smallest_free(&search, sets, |name| {
+            may_take(name)
+                && self.get_kept(name).is_some_and(|volume| accepts_node(&volume.get(), node_labels))
+        })
     }
 
     /// Volumes that point to the claim and that it can use: size, mode, volume attributes class, not being deleted.
-    fn reserved(&self, claim: &PersistentVolumeClaim) -> Vec<&Arc<PersistentVolume>> {
+    fn reserved(&self, claim: &PersistentVolumeClaim) -> Vec<Arc<PersistentVolume>> {
         let key = object::claim_key(claim);
         let pointing = self.pointing_to(&key);
-        let usable = |volume: &&Arc<PersistentVolume>| {
+        let usable = |volume: &Arc<PersistentVolume>| {
             object::points_to(volume, claim)
                 && fit::too_small(volume, claim).is_none()
                 && fit::mode_differs(volume, claim).is_none()
@@ -204,17 +285,19 @@ impl VolumeIndex {
         &self,
         search: &Search,
         sets: impl Iterator<Item = ModeSet>,
-        may_take: impl Fn(&PersistentVolume) -> bool,
-    ) -> Option<&Arc<PersistentVolume>> {
+        may_take: impl Fn(&str) -> bool,
+    ) -> Option<Arc<PersistentVolume>> {
         let groups = self.free.get(&search.shelf)?;
-        let from = (search.size.clone(), String::new());
-        sets.filter_map(|set| {
-            let (size, name) = groups.get(&set)?.range(&from..).find(|(_, name)| {
-                self.by_name.get(name).is_some_and(|volume| search.labels.matches(volume) && may_take(volume))
-            })?;
-            Some((size, name))
-        })
-        .min()
-        .and_then(|(_, name)| self.by_name.get(name))
+        let fits = |name: &str| {
+            may_take(name) && self.by_name.get(name).is_some_and(|stored| stored.has_labels(&search.labels))
+        };
+        let first = |set: ModeSet| {
+            let by_size = groups.get(&set)?.range(&search.size..);
+            by_size
+                .flat_map(|(size, names)| names.iter().map(move |name| (size, name)))
+                .find(|(_, name)| fits(name))
+        };
+        let (_, name) = sets.filter_map(first).min()?;
+        self.get_kept(name).map(Kept::get)
     }
 }

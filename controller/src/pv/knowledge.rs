@@ -10,9 +10,13 @@ use super::cache::{ClaimStore, Offer, VolumeStore};
 use super::class;
 use super::controller::Binder;
 use super::error::SyncError;
-use super::object::{self, claim_key};
+use super::object;
+use super::offer::Offers;
+use super::reserve::Reserved;
 use super::wake;
+use crate::kept::Kept;
 use crate::pods::INDEX_CLAIM;
+use crate::uid::Uid;
 
 /// What this controller believes about volumes and claims.
 #[derive(Debug, Default)]
@@ -21,6 +25,10 @@ pub struct Stores {
     pub volumes: VolumeStore,
     /// Claims.
     pub claims: ClaimStore,
+    /// Volumes that are about to be taken.
+    pub reserved: Reserved,
+    /// Volumes that were offered to claims that wait, by claim, until those are looked at.
+    pub offers: Offers,
 }
 
 impl Binder {
@@ -31,14 +39,22 @@ impl Binder {
     }
 
     /// Puts a volume into the store and wakes whom that may help. False if a newer one is there.
-    pub(super) fn store_volume(&self, volume: &Arc<PersistentVolume>) -> Result<bool, SyncError> {
+    pub(super) fn store_volume(
+        &self,
+        kept: &Kept<PersistentVolume>,
+        volume: &PersistentVolume,
+    ) -> Result<bool, SyncError> {
         let keys = {
             let mut stores = self.lock();
-            match stores.volumes.offer(Arc::clone(volume))? {
+            match stores.volumes.offer(kept.clone(), volume)? {
                 Offer::Stale => return Ok(false),
+                Offer::Same => return Ok(true),
                 Offer::Stored(old) => {
-                    let delayed = |class: &str| self.is_delayed(class);
-                    wake::claims_for_volume(&stores.claims, old.as_deref(), volume, delayed)
+                    let mut keys = wake::claims_for_volume(&stores.claims, old.as_deref(), volume);
+                    if wake::becomes_free(old.as_deref(), volume) {
+                        keys.extend(self.offer_volume(&mut stores, volume, None));
+                    }
+                    keys
                 }
             }
         };
@@ -47,13 +63,18 @@ impl Binder {
     }
 
     /// Puts a claim into the store. False if a newer one is there.
-    pub(super) fn store_claim(&self, claim: &Arc<PersistentVolumeClaim>) -> Result<bool, SyncError> {
-        let stored = self.lock().claims.offer(Arc::clone(claim))?;
+    pub(super) fn store_claim(
+        &self,
+        kept: &Kept<PersistentVolumeClaim>,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<bool, SyncError> {
+        let stored = self.lock().claims.offer(kept.clone(), claim)?;
         match stored {
             Offer::Stale => Ok(false),
+            Offer::Same => Ok(true),
             Offer::Stored(old) => {
                 // Deleted and made anew between two looks: the volume of the old one has to know.
-                if let Some(old) = old.filter(|old| old.metadata.uid != claim.metadata.uid) {
+                if let Some(old) = old.filter(|old| Uid::from(object::uid(&old.metadata)) != *kept.uid()) {
                     self.wake_volume_of(&old);
                 }
                 Ok(true)
@@ -70,9 +91,10 @@ impl Binder {
         let written = Arc::new(written);
         let gone = object::is_terminating(&written.metadata)
             && written.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
-        let known = self.stored_volume(object::name(&written.metadata));
-        if !gone && known.is_some_and(|known| known.metadata.uid == written.metadata.uid) {
-            self.store_volume(&written)?;
+        let kept = Kept::new(Arc::clone(&written));
+        let known = self.lock().volumes.get_kept(kept.key()).cloned();
+        if !gone && known.is_some_and(|known| is_news(&known, &kept)) {
+            self.store_volume(&kept, &written)?;
         }
         Ok(written)
     }
@@ -83,9 +105,10 @@ impl Binder {
         written: PersistentVolumeClaim,
     ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
         let written = Arc::new(written);
-        let known = self.stored_claim(&claim_key(&written));
-        if known.is_some_and(|known| known.metadata.uid == written.metadata.uid) {
-            self.store_claim(&written)?;
+        let kept = Kept::new(Arc::clone(&written));
+        let known = self.lock().claims.get_kept(kept.key()).cloned();
+        if known.is_some_and(|known| is_news(&known, &kept)) {
+            self.store_claim(&kept, &written)?;
         }
         Ok(written)
     }
@@ -94,12 +117,14 @@ impl Binder {
 
     /// The volume in the own store.
     pub(super) fn stored_volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
-        self.lock().volumes.get(name)
+        let kept = self.lock().volumes.get_kept(name).cloned();
+        kept.map(|kept| kept.get())
     }
 
     /// The claim in the own store.
     pub(super) fn stored_claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
-        self.lock().claims.get(key)
+        let kept = self.lock().claims.get_kept(key).cloned();
+        kept.map(|kept| kept.get())
     }
 
     /// The claim in the informer's cache, which may be ahead of the own store.
@@ -107,13 +132,14 @@ impl Binder {
         self.claim_cache.get(key)
     }
 
-    /// The search.
+    /// The search, among what no other claim is being bound to.
     pub(super) fn find_volume(
         &self,
         claim: &PersistentVolumeClaim,
         delayed: bool,
     ) -> Option<Arc<PersistentVolume>> {
-        self.lock().volumes.index().find(claim, delayed).cloned()
+        let stores = self.lock();
+        stores.volumes.index().find_among(claim, delayed, |volume| stores.reserved.may_take(volume, claim))
     }
 
     /// The class of this name; the empty name is no class.
@@ -140,4 +166,10 @@ impl Binder {
     pub(super) fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>> {
         self.pod_cache.by_index(INDEX_CLAIM, key)
     }
+}
+
+/// Whether the answer to a write is about the object in the store and not there yet: when the event was faster, the store
+/// shares the informer's copy, which is packed in time.
+fn is_news<K>(known: &Kept<K>, written: &Kept<K>) -> bool {
+    known.uid() == written.uid() && !known.is_same(written)
 }

@@ -10,6 +10,14 @@ use crate::names;
 /// Which in-tree plugins are served by CSI drivers. A function, so that tests can say otherwise.
 pub type MigratedDriver = fn(&str) -> Option<&'static str>;
 
+/// Whether a volume or claim says who provisioned it. What nobody provisioned has nothing to correct, and most syncs find
+/// nothing to correct: this tells without a copy.
+pub fn is_provisioned(meta: &ObjectMeta) -> bool {
+    [names::ANN_PROVISIONED_BY, names::ANN_STORAGE_PROVISIONER, names::ANN_BETA_STORAGE_PROVISIONER]
+        .iter()
+        .any(|key| annotation(meta, key).is_some())
+}
+
 /// Corrects `migrated-to` on a volume. True if something changed.
 // Tests: FN-MIGANN-ON, FN-MIGANN-OFF, FN-MIGANN-ROLLBACK, OWN-MIG-2
 pub fn correct_volume_mark(volume: &mut PersistentVolume, migrated: MigratedDriver) -> bool {

@@ -5,8 +5,8 @@
 //! Reading order. What an object says: [`object`], [`class`], [`modes`]. What fits: [`fit`], [`affinity`], [`index`]. What
 //! state a thing is in: [`claim_situation`], [`volume_situation`]. What is done about it: `claim_sync`, `volume_sync`,
 //! [`bind`], [`status`], [`migration`], [`reclaim`], [`delete`], [`recycle`], [`provision`] with the plugins [`host_path`]
-//! and [`nfs`]. What runs it: [`cache`], [`waiting`], [`wake`], [`knowledge`],
-//! [`controller`].
+//! and [`nfs`]. What runs it: [`cache`], [`waiting`], [`wake`], [`settled`], [`knowledge`],
+//! `offer`, `reserve`, [`controller`].
 //!
 //! Upstream: pkg/controller/volume/persistentvolume.
 
@@ -27,11 +27,14 @@ pub mod migration;
 pub mod modes;
 pub mod nfs;
 pub mod object;
+mod offer;
 pub mod plugin;
 pub mod pods;
 pub mod provision;
 pub mod reclaim;
 pub mod recycle;
+mod reserve;
+pub mod settled;
 pub mod status;
 pub mod volume_situation;
 mod volume_sync;

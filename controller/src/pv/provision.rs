@@ -22,6 +22,7 @@ use super::migration::{MigratedDriver, add_finalizer};
 use super::object::{self, annotation, claim_key, remove_annotation, set_annotation};
 use super::plugin::{DeleteError, NoPlugin, Order, Plugins, VolumePlugin};
 use crate::client::{is_already_exists, message_of};
+use crate::lean::Lean;
 use crate::names::{self, reason};
 use crate::recorder::EventType;
 
@@ -289,8 +290,9 @@ impl Binder {
         let key = claim_key(claim);
         let name = object::name(&volume.metadata).to_owned();
         let mut failure = String::new();
+        let lean = Lean(volume);
         for attempt in 1..=TRIES {
-            match self.volumes_api().create(&PostParams::default(), &volume).await {
+            match self.volumes_api().create(&PostParams::default(), &lean).await {
                 Err(error) if !is_already_exists(&error) => failure = message_of(&error),
                 // Saved: the volume points to the claim by UID. Who finishes: the sync of either binds the claim.
                 Ok(_) | Err(_) => {
@@ -306,7 +308,7 @@ impl Binder {
         let message =
             format!("Error creating provisioned PV object for claim {key}: {failure}. Deleting the volume.");
         let error = self.provisioning_error(claim, message);
-        if let Err(failure) = self.delete_unsaved(&volume).await {
+        if let Err(failure) = self.delete_unsaved(&lean.0).await {
             let message = format!(
                 "Error cleaning provisioned volume for claim {key}: {failure}. Please delete manually."
             );

@@ -224,18 +224,15 @@ impl PodRunner {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         // Listening begins before the pod is there, so that nothing of its life is missed.
         let (tell, mut seen) = mpsc::unbounded_channel();
-        let (own_namespace, own_name) = (namespace.to_owned(), name.to_owned());
+        let key = format!("{namespace}/{name}");
         let registration = self.pods.add_handler(move |change| {
-            let mine = |pod: &Arc<Pod>| {
-                pod.metadata.name.as_deref() == Some(&own_name)
-                    && pod.metadata.namespace.as_deref() == Some(&own_namespace)
-            };
-            let _ = match (&change.old, &change.new) {
-                (_, Some(pod)) if mine(pod) => tell.send(Seen::Pod(Arc::clone(pod))),
-                (Some(pod), None) if mine(pod) => {
-                    tell.send(Seen::Gone(object::uid(&pod.metadata).to_owned()))
-                }
-                (_, _) => Ok(()),
+            if *key != **change.key() {
+                return;
+            }
+            let _ = match (&change.new, change.gone_uid()) {
+                (Some(pod), _) => tell.send(Seen::Pod(Arc::clone(pod))),
+                (None, Some(uid)) => tell.send(Seen::Gone(uid.to_string())),
+                (None, None) => Ok(()),
             };
         });
         let created = match api.create(&PostParams::default(), pod).await {

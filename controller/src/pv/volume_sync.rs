@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::controller::Binder;
 use super::error::SyncError;
-use super::migration::{correct_deletion_finalizers, correct_volume_mark};
+use super::migration::{correct_deletion_finalizers, correct_volume_mark, is_provisioned};
 use super::object::{self, VolumePhase, claim_key, claim_ref, reference_key, reference_uid};
 use super::volume_situation::{LookFor, VolumeSituation, classify, is_meant, look_for_claim};
 use crate::names::reason;
@@ -143,6 +143,9 @@ impl Binder {
         &self,
         volume: Arc<PersistentVolume>,
     ) -> Result<Arc<PersistentVolume>, SyncError> {
+        if !is_provisioned(&volume.metadata) {
+            return Ok(volume);
+        }
         let mut changed = PersistentVolume::clone(&volume);
         let mark = correct_volume_mark(&mut changed, self.migrated);
         let finalizers = correct_deletion_finalizers(&mut changed, self.migrated);

@@ -9,7 +9,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::cache::{ClaimStore, VolumeStore};
 use super::class;
-use super::fit::{self, Wanted};
+use super::fit;
 use super::object::{self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, reference_uid};
 use super::reclaim::Policy;
 use crate::names;
@@ -26,6 +26,19 @@ fn matters(old: Option<&PersistentVolume>, new: &PersistentVolume) -> bool {
         || object::is_terminating(&old.metadata) != object::is_terminating(&new.metadata)
 }
 
+/// Whether a volume became free by this change, or is free and fits others now: then it is offered to those who wait.
+// Tests: NEW-WAKE-VOLUME, OWN-FIT-6, OWN-REC-12
+pub fn becomes_free(old: Option<&PersistentVolume>, new: &PersistentVolume) -> bool {
+    is_free(new) && matters(old, new)
+}
+
+/// Whether a volume waits for a claim that searches.
+pub fn is_free(volume: &PersistentVolume) -> bool {
+    claim_ref(volume).is_none()
+        && VolumePhase::of(volume) == VolumePhase::Available
+        && !object::is_terminating(&volume.metadata)
+}
+
 /// Whether a claim that names this volume has nothing more to do with it.
 fn is_settled(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     let ours =
@@ -38,27 +51,25 @@ fn is_settled(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool 
 
 /// The claims to look at after a volume changed from `old` to `new`, in the order in which to look. Those that name it come
 /// first: a claim that lost its volume must get it back before a stranger takes it.
-/// `delayed` says whether a class waits for a pod.
-// Tests: NEW-WAKE-VOLUME, NEW-WAKE-LOST, OWN-FIT-6, OWN-ASK-3, OWN-REC-12, OWN-LOST-3
+// Tests: NEW-WAKE-LOST, OWN-ASK-3, OWN-LOST-3
 pub fn claims_for_volume(
     claims: &ClaimStore,
     old: Option<&PersistentVolume>,
     new: &PersistentVolume,
-    delayed: impl FnOnce(&str) -> bool,
 ) -> Vec<String> {
     if !matters(old, new) {
         return Vec::new();
     }
     let mut keys = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut wake = |key: &String| {
-        if seen.insert(key.clone()) {
-            keys.push(key.clone());
+    let mut wake = |key: &str| {
+        if seen.insert(key.to_owned()) {
+            keys.push(key.to_owned());
         }
     };
     for key in claims.waiting().naming(object::name(&new.metadata)) {
         if claims.get(key).is_some_and(|claim| !is_settled(&claim, new)) {
-            wake(key);
+            wake(key.as_ref());
         }
     }
     if let Some(reference) = claim_ref(new) {
@@ -68,21 +79,6 @@ pub fn claims_for_volume(
         };
         if claims.get(&key).is_some_and(|claim| waits(&claim)) {
             wake(&key);
-        }
-        return keys;
-    }
-    if VolumePhase::of(new) != VolumePhase::Available || object::is_terminating(&new.metadata) {
-        return keys;
-    }
-    let mut searching = claims.waiting().searching_for(new).peekable();
-    if searching.peek().is_some() && !delayed(class::volume_class(new)) {
-        for key in searching {
-            let fits = |claim: &PersistentVolumeClaim| {
-                fit::search_misfit(new, claim, &Wanted::of(claim), false).is_none()
-            };
-            if claims.get(key).is_some_and(|claim| fits(&claim)) {
-                wake(key);
-            }
         }
     }
     keys
@@ -97,14 +93,17 @@ pub fn claims_for_class(
     new: Option<&StorageClass>,
 ) -> Vec<String> {
     let Some(class) = new.or(old) else { return Vec::new() };
-    let mut keys: Vec<String> =
-        claims.waiting().searching_in_class(object::name(&class.metadata)).cloned().collect();
+    let mut keys: Vec<String> = claims
+        .waiting()
+        .searching_in_class(object::name(&class.metadata))
+        .map(|key| key.to_string())
+        .collect();
     if old.is_some_and(class::is_default) || new.is_some_and(class::is_default) {
         let unclassed = claims.waiting().searching_in_class("");
         keys.extend(
             unclassed
                 .filter(|key| claims.get(key).is_some_and(|claim| !class::claim_has_class(&claim)))
-                .cloned(),
+                .map(|key| key.to_string()),
         );
     }
     keys

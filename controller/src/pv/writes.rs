@@ -12,14 +12,15 @@ use super::controller::Binder;
 use super::error::SyncError;
 use super::object::{claim_key, name};
 use crate::informer::split_key;
+use crate::lean::Lean;
 use crate::pods::claim_keys;
 
 impl Binder {
-    pub(super) fn volumes_api(&self) -> Api<PersistentVolume> {
+    pub(super) fn volumes_api(&self) -> Api<Lean<PersistentVolume>> {
         Api::all(self.client.clone())
     }
 
-    pub(super) fn claims_api(&self, namespace: &str) -> Api<PersistentVolumeClaim> {
+    pub(super) fn claims_api(&self, namespace: &str) -> Api<Lean<PersistentVolumeClaim>> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
@@ -28,10 +29,10 @@ impl Binder {
         &self,
         volume: PersistentVolume,
     ) -> Result<Arc<PersistentVolume>, SyncError> {
-        let name = name(&volume.metadata);
-        match self.volumes_api().replace(name, &PostParams::default(), &volume).await {
-            Ok(written) => self.store_written_volume(written),
-            Err(source) => Err(SyncError::WriteVolume { volume: name.to_owned(), source }),
+        let name = name(&volume.metadata).to_owned();
+        match self.volumes_api().replace(&name, &PostParams::default(), &Lean(volume)).await {
+            Ok(written) => self.store_written_volume(written.0),
+            Err(source) => Err(SyncError::WriteVolume { volume: name, source }),
         }
     }
 
@@ -40,11 +41,11 @@ impl Binder {
         &self,
         volume: PersistentVolume,
     ) -> Result<Arc<PersistentVolume>, SyncError> {
-        let name = name(&volume.metadata);
+        let name = name(&volume.metadata).to_owned();
         let api = self.volumes_api();
-        match api.replace_subresource("status", name, &PostParams::default(), &volume).await {
-            Ok(written) => self.store_written_volume(written),
-            Err(source) => Err(SyncError::WriteVolumeStatus { volume: name.to_owned(), source }),
+        match api.replace_subresource("status", &name, &PostParams::default(), &Lean(volume)).await {
+            Ok(written) => self.store_written_volume(written.0),
+            Err(source) => Err(SyncError::WriteVolumeStatus { volume: name, source }),
         }
     }
 
@@ -55,8 +56,8 @@ impl Binder {
     ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
         let key = claim_key(&claim);
         let (namespace, name) = split_key(&key);
-        match self.claims_api(namespace).replace(name, &PostParams::default(), &claim).await {
-            Ok(written) => self.store_written_claim(written),
+        match self.claims_api(namespace).replace(name, &PostParams::default(), &Lean(claim)).await {
+            Ok(written) => self.store_written_claim(written.0),
             Err(source) => Err(SyncError::WriteClaim { claim: key, source }),
         }
     }
@@ -69,8 +70,8 @@ impl Binder {
         let key = claim_key(&claim);
         let (namespace, name) = split_key(&key);
         let api = self.claims_api(namespace);
-        match api.replace_subresource("status", name, &PostParams::default(), &claim).await {
-            Ok(written) => self.store_written_claim(written),
+        match api.replace_subresource("status", name, &PostParams::default(), &Lean(claim)).await {
+            Ok(written) => self.store_written_claim(written.0),
             Err(source) => Err(SyncError::WriteClaimStatus { claim: key, source }),
         }
     }
@@ -78,6 +79,7 @@ impl Binder {
     /// Asks the server for a volume.
     pub(super) async fn read_volume(&self, name: &str) -> Result<Option<PersistentVolume>, SyncError> {
         let answer = self.volumes_api().get_opt(name).await;
+        let answer = answer.map(|found| found.map(|volume| volume.0));
         answer.map_err(|source| SyncError::ReadVolume { volume: name.to_owned(), source })
     }
 
@@ -94,6 +96,7 @@ impl Binder {
     pub(super) async fn read_claim(&self, key: &str) -> Result<Option<PersistentVolumeClaim>, SyncError> {
         let (namespace, name) = split_key(key);
         let answer = self.claims_api(namespace).get_opt(name).await;
+        let answer = answer.map(|found| found.map(|claim| claim.0));
         answer.map_err(|source| SyncError::ReadClaim { claim: key.to_owned(), source })
     }
 }

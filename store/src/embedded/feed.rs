@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::frame::StoreId;
 use super::read;
@@ -17,6 +17,10 @@ use crate::{Event, Key, Revision};
 
 /// The most bytes of one batch. Larger ones make sled copy all pages before it collects any.
 pub(crate) const BATCH_BYTES: usize = 2 << 20;
+/// Fewer bytes wait for more to come with them, but not for long: what is fed together rewrites each
+/// of sled's pages once.
+const RIPE_BYTES: usize = 1 << 20;
+const RIPE_AFTER: Duration = Duration::from_millis(200);
 /// The most rows that one batch removes.
 const SWEEP_ROWS: usize = 1000;
 
@@ -33,8 +37,12 @@ struct State<V> {
     bytes: usize,
     /// Everything up to here is in the served copy; the queue goes on from there.
     floor: Revision,
+    /// Since when the oldest of them has waited.
+    since: Option<Instant>,
     poked: bool,
     closing: bool,
+    /// The served copy takes nothing now, for want of room.
+    stalled: bool,
     failed: Option<String>,
 }
 
@@ -49,36 +57,72 @@ pub(crate) struct Work<V> {
 impl<V> Backlog<V> {
     pub(crate) fn new(floor: Revision, limit: usize) -> Self {
         let queue = VecDeque::new();
-        let state = State { queue, bytes: 0, floor, poked: false, closing: false, failed: None };
+        let state = State {
+            queue,
+            bytes: 0,
+            floor,
+            since: None,
+            poked: false,
+            closing: false,
+            stalled: false,
+            failed: None,
+        };
         Backlog { state: Mutex::new(state), work: Condvar::new(), room: Condvar::new(), limit }
     }
 
-    /// Blocks while the backlog is full.
-    pub(crate) fn wait_for_room(&self) -> Result<(), String> {
+    /// Blocks while the backlog is full. False when it is, and is not getting less for now.
+    pub(crate) fn wait_for_room(&self) -> Result<bool, String> {
         let mut state = self.lock();
-        while state.failed.is_none() && state.bytes > self.limit {
+        while state.failed.is_none() && !state.stalled && state.bytes > self.limit {
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         match &state.failed {
             Some(why) => Err(why.clone()),
-            None => Ok(()),
+            None => Ok(state.bytes <= self.limit),
         }
+    }
+
+    /// Says whether the served copy takes nothing now.
+    pub(crate) fn stall(&self, stalled: bool) {
+        self.lock().stalled = stalled;
+        self.room.notify_all();
     }
 
     pub(crate) fn push(&self, events: &[Arc<Event<V>>]) {
         let mut state = self.lock();
         state.bytes += events.iter().map(|event| size(event)).sum::<usize>();
         state.queue.extend(events.iter().cloned());
-        self.work.notify_one();
+        let first = state.since.is_none();
+        if first {
+            state.since = Some(Instant::now());
+        }
+        if first || state.bytes >= self.ripe() {
+            self.work.notify_one();
+        }
     }
 
-    /// Waits for something to do, at most so long.
+    fn ripe(&self) -> usize {
+        RIPE_BYTES.min(self.limit / 8)
+    }
+
+    /// Waits until there is enough to feed, or something else to do, at most so long.
     pub(crate) fn wait(&self, timeout: Duration) -> Work<V> {
-        let state = self.lock();
-        let idle = |state: &mut State<V>| state.queue.is_empty() && !state.poked && !state.closing;
-        let waited = self.work.wait_timeout_while(state, timeout, idle);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.poked = false;
+        let mut state = self.lock();
+        let start = Instant::now();
+        loop {
+            let now = Instant::now();
+            let due = state.since.map(|since| since + RIPE_AFTER);
+            let ripe = state.bytes >= self.ripe() || due.is_some_and(|due| due <= now);
+            if state.poked || state.closing || (ripe && state.since.is_some()) {
+                break;
+            }
+            let until = due.map_or(start + timeout, |due| due.min(start + timeout));
+            if until <= now {
+                return Work { events: Vec::new(), last: false };
+            }
+            let waited = self.work.wait_timeout(state, until - now);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
         let mut bytes = 0;
         let fits = |event: &&Arc<Event<V>>| {
             let first = bytes == 0;
@@ -86,6 +130,8 @@ impl<V> Backlog<V> {
             first || bytes <= BATCH_BYTES
         };
         let events: Vec<_> = state.queue.iter().take_while(fits).cloned().collect();
+        // Who pokes waits for everything that is here.
+        state.poked &= events.len() < state.queue.len();
         let last = state.closing && events.len() == state.queue.len();
         Work { events, last }
     }
@@ -97,7 +143,17 @@ impl<V> Backlog<V> {
         state.bytes -= events.iter().map(|event| size(event)).sum::<usize>();
         state.queue.drain(..events.len());
         state.floor = last.revision;
+        state.since = (!state.queue.is_empty()).then(Instant::now);
         self.room.notify_all();
+    }
+
+    /// Everything up to a revision is in the served copy.
+    pub(crate) fn done_through(&self, revision: Revision) {
+        let events: Vec<_> = {
+            let state = self.lock();
+            state.queue.iter().take_while(|event| event.revision <= revision).cloned().collect()
+        };
+        self.done(&events);
     }
 
     /// Makes the feeder look around, also when there is nothing to feed.
@@ -117,10 +173,21 @@ impl<V> Backlog<V> {
         self.room.notify_all();
     }
 
+    /// Blocks until nothing will be pushed any more, at most so long. True when that is so.
+    pub(crate) fn closes_within(&self, timeout: Duration) -> bool {
+        let waited = self.work.wait_timeout_while(self.lock(), timeout, |state| !state.closing);
+        waited.unwrap_or_else(PoisonError::into_inner).0.closing
+    }
+
     /// Blocks until nothing will be pushed any more.
     pub(crate) fn wait_for_close(&self) {
         let state = self.lock();
         drop(self.work.wait_while(state, |state| !state.closing));
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().bytes
     }
 
     pub(crate) fn floor(&self) -> Revision {
@@ -161,9 +228,12 @@ impl<V> Backlog<V> {
 
 /// Writes to the served copy. There is one, so that nothing it reads changes under it.
 pub(crate) struct Feeder {
-    served: Arc<Served>,
+    /// There is one but while it is opened anew.
+    served: Option<Arc<Served>>,
     store: StoreId,
     pub(crate) applied: Revision,
+    /// When the newest event in it was written.
+    pub(crate) time_ms: i64,
     pub(crate) swept: Revision,
     pub(crate) marks: Marks,
 }
@@ -173,14 +243,31 @@ impl Feeder {
         served: Arc<Served>,
         store: StoreId,
         applied: Revision,
+        time_ms: i64,
         swept: Revision,
         marks: Marks,
     ) -> Self {
-        Feeder { served, store, applied, swept, marks }
+        Feeder { served: Some(served), store, applied, time_ms, swept, marks }
     }
 
+    /// The copy that it feeds.
     pub(crate) fn served(&self) -> &Arc<Served> {
-        &self.served
+        self.served.as_ref().expect("nothing is fed while the copy is opened anew")
+    }
+
+    /// Makes durable what was fed.
+    pub(crate) fn sync(&self) -> Result<(), ServedError> {
+        self.served.as_ref().map_or(Ok(()), |served| served.sync())
+    }
+
+    /// From now on it feeds another copy, which holds the same.
+    pub(crate) fn change(&mut self, served: Arc<Served>) {
+        self.served = Some(served);
+    }
+
+    /// Lets go of the copy, which is to be opened anew.
+    pub(crate) fn release(&mut self) -> Option<Arc<Served>> {
+        self.served.take()
     }
 
     /// Puts events into the served copy, all or none.
@@ -194,7 +281,7 @@ impl Feeder {
                 (Some(prev), _) => prev.mod_revision,
                 (None, Some(row)) => row.revision,
                 // The key may have been deleted not long ago: its history goes on through that.
-                (None, None) => match self.served.get(&rows::current_key(key))? {
+                (None, None) => match self.served().get(&rows::current_key(key))? {
                     Some(row) => CurrentRow::decode(self.store, key, &row)?.revision,
                     None => Revision::ZERO,
                 },
@@ -218,8 +305,9 @@ impl Feeder {
             changes.insert(&rows::current_key(key), row.encode(self.store, key));
         }
         self.set_applied(&mut changes, last.revision, last.time_ms);
-        self.served.apply(changes)?;
+        self.served().apply(changes)?;
         self.applied = last.revision;
+        self.time_ms = last.time_ms;
         for event in events {
             self.marks.push(event.revision, event.time_ms, size(event));
         }
@@ -249,13 +337,13 @@ impl Feeder {
         let mut changes = Changes::default();
         let mut removed = 0;
         let mut swept = upto;
-        for row in read::log(&self.served, self.store, self.swept.next(), upto) {
+        for row in read::log(self.served(), self.store, self.swept.next(), upto) {
             let row = row?;
             removed += self.remove_log(&mut changes, row.prior)?;
             if row.value.is_none() {
                 removed += self.remove_log(&mut changes, row.revision)?;
                 let name = rows::current_key(row.key.as_str());
-                if let Some(bytes) = self.served.get(&name)?
+                if let Some(bytes) = self.served().get(&name)?
                     && CurrentRow::decode(self.store, row.key.as_str(), &bytes)?.revision == row.revision
                 {
                     changes.remove(&name);
@@ -267,7 +355,7 @@ impl Feeder {
             }
         }
         self.set_compacted(&mut changes, oldest, swept);
-        self.served.apply(changes)?;
+        self.served().apply(changes)?;
         self.swept = swept;
         self.marks.forget(swept);
         Ok(swept < upto)
@@ -275,7 +363,7 @@ impl Feeder {
 
     /// Removes the chunks of an event, when it is there. Returns how many rows that are.
     fn remove_log(&self, changes: &mut Changes, revision: Revision) -> Result<usize, ServedError> {
-        let Some(first) = self.served.get(&rows::log_key(revision, 0))? else { return Ok(0) };
+        let Some(first) = self.served().get(&rows::log_key(revision, 0))? else { return Ok(0) };
         let chunks = rows::chunk_count(&first).ok_or_else(|| format!("log/{revision} is too short"))?;
         for chunk in 0..chunks {
             changes.remove(&rows::log_key(revision, chunk));
@@ -285,6 +373,10 @@ impl Feeder {
 }
 
 /// Bytes that an event adds to the log.
+pub(crate) fn size_of(key: &Key, value: Option<&[u8]>) -> usize {
+    64 + key.as_str().len() + value.map_or(0, <[u8]>::len)
+}
+
 fn size<V>(event: &Event<V>) -> usize {
-    64 + event.key.as_str().len() + event.record.as_ref().map_or(0, |record| record.value.len())
+    size_of(&event.key, event.record.as_ref().map(|record| &*record.value))
 }

@@ -19,6 +19,12 @@ pub trait Files: Send + Sync + 'static {
     /// All bytes of a file; `None` when there is none.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
 
+    /// The same bit by bit, for a file that may be large.
+    fn reader(&self, path: &Path) -> io::Result<Option<Box<dyn io::Read>>> {
+        let whole = self.read(path)?;
+        Ok(whole.map(|bytes| Box::new(io::Cursor::new(bytes)) as Box<dyn io::Read>))
+    }
+
     /// A new file; one that is there is emptied.
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>>;
 
@@ -42,6 +48,10 @@ pub trait File: Send {
 
     /// Writes over what is there.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes it as long as this, with zeros that are written, so that writing over them later
+    /// changes no more than bytes. When it fails it may have become longer.
+    fn allocate(&mut self, length: u64) -> io::Result<()>;
 
     /// Cuts it.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
@@ -81,6 +91,14 @@ impl Files for Disk {
         }
     }
 
+    fn reader(&self, path: &Path) -> io::Result<Option<Box<dyn io::Read>>> {
+        match fs::File::open(path) {
+            Ok(file) => Ok(Some(Box::new(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
         Ok(Box::new(Open { file: fs::File::create(path)?, end: 0 }))
     }
@@ -104,6 +122,21 @@ impl Files for Disk {
     }
 }
 
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// How many bytes there are up to the last one that is not zero.
+pub(crate) fn without_zeros(bytes: &[u8]) -> usize {
+    let mut end = bytes.len();
+    while end > 0 {
+        let step = end.min(4096);
+        if bytes[end - step..end] != ZEROS[..step] {
+            break;
+        }
+        end -= step;
+    }
+    bytes[..end].iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
+}
+
 struct Open {
     file: fs::File,
     end: u64,
@@ -117,7 +150,17 @@ impl File for Open {
     }
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
+        self.file.write_all_at(bytes, offset)?;
+        self.end = self.end.max(offset + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn allocate(&mut self, length: u64) -> io::Result<()> {
+        while self.end < length {
+            let step = (length - self.end).min(ZEROS.len() as u64);
+            self.append(&ZEROS[..step as usize])?;
+        }
+        Ok(())
     }
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {

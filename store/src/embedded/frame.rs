@@ -10,7 +10,9 @@ use bytes::{Buf, BufMut, Bytes};
 use crate::Revision;
 
 /// The format that this version writes, and the newest that it reads.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
+/// From this format on a segment may end with zeros that wait to be written over.
+pub(crate) const ZERO_TAILS: u32 = 2;
 /// Bytes of a segment header.
 pub(crate) const HEADER: usize = 48;
 /// Bytes of a frame header.
@@ -43,6 +45,7 @@ impl std::fmt::Display for StoreId {
 /// What a segment header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
+    pub(crate) format: u32,
     pub(crate) store: StoreId,
     pub(crate) first: Revision,
 }
@@ -57,10 +60,15 @@ pub(crate) enum BadHeader {
 }
 
 impl SegmentHeader {
+    /// Of a segment in the newest format.
+    pub(crate) fn new(store: StoreId, first: Revision) -> Self {
+        SegmentHeader { format: FORMAT, store, first }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER);
         out.put_slice(SEGMENT_MAGIC);
-        out.put_u32_le(FORMAT);
+        out.put_u32_le(self.format);
         out.put_u32_le(0);
         out.put_slice(&self.store.0);
         out.put_u64_le(self.first.0);
@@ -88,7 +96,7 @@ impl SegmentHeader {
         if format > FORMAT {
             return Err(BadHeader::TooNew(format));
         }
-        Ok(SegmentHeader { store, first: Revision(at.get_u64_le()) })
+        Ok(SegmentHeader { format, store, first: Revision(at.get_u64_le()) })
     }
 }
 
@@ -106,6 +114,37 @@ pub(crate) struct Entry {
     pub(crate) value: Option<Bytes>,
 }
 
+impl Entry {
+    /// A checksum of the write and its revision, the same whatever frame it is in.
+    pub(crate) fn crc(&self, store: StoreId) -> u32 {
+        let mut bytes = Vec::new();
+        encode_entry(&mut bytes, self.time_ms, self.create, self.prev, &self.key, self.value.as_deref());
+        entry_crc(store, self.revision, &bytes)
+    }
+}
+
+fn entry_crc(store: StoreId, revision: Revision, bytes: &[u8]) -> u32 {
+    store.crc(&[&revision.0.to_le_bytes(), bytes])
+}
+
+fn encode_entry(
+    out: &mut Vec<u8>,
+    time_ms: i64,
+    create: Revision,
+    prev: Revision,
+    key: &str,
+    value: Option<&[u8]>,
+) {
+    out.put_u8(if value.is_some() { PUT } else { DELETE });
+    out.put_i64_le(time_ms);
+    out.put_u64_le(create.0);
+    out.put_u64_le(prev.0);
+    out.put_u32_le(key.len() as u32);
+    out.put_u32_le(value.map_or(0, <[u8]>::len) as u32);
+    out.put_slice(key.as_bytes());
+    out.put_slice(value.unwrap_or_default());
+}
+
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
@@ -115,11 +154,13 @@ pub(crate) struct FrameWriter {
     buffer: Vec<u8>,
     first: Revision,
     count: u32,
+    /// Where the last entry starts.
+    last: usize,
 }
 
 impl FrameWriter {
     pub(crate) fn new(store: StoreId) -> Self {
-        FrameWriter { store, buffer: Vec::new(), first: Revision::ZERO, count: 0 }
+        FrameWriter { store, buffer: Vec::new(), first: Revision::ZERO, count: 0, last: 0 }
     }
 
     /// Starts a frame whose first entry has this revision.
@@ -142,15 +183,19 @@ impl FrameWriter {
         value: Option<&[u8]>,
     ) {
         self.count += 1;
-        let out = &mut self.buffer;
-        out.put_u8(if value.is_some() { PUT } else { DELETE });
-        out.put_i64_le(time_ms);
-        out.put_u64_le(create.0);
-        out.put_u64_le(prev.0);
-        out.put_u32_le(key.len() as u32);
-        out.put_u32_le(value.map_or(0, <[u8]>::len) as u32);
-        out.put_slice(key.as_bytes());
-        out.put_slice(value.unwrap_or_default());
+        self.last = self.buffer.len();
+        encode_entry(&mut self.buffer, time_ms, create, prev, key, value);
+    }
+
+    /// The checksum of the last entry, as [`Entry::crc`] gives it.
+    pub(crate) fn last_crc(&self) -> u32 {
+        let revision = Revision(self.next().0 - 1);
+        entry_crc(self.store, revision, self.buffer.get(self.last..).unwrap_or_default())
+    }
+
+    /// Bytes of the frame as it is now.
+    pub(crate) fn size(&self) -> u64 {
+        self.buffer.len() as u64
     }
 
     /// The revision after the last entry.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::sled::{CONF, ServedError};
+use super::sled::{ServedError, conf_of};
 
 /// Cleans the directory of what is known to keep sled from opening. Fine when it does not exist.
 pub(crate) fn before_open(dir: &Path) -> Result<(), ServedError> {
@@ -26,7 +26,7 @@ pub(crate) fn before_open(dir: &Path) -> Result<(), ServedError> {
     // It is never synced, so a power cut may have taken any part of it. sled writes it again.
     let conf = dir.join("conf");
     match fs::read(&conf) {
-        Ok(bytes) if bytes == CONF => {}
+        Ok(bytes) if conf_of(dir)?.is_none_or(|conf| bytes == conf) => {}
         Ok(_) => {
             tracing::warn!(path = %conf.display(), "removing a damaged conf; it is written again");
             fs::remove_file(&conf)?;
@@ -80,7 +80,7 @@ mod tests {
             before_open(path).unwrap();
             assert_eq!(path.join(name).exists(), stays, "{name}");
         }
-        fs::write(path.join("conf"), CONF).unwrap();
+        fs::write(path.join("conf"), conf_of(path).unwrap().unwrap()).unwrap();
         fs::create_dir(path.join("blobs")).unwrap();
         before_open(path).unwrap();
         assert!(path.join("conf").exists());

@@ -20,6 +20,8 @@ pub(crate) enum Identity {
     Broken,
     /// The store.
     Store(StoreId),
+    /// The store, in an older format.
+    Older(StoreId),
 }
 
 pub(crate) fn read(files: &dyn Files, dir: &Path) -> Result<Identity, OpenError> {
@@ -31,6 +33,7 @@ pub(crate) fn read(files: &dyn Files, dir: &Path) -> Result<Identity, OpenError>
         Some((format, _)) if format > FORMAT => {
             Err(OpenError::TooNew { path, found: format, supported: FORMAT })
         }
+        Some((format, store)) if format < FORMAT => Ok(Identity::Older(store)),
         Some((_, store)) => Ok(Identity::Store(store)),
         None => Ok(Identity::Broken),
     }

@@ -4,59 +4,23 @@
 //! end can be torn, and what is torn there was never acknowledged, because a group is acknowledged
 //! after its sync and the next one is written after that. Anything else that does not fit is
 //! damage, and is reported rather than repaired.
+//!
+//! Segments are filled with zeros before they are used ([`ahead`](super::ahead)): a sync that
+//! changes no length and no block costs half. Where there are none, frames are appended.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
+use super::ahead::{Ahead, FIRST_ROOM};
 use super::files::{File, Files};
 use super::frame::{Entry, FrameWriter, HEADER, SegmentHeader, StoreId};
-use super::scan::{Scan, Segment, io};
+use super::room::is_no_room;
+use super::scan::{self, Scan, Segment, io};
+use super::segments::{Closed, Segments};
 use crate::{Event, OpenError, Revision};
 
 pub(super) const SUFFIX: &str = ".wal";
-
-/// A segment that is written no more.
-#[derive(Clone, Debug)]
-struct Closed {
-    path: PathBuf,
-    last: Revision,
-}
-
-/// What is known of the segments outside the committer.
-#[derive(Debug, Default)]
-pub(crate) struct Segments {
-    closed: Mutex<VecDeque<Closed>>,
-    /// Bytes that were in the journal when it was opened, and those appended since.
-    appended: AtomicU64,
-}
-
-impl Segments {
-    pub(crate) fn appended(&self) -> u64 {
-        self.appended.load(Ordering::Relaxed)
-    }
-
-    /// Removes the segments that hold nothing after this revision, oldest first.
-    pub(crate) fn remove_through(&self, files: &dyn Files, revision: Revision) -> std::io::Result<()> {
-        loop {
-            let path = {
-                let closed = self.lock();
-                match closed.front() {
-                    Some(segment) if segment.last <= revision => segment.path.clone(),
-                    Some(_) | None => return Ok(()),
-                }
-            };
-            files.remove(&path)?;
-            tracing::debug!(path = %path.display(), "removed a journal segment that is covered");
-            self.lock().pop_front();
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Closed>> {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The journal, open for appending.
 pub(crate) struct Journal {
@@ -67,9 +31,17 @@ pub(crate) struct Journal {
     writer: FrameWriter,
     file: Box<dyn File>,
     path: PathBuf,
+    /// Bytes that are valid; the next frame goes there.
     length: u64,
+    /// Bytes of the file that were written beforehand.
+    room: u64,
+    ahead: Ahead,
     next: Revision,
+    /// The checksum of the newest entry, when it is in the segment that is written.
+    newest: Option<u32>,
     segments: Arc<Segments>,
+    /// There is no room for segments that are not needed yet.
+    short: bool,
 }
 
 impl Journal {
@@ -80,11 +52,23 @@ impl Journal {
         store: StoreId,
         rotate_at: u64,
     ) -> Result<Self, OpenError> {
+        Journal::create_from(files, dir, store, rotate_at, Revision(1))
+    }
+
+    /// The same for a store whose first write has this revision.
+    pub(crate) fn create_from(
+        files: Arc<dyn Files>,
+        dir: PathBuf,
+        store: StoreId,
+        rotate_at: u64,
+        first: Revision,
+    ) -> Result<Self, OpenError> {
         files.create_dir(&dir).map_err(|source| io("create", &dir, source))?;
-        let first = Revision(1);
         let path = segment_path(&dir, first);
-        let file =
-            create_segment(&*files, &dir, store, first).map_err(|source| io("create", &path, source))?;
+        let room = FIRST_ROOM.min(rotate_at);
+        let (file, room) = create_segment(&*files, &dir, store, first, room)
+            .map_err(|source| io("create", &path, source))?;
+        let ahead = Ahead::new(files.clone(), &dir);
         let writer = FrameWriter::new(store);
         let segments = Arc::default();
         Ok(Journal {
@@ -96,8 +80,12 @@ impl Journal {
             file,
             path,
             length: HEADER as u64,
+            room,
+            ahead,
             next: first,
+            newest: None,
             segments,
+            short: false,
         })
     }
 
@@ -118,6 +106,7 @@ impl Journal {
             return Journal::create(files, dir, store, rotate_at);
         };
         let path = last.path.clone();
+        let newest = scan::entry_crc(&*files, scan, store, scan.last())?;
         let file =
             settle(&*files, &last, scan.torn).map_err(|source| io("repair the end of", &path, source))?;
         files.sync_dir(&dir).map_err(|source| io("sync", &dir, source))?;
@@ -125,7 +114,9 @@ impl Journal {
         let closed = segments
             .into_iter()
             .map(|segment| Closed { path: segment.path, last: Revision(segment.next.0 - 1) });
-        let segments = Segments { closed: Mutex::new(closed.collect()), appended };
+        let segments =
+            Segments { closed: Mutex::new(closed.collect()), appended, cut: AtomicBool::new(false) };
+        let ahead = Ahead::new(files.clone(), &dir);
         Ok(Journal {
             files,
             dir,
@@ -135,8 +126,12 @@ impl Journal {
             file,
             path,
             length: last.length,
+            room: last.room,
+            ahead,
             next: last.next,
+            newest,
             segments: Arc::new(segments),
+            short: false,
         })
     }
 
@@ -144,8 +139,27 @@ impl Journal {
         self.segments.clone()
     }
 
-    /// Appends one group and makes it durable. After an error nothing may be appended any more.
-    pub(crate) fn append<V>(&mut self, events: &[Arc<Event<V>>]) -> Result<(), String> {
+    /// Whether the next segment is prepared.
+    #[cfg(test)]
+    pub(super) fn is_prepared(&self) -> bool {
+        self.ahead.is_ready()
+    }
+
+    /// Says whether room is short. Then nothing is prepared, and what was is removed; true when that
+    /// has brought room.
+    pub(crate) fn room_is_short(&mut self, short: bool) -> bool {
+        self.short = short;
+        short && self.ahead.give_up()
+    }
+
+    /// The newest durable revision, and the checksum of its entry.
+    pub(crate) fn newest(&self) -> (Revision, Option<u32>) {
+        (Revision(self.next.0 - 1), self.newest)
+    }
+
+    /// Appends one group and makes it durable. After an error other than [`Refused::NoRoom`]
+    /// nothing may be appended any more.
+    pub(crate) fn append<V>(&mut self, events: &[Arc<Event<V>>]) -> Result<(), Refused> {
         let Some(first) = events.first() else { return Ok(()) };
         self.start(first.revision)?;
         for event in events {
@@ -160,7 +174,7 @@ impl Journal {
     }
 
     /// Appends entries that were already acknowledged and are missing here.
-    pub(crate) fn append_entries(&mut self, entries: &[Entry]) -> Result<(), String> {
+    pub(crate) fn append_entries(&mut self, entries: &[Entry]) -> Result<(), Refused> {
         let Some(first) = entries.first() else { return Ok(()) };
         self.start(first.revision)?;
         for entry in entries {
@@ -169,38 +183,149 @@ impl Journal {
         self.finish()
     }
 
-    fn start(&mut self, first: Revision) -> Result<(), String> {
+    fn start(&mut self, first: Revision) -> Result<(), Refused> {
         if first != self.next {
-            return Err(format!("the journal is at revision {}, but {first} was to be written", self.next));
-        }
-        if self.length >= self.rotate_at {
-            self.rotate()?;
+            let next = self.next;
+            return Err(format!("the journal is at revision {next}, but {first} was to be written").into());
         }
         self.writer.start(first);
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), Refused> {
+        self.rotate_if_due()?;
         let next = self.writer.next();
-        let frame = self.writer.finish().ok_or("a group is larger than a frame can be")?;
+        let frame = self.writer.finish().ok_or_else(|| "a group is larger than a frame can be".to_owned())?;
         let length = frame.len() as u64;
         let path = self.path.display();
-        self.file.append(frame).map_err(|error| format!("cannot append to {path}: {error}"))?;
+        if let Err(error) = self.file.write_at(self.length, frame) {
+            let why = format!("cannot write to {path}: {error}");
+            // A part may have got there. When it is cut off again, and durably so, nothing was written.
+            let undone =
+                is_no_room(&error) && self.file.truncate(self.length).and_then(|()| self.file.sync()).is_ok();
+            // The zeros behind it are gone as well.
+            self.room = self.room.min(self.length);
+            return Err(if undone { Refused::NoRoom(why) } else { Refused::Unknown(why) });
+        }
         self.file.sync().map_err(|error| format!("cannot sync {path}: {error}"))?;
         self.length += length;
         self.next = next;
+        self.newest = Some(self.writer.last_crc());
         self.segments.appended.fetch_add(length, Ordering::Relaxed);
+        self.look_ahead();
         Ok(())
     }
 
-    fn rotate(&mut self) -> Result<(), String> {
+    /// Goes on in another segment when this one is long enough or is to end here, or when the frame
+    /// does not fit into its zeros and there is another with zeros.
+    fn rotate_if_due(&mut self) -> Result<(), Refused> {
+        let cut = self.segments.awaits_cut();
+        let must = cut || self.length >= self.rotate_at;
+        let fits = self.length + self.writer.size() <= self.room;
+        // Two segments cannot start at the same revision.
+        if self.length <= HEADER as u64 || (!must && fits) {
+            return Ok(());
+        }
         let path = segment_path(&self.dir, self.next);
-        self.file = create_segment(&*self.files, &self.dir, self.store, self.next)
-            .map_err(|error| format!("cannot create {}: {error}", path.display()))?;
+        let next = match self.ahead.take() {
+            Some(prepared) => {
+                let named = self.name(prepared.file, &prepared.path, &path);
+                if named.is_err() {
+                    // Its room is wanted.
+                    self.ahead.discard();
+                }
+                named.map(|file| (file, prepared.room))
+            }
+            None if must => create_segment(&*self.files, &self.dir, self.store, self.next, 0),
+            None => return Ok(()),
+        };
+        match next {
+            Ok((file, room)) => self.follow(file, path, room),
+            Err(error) => {
+                let why = format!("cannot create {}: {error}", path.display());
+                // Without it the segment before is the last one still, and goes on: at once when it
+                // has zeros left. It must be certain that no power cut brings the other one back.
+                let undone = is_no_room(&error) && self.discard(&path).is_ok();
+                return match undone {
+                    true if fits => Ok(()),
+                    true => Err(Refused::NoRoom(why)),
+                    false => Err(Refused::Unknown(why)),
+                };
+            }
+        }
+        if cut {
+            self.segments.cut.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Makes a prepared file the next segment.
+    fn name(&self, mut file: Box<dyn File>, from: &Path, to: &Path) -> std::io::Result<Box<dyn File>> {
+        file.write_at(0, &SegmentHeader::new(self.store, self.next).encode())?;
+        file.sync()?;
+        self.files.rename(from, to)?;
+        self.files.sync_dir(&self.dir)?;
+        Ok(file)
+    }
+
+    fn follow(&mut self, file: Box<dyn File>, path: PathBuf, room: u64) {
+        self.file = file;
+        self.room = room;
         let path = std::mem::replace(&mut self.path, path);
         self.length = HEADER as u64;
         self.segments.lock().push_back(Closed { path, last: Revision(self.next.0 - 1) });
-        Ok(())
+    }
+
+    /// Has the next segment prepared when this one is half full.
+    fn look_ahead(&mut self) {
+        let left = self.room.saturating_sub(self.length);
+        if left <= self.room / 2 && !self.short {
+            let room = (self.room * 2).max(FIRST_ROOM).min(self.rotate_at);
+            self.ahead.want(room, self.segments.appended());
+        }
+    }
+}
+
+impl Journal {
+    /// Removes a segment that could not be created.
+    fn discard(&self, path: &Path) -> std::io::Result<()> {
+        match self.files.remove(path) {
+            Ok(()) => self.files.sync_dir(&self.dir),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Why a group is not in the journal.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// There was no room, and nothing of it is there.
+    NoRoom(String),
+    /// Nothing is known of what is there.
+    Unknown(String),
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Self {
+        Refused::Unknown(why)
+    }
+}
+
+impl From<Refused> for std::io::Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::NoRoom(why) => std::io::Error::new(std::io::ErrorKind::StorageFull, why),
+            Refused::Unknown(why) => std::io::Error::other(why),
+        }
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refused::NoRoom(why) | Refused::Unknown(why) => f.write_str(why),
+        }
     }
 }
 
@@ -211,7 +336,11 @@ fn settle(files: &dyn Files, last: &Segment, torn: u64) -> std::io::Result<Box<d
     if torn > 0 {
         let path = last.path.display();
         tracing::warn!(%path, offset = last.length, bytes = torn, "cutting a torn end that was never acknowledged");
-        file.truncate(last.length)?;
+        if last.has_zeros {
+            file.write_at(last.length, &vec![0; torn as usize])?;
+        } else {
+            file.truncate(last.length)?;
+        }
     }
     if last.length > last.last_frame
         && let Some(bytes) = files.read(&last.path)?
@@ -223,19 +352,27 @@ fn settle(files: &dyn Files, last: &Segment, torn: u64) -> std::io::Result<Box<d
     Ok(file)
 }
 
-fn create_segment(
+/// A new segment, durable, with so many bytes if there is room for them. Gives how many there are.
+pub(super) fn create_segment(
     files: &dyn Files,
     dir: &Path,
     store: StoreId,
     first: Revision,
-) -> std::io::Result<Box<dyn File>> {
-    let mut file = files.create(&segment_path(dir, first))?;
-    file.append(&SegmentHeader { store, first }.encode())?;
+    room: u64,
+) -> std::io::Result<(Box<dyn File>, u64)> {
+    let path = segment_path(dir, first);
+    let mut file = files.create(&path)?;
+    file.append(&SegmentHeader::new(store, first).encode())?;
+    let filled = file.allocate(room);
+    if let Err(error) = &filled {
+        tracing::warn!(%error, path = %path.display(), "cannot fill a journal segment beforehand");
+    }
     file.sync()?;
     files.sync_dir(dir)?;
-    Ok(file)
+    // Some zeros too many or too few do no harm: what is not there is appended.
+    Ok((file, if filled.is_ok() { room } else { 0 }))
 }
 
-fn segment_path(dir: &Path, first: Revision) -> PathBuf {
+pub(super) fn segment_path(dir: &Path, first: Revision) -> PathBuf {
     dir.join(format!("{:020}{SUFFIX}", first.0))
 }

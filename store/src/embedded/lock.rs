@@ -56,6 +56,24 @@ impl Lock {
     }
 }
 
+/// Who has the directory open, without taking anything or changing a byte. `None`: nobody.
+pub(crate) fn holder(dir: &Path) -> std::io::Result<Option<String>> {
+    let mut file = match File::open(dir.join("LOCK")) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            file.read_to_string(&mut holder)?;
+            Ok(Some(holder.trim().to_owned()))
+        }
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {

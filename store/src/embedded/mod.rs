@@ -3,33 +3,52 @@
 //! | file | idea |
 //! |---|---|
 //! | [`files`] | what is asked of the file system, so that tests can make it fail |
-//! | `frame`, `journal`, `scan` | the bytes that acknowledge, the segments they are in, how those are read |
+//! | `frame`, `journal`, `segments`, `scan`, `ahead` | the bytes that acknowledge, their segments, reading and preparing those |
 //! | `rows`, `sled` | the rows of the served copy, and the one file that names sled |
-//! | `feed`, `upkeep` | from the journal to the served copy; compaction, snapshots, old segments |
+//! | `feed`, `upkeep` | from the journal to the served copy; compaction |
 //! | `read` | the log as one sequence: backlog and served copy |
-//! | `snapshot` | logical snapshots, from which the served copy can be made again |
-//! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `lock` | opening, without trust |
+//! | `snapshot`, `snapshots` | logical snapshots, from which the served copy can be made again; when |
+//! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `claim`, `lock` | opening, without trust |
+//! | [`check`](mod@check) | a look at a directory that changes nothing |
+//! | `high_water`, [`accept`] | what tells that the journal's end is lost; going on without it |
 //! | `retention`, `space` | how much of the past is kept, and what it takes |
+//! | `room`, `gate` | how much room the disk has, and what may still be written |
+//! | `offline` | what is done to a directory that nobody has open |
+//! | `shrink`, `renew`, `slot`, `reopen` | a fresh served copy for the old one, while it is used |
 //!
 //! The bytes are described in docs/store-format.md.
 
+pub mod accept;
+mod ahead;
+pub mod check;
+mod claim;
 pub mod files;
 
 mod feed;
 mod frame;
+mod gate;
 mod guard;
+mod high_water;
 mod hygiene;
 mod identity;
 mod journal;
 mod lock;
+mod offline;
 mod read;
 mod rebuild;
 mod recover;
+mod renew;
+mod reopen;
 mod retention;
+mod room;
 mod rows;
 mod scan;
+mod segments;
+mod shrink;
 mod sled;
-mod snapshot;
+mod slot;
+pub(crate) mod snapshot;
+mod snapshots;
 mod space;
 mod upkeep;
 mod verify;
@@ -42,25 +61,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 
 use self::feed::Backlog;
 use self::files::{Disk, Files};
-use self::journal::Journal;
+use self::gate::Gate;
+use self::high_water::HighWater;
+use self::journal::{Journal, Refused};
 use self::lock::Lock;
 use self::read::{Past, PastLog, blocking};
 use self::recover::{Recovered, recover};
+use self::slot::Slot;
 use self::upkeep::{Progress, Upkeep};
-use crate::commit::{self, Durable, Head, Published, Queue};
+use crate::commit::{self, AppendError, Durable, Head, Published, Queue};
 use crate::kv::BoxFuture;
 use crate::watch::{Hub, RingLimits};
 use crate::{
     Clock, CommitError, Committed, Event, Key, Kv, OpenError, ReadError, Revision, Snapshot, SystemClock,
-    View, WatchError, Watcher, Write,
+    Usage, View, WatchError, Watcher, Write,
 };
 
+pub(crate) use self::frame::StoreId;
+pub(crate) use self::gate::Shortage;
+pub(crate) use self::offline::make;
+pub use self::offline::{Compacted, compact};
 pub use self::retention::Retention;
+pub use self::room::{FileSystem, Room, Space};
 
 /// How a store behaves.
 #[derive(Clone)]
@@ -80,6 +106,18 @@ pub struct Options {
     pub snapshot_bytes: u64,
     /// When this many bytes wait for the served copy, writers wait too.
     pub backlog_bytes: usize,
+    /// Free bytes below which nothing is taken that grows; `None` is 64 MiB or a tenth of the store,
+    /// whichever is more, but at most an eighth of the disk.
+    pub min_free_bytes: Option<u64>,
+    /// Bytes of a file that is kept for recovery and deletes when the disk is full to the last byte;
+    /// `None` is 32 MiB, or less on a small disk.
+    pub ballast_bytes: Option<u64>,
+    /// Keys below these prefixes are not taken below twice the least: what can be told again.
+    pub shed_first: Vec<String>,
+    /// Who is asked for the room of the disk.
+    pub room: Arc<dyn Room>,
+    /// A fresh served copy is made this often, also when it is not too large.
+    pub renew_every: Duration,
     /// How long to wait for a predecessor that is on its way out.
     pub lock_wait: Duration,
     /// How long sled may take to open (a large one gets more).
@@ -97,9 +135,14 @@ impl Default for Options {
             retain_every: Duration::from_secs(1),
             max_value: 2 << 20,
             rings: RingLimits::default(),
-            segment_bytes: 16 << 20,
-            snapshot_bytes: 64 << 20,
+            segment_bytes: 4 << 20,
+            snapshot_bytes: 8 << 20,
             backlog_bytes: 64 << 20,
+            min_free_bytes: None,
+            ballast_bytes: None,
+            shed_first: Vec::new(),
+            room: Arc::new(FileSystem),
+            renew_every: Duration::from_secs(24 * 3600),
             lock_wait: Duration::from_secs(10),
             open_deadline: Duration::from_secs(120),
             clock: Arc::new(SystemClock),
@@ -114,6 +157,7 @@ pub struct Embedded<V: View> {
     published: Arc<Published<V>>,
     past: Arc<Past<V>>,
     queue: Queue<V>,
+    gate: Arc<Gate>,
     progress: watch::Receiver<Progress>,
 }
 
@@ -126,9 +170,12 @@ impl<V: View> Embedded<V> {
         let dir = dir.as_ref();
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
         options.files.create_dir(dir).map_err(io("create"))?;
+        claim::look(dir, &*options.files)?;
         let lock = Lock::take(dir, options.lock_wait)?;
+        let gate = Arc::new(Gate::new(dir, &options));
+        gate.before_opening();
         let recovered: Recovered<V> = recover(dir, &options)?;
-        let Recovered { store, journal, feeder, head, index, oldest, time_ms, .. } = recovered;
+        let Recovered { store, journal, feeder, head, index, oldest, time_ms, mark, .. } = recovered;
         tracing::info!(
             path = %dir.display(), %store, revision = %head, %oldest, records = index.len(), "the store is open"
         );
@@ -137,19 +184,24 @@ impl<V: View> Embedded<V> {
         let past = Arc::new(Past {
             published: published.clone(),
             backlog: Backlog::new(head, options.backlog_bytes),
-            served: ArcSwapOption::new(Some(feeder.served().clone())),
+            served: Slot::new(feeder.served().clone()),
             store,
             oldest: AtomicU64::new(oldest.0),
         });
         let (sender, progress) = watch::channel(Progress { swept: feeder.swept, ..Progress::default() });
         let segments = journal.segments();
-        let pipe = Pipe { journal, past: past.clone() };
+        let files = options.files.clone();
+        let high_water = HighWater::start(files, dir, store, mark, head, journal.newest().1)
+            .map_err(io("start a thread for"))?;
+        let pipe = Pipe { journal, past: past.clone(), gate: gate.clone(), high_water: Some(high_water) };
         let clock = options.clock.clone();
         let queue = commit::start(published.clone(), pipe, clock, time_ms, options.max_value)
             .map_err(io("start a thread for"))?;
         let upkeep = Upkeep {
             past: past.clone(),
             options,
+            root: dir.to_owned(),
+            gate: gate.clone(),
             feeder,
             segments,
             snapshot_dir: dir.join("snapshot"),
@@ -160,7 +212,17 @@ impl<V: View> Embedded<V> {
             lock,
         };
         upkeep.start().map_err(io("start a thread for"))?;
-        Ok(Embedded { dir: dir.to_owned(), published, past, queue, progress })
+        Ok(Embedded { dir: dir.to_owned(), published, past, queue, gate, progress })
+    }
+}
+
+/// Closes a store where nothing else is to be done meanwhile.
+pub(crate) fn close_now<V: View>(store: Embedded<V>) {
+    let progress = store.progress.clone();
+    // The committer ends with its last queue, and the upkeep after it.
+    drop(store);
+    while !progress.borrow().closed && progress.has_changed().is_ok() {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -168,15 +230,46 @@ impl<V: View> Embedded<V> {
 struct Pipe<V: View> {
     journal: Journal,
     past: Arc<Past<V>>,
+    gate: Arc<Gate>,
+    /// `None` once the committer has ended.
+    high_water: Option<HighWater>,
 }
 
 impl<V: View> Durable<V> for Pipe<V> {
-    fn wait_for_room(&mut self) -> Result<(), String> {
-        self.past.backlog.wait_for_room()
+    fn wait_for_room(&mut self) -> Result<Option<Shortage>, String> {
+        let has_room = self.past.backlog.wait_for_room()?;
+        Ok((!has_room).then(|| self.gate.no_room()))
     }
 
-    fn append(&mut self, events: &[Arc<Event<V>>]) -> Result<(), String> {
-        self.journal.append(events)
+    fn admits(&mut self, writes: &[(&Key, Option<usize>, Option<usize>)]) -> Result<(), Shortage> {
+        let admitted = self.gate.admits(self.gate.effect(writes));
+        self.journal.room_is_short(self.gate.is_short());
+        admitted
+    }
+
+    fn append(&mut self, events: &[Arc<Event<V>>]) -> Result<(), AppendError> {
+        let before = self.journal.segments().appended();
+        let mut result = self.journal.append(events);
+        // What was prepared goes first; the ballast is for when there is nothing else.
+        if matches!(result, Err(Refused::NoRoom(_))) && self.journal.room_is_short(true) {
+            result = self.journal.append(events);
+        }
+        if let Err(Refused::NoRoom(why)) = &result {
+            tracing::warn!(why, "no room in the journal");
+            if self.gate.refused() {
+                result = self.journal.append(events);
+            }
+        }
+        self.gate.wrote(self.journal.segments().appended() - before);
+        result.map_err(|refused| match refused {
+            Refused::NoRoom(_) => AppendError::NoRoom(self.gate.no_room()),
+            Refused::Unknown(why) => AppendError::Unknown(why),
+        })?;
+        if let Some(high_water) = &self.high_water {
+            let (revision, entry) = self.journal.newest();
+            high_water.note(revision, entry);
+        }
+        Ok(())
     }
 
     fn durable(&mut self, events: &[Arc<Event<V>>]) {
@@ -186,6 +279,8 @@ impl<V: View> Durable<V> for Pipe<V> {
 
 impl<V: View> Drop for Pipe<V> {
     fn drop(&mut self) {
+        // The last mark is written while the directory is still locked.
+        self.high_water = None;
         // The committer has ended; the upkeep brings the rest to the disk and ends too.
         self.past.backlog.close();
     }
@@ -255,6 +350,14 @@ impl<V: View> Kv<V> for Embedded<V> {
 
     fn size_on_disk(&self) -> u64 {
         space::allocated(&self.dir)
+    }
+
+    fn usage(&self) -> Usage {
+        self.gate.usage()
+    }
+
+    fn id(&self) -> [u8; 16] {
+        self.past.store.0
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
-
 use super::feed::Backlog;
 use super::frame::StoreId;
 use super::rows::{self, CurrentRow, LogRow};
 use super::sled::{Served, ServedError};
+use super::slot::Slot;
 use crate::commit::{Head, Published};
 use crate::kv::BoxFuture;
 use crate::watch::{Log, Page};
@@ -52,8 +51,7 @@ fn log_row(served: &Served, store: StoreId, revision: Revision) -> Result<Option
 pub(crate) struct Past<V> {
     pub(crate) published: Arc<Published<V>>,
     pub(crate) backlog: Backlog<V>,
-    /// `None` once the store is closed.
-    pub(crate) served: ArcSwapOption<Served>,
+    pub(crate) served: Slot,
     pub(crate) store: StoreId,
     pub(crate) oldest: AtomicU64,
 }
@@ -64,7 +62,7 @@ impl<V: View> Past<V> {
     }
 
     fn served(&self) -> Result<Arc<Served>, ReadError> {
-        self.served.load_full().ok_or_else(|| ReadError::Damaged("the store is closed".into()))
+        self.served.get().ok_or_else(|| ReadError::Damaged("the store is closed".into()))
     }
 
     fn check(&self, wanted: Revision) -> Result<(), ReadError> {

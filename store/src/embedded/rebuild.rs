@@ -8,13 +8,16 @@ use std::sync::Arc;
 use super::feed::{BATCH_BYTES, Feeder};
 use super::frame::StoreId;
 use super::guard::guarded;
-use super::recover::{Opening, Recovered, Replay, Rung};
+use super::recover::{Opening, RESTORE, Recovered, Replay, Rung};
 use super::retention::Marks;
 use super::rows::{self, CurrentRow};
 use super::sled::{Changes, Served, ServedError};
 use super::snapshot::{self, Saved};
 use crate::snapshot::Index;
-use crate::{OpenError, Record, Revision, View};
+use crate::{OpenError, Revision, View};
+
+/// What a served copy is called that could not be used; the time follows.
+const ASIDE: &str = "sled.broken-";
 
 impl Opening<'_> {
     /// A new copy from the newest snapshot that can be used and the journal behind it.
@@ -25,11 +28,14 @@ impl Opening<'_> {
         let base = self.base(&mut reasons, &mut bad)?;
         let Some(base) = base else {
             reasons.push(format!("the journal starts at revision {} only", self.scan.first()));
-            reasons.push("restore the directory from a backup".into());
+            reasons.push(RESTORE.into());
             return Err(self.places.damaged(reasons.join("; ")));
         };
+        self.check_mark(self.scan.last())?;
+        let mut newest = None;
         if self.places.sled.exists() {
             let aside = self.set_aside()?;
+            newest = aside.file_name().map(|name| name.to_string_lossy().into_owned());
             tracing::error!(
                 why,
                 aside = %aside.display(),
@@ -38,22 +44,23 @@ impl Opening<'_> {
                  No acknowledged write is lost; delete the old copy when it is of no interest"
             );
         } else {
-            tracing::warn!(from = %base.revision, "building the served copy from snapshot and journal");
+            tracing::info!(from = %base.revision, "building the served copy from snapshot and journal");
         }
         let (dir, store, patience) = (self.places.sled.clone(), self.store, self.options.lock_wait);
         let deadline = self.deadline();
         let (revision, time_ms) = (base.revision, base.time_ms);
         let (feeder, index) = guarded("building the served copy", deadline, move || {
             let served = Arc::new(Served::open(&dir, patience)?);
-            let feeder = Feeder::new(served, store, revision, revision, Marks::default());
-            let index = restore::<V>(&feeder, store, base)?;
-            Ok((feeder, index))
+            let feeder = Feeder::new(served, store, revision, time_ms, revision, Marks::default());
+            restore(&feeder, store, &base)?;
+            Ok((feeder, base.index))
         })
         .map_err(|error| self.places.served(error))?;
         let state = Replay { feeder, index, time_ms };
         match self.finish(state, revision, Vec::new()) {
             Ok(mut recovered) => {
                 self.forget_snapshots(&mut recovered, &bad)?;
+                self.forget_older_copies(newest);
                 Ok(recovered)
             }
             Err(Rung::Final(error)) => Err(error),
@@ -76,7 +83,11 @@ impl Opening<'_> {
     }
 
     /// What a rebuild starts from.
-    fn base(&self, reasons: &mut Vec<String>, bad: &mut Vec<Revision>) -> Result<Option<Saved>, OpenError> {
+    fn base<V: View>(
+        &self,
+        reasons: &mut Vec<String>,
+        bad: &mut Vec<Revision>,
+    ) -> Result<Option<Saved<V>>, OpenError> {
         for revision in self.snapshots.iter().rev() {
             if revision.next() < self.scan.first() {
                 reasons.push(format!("the snapshot at {revision} ends before the journal starts"));
@@ -94,16 +105,33 @@ impl Opening<'_> {
             }
         }
         let whole = self.scan.first() == Revision(1);
-        Ok(whole.then(|| Saved { revision: Revision::ZERO, time_ms: i64::MIN, records: Vec::new() }))
+        Ok(whole.then(|| Saved { revision: Revision::ZERO, time_ms: i64::MIN, index: Index::new() }))
+    }
+
+    /// Of the copies that were set aside only the newest is kept: they must not fill the disk. Which
+    /// one that is their names do not always tell: clocks jump.
+    fn forget_older_copies(&self, newest: Option<String>) {
+        let names = self.files().list(self.places.root).unwrap_or_default();
+        let broken: Vec<_> = names.into_iter().filter(|name| name.starts_with(ASIDE)).collect();
+        let newest = newest.or_else(|| broken.last().cloned());
+        for name in broken.into_iter().filter(|name| Some(name) != newest.as_ref()) {
+            let path = self.places.root.join(name);
+            match std::fs::remove_dir_all(&path) {
+                Ok(()) => {
+                    tracing::warn!(path = %path.display(), "removed an older copy that had been set aside");
+                }
+                Err(error) => tracing::warn!(%error, path = %path.display(), "cannot remove it"),
+            }
+        }
     }
 
     fn set_aside(&self) -> Result<std::path::PathBuf, OpenError> {
         let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
-        let mut aside = self.places.root.join(format!("sled.broken-{time}"));
+        let mut aside = self.places.root.join(format!("{ASIDE}{time}"));
         let mut nth = 1;
         while aside.exists() {
             nth += 1;
-            aside = self.places.root.join(format!("sled.broken-{time}-{nth}"));
+            aside = self.places.root.join(format!("{ASIDE}{time}-{nth}"));
         }
         self.files()
             .rename(&self.places.sled, &aside)
@@ -115,47 +143,28 @@ impl Opening<'_> {
 
 /// Puts the records of a snapshot into an empty served copy, as if everything before had been
 /// compacted. That it is complete is noted with the last batch.
-fn restore<V: View>(feeder: &Feeder, store: StoreId, saved: Saved) -> Result<Index<V>, ServedError> {
-    let mut index = Index::new();
+fn restore<V>(feeder: &Feeder, store: StoreId, saved: &Saved<V>) -> Result<(), ServedError> {
     let mut changes = Changes::default();
     let mut bytes = 0;
-    for saved in saved.records {
-        let key = saved.key.as_str();
+    for record in saved.index.values() {
+        let (key, value) = (record.key.as_str(), &*record.value);
+        let (create, revision) = (record.create_revision, record.mod_revision);
         let zero = Revision::ZERO;
-        let chunks = rows::encode_log(
-            store,
-            saved.revision,
-            saved.time_ms,
-            saved.create,
-            zero,
-            key,
-            Some(&saved.value),
-        );
+        let chunks = rows::encode_log(store, revision, record.time_ms, create, zero, key, Some(value));
         for (key, chunk) in chunks {
             changes.insert(&key, chunk);
         }
-        let value_crc = crc32c::crc32c(&saved.value);
-        let row = CurrentRow { deleted: false, create: saved.create, revision: saved.revision, value_crc };
+        let row = CurrentRow { deleted: false, create, revision, value_crc: crc32c::crc32c(value) };
         changes.insert(&rows::current_key(key), row.encode(store, key));
-        bytes += saved.value.len() + 128;
+        bytes += value.len() + 128;
         if bytes >= BATCH_BYTES {
             bytes = 0;
             feeder.served().apply(std::mem::take(&mut changes))?;
         }
-        let record = Record {
-            view: V::of(&saved.key, &saved.value),
-            key: saved.key,
-            value: saved.value,
-            create_revision: saved.create,
-            mod_revision: saved.revision,
-            time_ms: saved.time_ms,
-        };
-        index.insert(record.key.clone(), Arc::new(record));
     }
     if saved.revision > Revision::ZERO {
         feeder.set_compacted(&mut changes, saved.revision, saved.revision);
         feeder.set_applied(&mut changes, saved.revision, saved.time_ms);
     }
-    feeder.served().apply(changes)?;
-    Ok(index)
+    feeder.served().apply(changes)
 }

@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use super::feed::{BATCH_BYTES, Feeder};
 use super::files::Files;
-use super::frame::{BadHeader, Entry, HEADER, SegmentHeader, StoreId};
+use super::frame::{Entry, StoreId};
 use super::guard::guarded;
+use super::high_water::{self, Found, Mark};
 use super::identity::{self, Identity};
 use super::journal::Journal;
 use super::retention::Marks;
@@ -22,7 +23,7 @@ use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
 use super::snapshot;
 use super::verify::{self, Loaded};
-use super::{Options, hygiene, read, space};
+use super::{Options, accept, claim, hygiene, read, shrink, space};
 use crate::snapshot::Index;
 use crate::{Event, Key, OpenError, Record, Revision, View};
 
@@ -35,6 +36,8 @@ pub(crate) struct Recovered<V> {
     pub(crate) index: Index<V>,
     pub(crate) oldest: Revision,
     pub(crate) time_ms: i64,
+    /// The high-water mark that was found.
+    pub(crate) mark: Option<Mark>,
     /// Snapshots that are there, oldest first.
     pub(crate) snapshots: Vec<Revision>,
     /// Whether the journal alone could not rebuild the store, and no snapshot helps it.
@@ -84,10 +87,35 @@ impl<'a> Places<'a> {
 
 /// Opens what is in the directory, whose lock is held.
 pub(crate) fn recover<V: View>(root: &Path, options: &Options) -> Result<Recovered<V>, OpenError> {
+    recover_with(root, options, false)
+}
+
+/// The same; with `accept_loss` also when it ends below its high-water mark.
+pub(super) fn recover_with<V: View>(
+    root: &Path,
+    options: &Options,
+    accept_loss: bool,
+) -> Result<Recovered<V>, OpenError> {
     let places = Places::below(root);
     let files = &*options.files;
-    remove_unfinished(&places, files)?;
-    let (store, is_new) = identify(&places, files)?;
+    let (store, is_new) = claim::identify(&places, files)?;
+    claim::remove_unfinished(&places, files)?;
+    shrink::settle(files, root).map_err(places.io("tidy up", root))?;
+    let mark = match high_water::read(files, root, store)? {
+        Found::Mark(mark) => Some(mark),
+        Found::Missing if is_new => None,
+        // That is how the older format is.
+        Found::Missing if matches!(identity::read(files, root)?, Identity::Older(_)) => None,
+        Found::Missing | Found::Damaged => {
+            tracing::warn!(path = %root.display(), "the high-water mark is missing or damaged; it is written anew");
+            None
+        }
+        Found::Other(other) => {
+            return Err(places.damaged(format!(
+                "its high-water mark belongs to the store {other}, the rest to {store}; put the right files together"
+            )));
+        }
+    };
     if is_new {
         let journal =
             Journal::create(options.files.clone(), places.journal.clone(), store, options.segment_bytes)?;
@@ -95,65 +123,33 @@ pub(crate) fn recover<V: View>(root: &Path, options: &Options) -> Result<Recover
         files.sync_dir(root).map_err(places.io("sync", root))?;
         identity::write(files, root, store)?;
     }
-    let scan = scan::scan(files, root, &places.journal, store)?;
+    let given_up = accept::settle(&places, files, store)?;
+    let scan = scan::scan(files, root, &places.journal, store, given_up)?;
     if scan.segments.is_empty() {
-        return Err(places.damaged("the journal has no segment; restore the directory from a backup"));
+        return Err(places.damaged(format!("the journal has no segment; {RESTORE}")));
     }
-    let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
-    let open = Opening { places, options, store, scan, snapshots };
-    match open.with_served() {
-        Ok(recovered) => Ok(recovered),
-        Err(Rung::Final(error)) => Err(error),
-        Err(Rung::Next(why)) => open.rebuild(&why),
-    }
-}
-
-/// Removes files that never got their own names.
-fn remove_unfinished(places: &Places<'_>, files: &dyn Files) -> Result<(), OpenError> {
-    for dir in [places.root, &places.snapshots] {
-        for name in files.list(dir).map_err(places.io("list", dir))? {
-            if name.ends_with(".tmp") {
-                let path = dir.join(name);
-                files.remove(&path).map_err(places.io("remove", &path))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whose directory it is, and whether it is to be made into a store first.
-fn identify(places: &Places<'_>, files: &dyn Files) -> Result<(StoreId, bool), OpenError> {
-    let found = identity::read(files, places.root)?;
-    if let Identity::Store(store) = found {
-        return Ok((store, false));
-    }
-    let segments = scan::list(files, &places.journal).map_err(places.io("list", &places.journal))?;
-    let snapshots = snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
-    let nothing_else = snapshots.is_empty() && !places.sled.exists();
-    let mut never_used = found == Identity::Missing && nothing_else;
-    let mut named = None;
-    for (first, path) in &segments {
-        let bytes = files.read(path).map_err(places.io("read", path))?.unwrap_or_default();
-        // A first segment without an entry: it was being created when the power went.
-        never_used &= *first == Revision(1) && bytes.len() <= HEADER;
-        match SegmentHeader::decode(&bytes) {
-            Ok(header) => named = named.or(Some(header.store)),
-            Err(BadHeader::Broken | BadHeader::TooNew(_)) => {}
-        }
-    }
-    if never_used {
-        return Ok((StoreId::new(), true));
-    }
-    let Some(store) = named else {
-        return Err(places.damaged(
-            "the file STORE is missing or damaged, and no journal segment says whose store it is; \
-             restore the directory from a backup",
-        ));
+    let mut snapshots =
+        snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
+    snapshots.retain(|revision| *revision >= given_up);
+    let open = Opening { places, options, store, scan, snapshots, mark, accept_loss };
+    let recovered = match open.with_served() {
+        Ok(recovered) => recovered,
+        Err(Rung::Final(error)) => return Err(error),
+        Err(Rung::Next(why)) => open.rebuild(&why)?,
     };
-    tracing::warn!(path = %places.root.display(), "the file STORE is missing or damaged; writing it again");
-    identity::write(files, places.root, store)?;
-    Ok((store, false))
+    if let Identity::Older(_) = identity::read(files, root)? {
+        // The next segment is in the newest format.
+        tracing::info!(path = %root.display(), "the store is brought to the newest format");
+        identity::write(files, root, store)?;
+    }
+    if given_up > Revision::ZERO {
+        accept::forget(&open.places, files, given_up);
+    }
+    Ok(recovered)
 }
+
+/// The way on that is always there.
+pub(super) const RESTORE: &str = "restore it from a snapshot (orlop snapshot restore)";
 
 /// Where a rung of the ladder led.
 pub(super) enum Rung {
@@ -175,6 +171,8 @@ pub(super) struct Opening<'a> {
     pub(super) store: StoreId,
     pub(super) scan: Scan,
     pub(super) snapshots: Vec<Revision>,
+    pub(super) mark: Option<Mark>,
+    pub(super) accept_loss: bool,
 }
 
 impl Opening<'_> {
@@ -221,7 +219,8 @@ impl Opening<'_> {
             )));
         }
         let missing = self.lost_by_the_journal(&served, &loaded)?;
-        let feeder = Feeder::new(served, self.store, loaded.applied, loaded.swept, loaded.marks);
+        let feeder =
+            Feeder::new(served, self.store, loaded.applied, loaded.time_ms, loaded.swept, loaded.marks);
         let records = loaded.records.into_iter().map(|record| (record.key.clone(), record));
         let state = Replay { feeder, index: records.collect(), time_ms: loaded.time_ms };
         self.finish(state, loaded.oldest, missing)
@@ -237,7 +236,7 @@ impl Opening<'_> {
         if loaded.oldest > last {
             return Err(Rung::Final(self.places.damaged(format!(
                 "the journal ends at revision {last}, but revision {} was acknowledged, and what lies \
-                 between is compacted; restore the directory from a backup",
+                 between is compacted; {RESTORE}",
                 loaded.applied
             ))));
         }
@@ -254,8 +253,26 @@ impl Opening<'_> {
     pub(super) fn lost(&self, known: Revision, head: Revision) -> OpenError {
         self.places.damaged(format!(
             "revision {known} was acknowledged (there is a snapshot of it), but the journal ends at {head}; \
-             restore the directory from a backup"
+             {RESTORE}, or accept the loss (orlop store check --accept-loss {})",
+            self.places.root.display()
         ))
+    }
+
+    /// Whether everything is there that the high-water mark knows of.
+    pub(super) fn check_mark(&self, head: Revision) -> Result<(), OpenError> {
+        let Some(mark) = self.mark.filter(|_| !self.accept_loss) else { return Ok(()) };
+        if head < mark.revision {
+            return Err(self.places.damaged(behind(self.places.root, mark.revision, head)));
+        }
+        let Some(wanted) = mark.entry else { return Ok(()) };
+        match scan::entry_crc(self.files(), &self.scan, self.store, mark.revision)? {
+            Some(found) if found != wanted => Err(self.places.damaged(format!(
+                "the journal holds another write at revision {} than the one that was acknowledged: files of \
+                 two moments were put together; {RESTORE}",
+                mark.revision
+            ))),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Plays the journal over the state, and makes both durable.
@@ -269,6 +286,7 @@ impl Opening<'_> {
         if let Some(newest) = self.snapshots.last().filter(|newest| **newest > head) {
             return Err(Rung::Final(self.lost(*newest, head)));
         }
+        self.check_mark(head)?;
         // The journal first: what the copy is fed with is durable there.
         let mut journal = Journal::open(
             self.options.files.clone(),
@@ -289,7 +307,10 @@ impl Opening<'_> {
             Ok::<(), Rung>(())
         })?;
         self.feed(&mut state.feeder, &mut batch)?;
-        journal.append_entries(&missing).map_err(|why| self.places.damaged(why))?;
+        let journal_dir = &self.places.journal;
+        journal
+            .append_entries(&missing)
+            .map_err(|refused| self.places.io("write to", journal_dir)(refused.into()))?;
         state.feeder.served().sync().map_err(|error| self.places.served(error))?;
         hygiene::after_open(&self.places.sled).map_err(self.places.io("sync", &self.places.sled))?;
         self.files().sync_dir(self.places.root).map_err(self.places.io("sync", self.places.root))?;
@@ -304,6 +325,7 @@ impl Opening<'_> {
             index: state.index,
             oldest,
             time_ms: state.time_ms,
+            mark: self.mark,
             snapshots: self.snapshots.clone(),
             needs_snapshot,
             snapshot_from: self.snapshots.last().map_or(0, |newest| self.scan.bytes_through(*newest)),
@@ -318,6 +340,16 @@ impl Opening<'_> {
         batch.clear();
         Ok(())
     }
+}
+
+/// What is said of a store that ends below its high-water mark.
+pub(super) fn behind(root: &Path, mark: Revision, head: Revision) -> String {
+    format!(
+        "revision {mark} was acknowledged (the high-water mark says so), but the journal ends at {head}: its end \
+         is lost. Put the missing file back, or {RESTORE}, or accept the loss (orlop store check \
+         --accept-loss {})",
+        root.display()
+    )
 }
 
 /// The state while the journal is played.

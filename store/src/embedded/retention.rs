@@ -57,11 +57,17 @@ impl Marks {
         let age_ms = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
         let old = now_ms.saturating_sub(age_ms);
         let forgotten = self.0.iter().take_while(|mark| {
-            let spared = mark.last.0 + retention.revisions > newest.last.0;
+            let spared = mark.last.0.saturating_add(retention.revisions) > newest.last.0;
             let large = newest.total - mark.total >= retention.bytes;
             !spared && (mark.time_ms < old || large)
         });
         forgotten.last().map(|mark| mark.last)
+    }
+
+    /// Bytes of the events that are marked.
+    pub(crate) fn bytes(&self) -> u64 {
+        let Some((oldest, newest)) = self.0.front().zip(self.0.back()) else { return 0 };
+        newest.total - oldest.total
     }
 
     /// Drops the marks of what is compacted.

@@ -3,7 +3,7 @@
 //! One tree holds everything, so that one batch is atomic over all of it:
 //!
 //! * `log/<revision, 8 bytes big endian><chunk, 2 bytes big endian>`: an event with its value, in
-//!   chunks of at most 64 KiB, because larger pages are kept in files that sled never syncs;
+//!   chunks of 12 KiB, because larger pages are kept in files that sled never syncs;
 //! * `current/<key>`: where the newest event of a key lies, a delete that is not compacted included;
 //! * `meta/...`: whose store it is, how far it was fed, how far it is compacted.
 //!
@@ -21,7 +21,8 @@ pub(crate) const META_COMPACTED: &[u8] = b"meta/compacted";
 pub(crate) const META_STORE: &[u8] = b"meta/store";
 
 const VERSION: u8 = 1;
-const CHUNK: usize = 64 << 10;
+/// Twenty of them make a page that sled keeps in its segments. Older versions wrote 64 KiB.
+pub(crate) const CHUNK: usize = 12 << 10;
 const LOG_HEADER: usize = 2 + 8 + 8 + 8 + 4 + 4 + 4;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
@@ -116,7 +117,8 @@ pub(crate) fn encode_log(
 pub(crate) fn chunk_count(first: &[u8]) -> Option<u16> {
     let mut at = first.get(26..LOG_HEADER)?;
     let size = LOG_HEADER + at.get_u32_le() as usize + at.get_u32_le() as usize;
-    u16::try_from(size.div_ceil(CHUNK)).ok()
+    // All chunks but the last are as large as the first one.
+    u16::try_from(size.div_ceil(first.len())).ok()
 }
 
 /// An event from its chunks put together.

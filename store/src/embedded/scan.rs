@@ -5,9 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::files::Files;
+use super::files::{Files, without_zeros};
 use super::frame::{self, BadHeader, Entry, Frame, HEADER, SegmentHeader, StoreId};
 use super::journal::SUFFIX;
+use super::recover::RESTORE;
 use crate::{OpenError, Revision};
 
 /// One segment, as it was found.
@@ -20,6 +21,10 @@ pub(crate) struct Segment {
     pub(crate) next: Revision,
     /// Bytes that are valid.
     pub(super) length: u64,
+    /// Bytes of the file, when it has zeros behind the valid part that wait to be written over.
+    pub(super) room: u64,
+    /// Whether a torn end is written over with zeros rather than cut.
+    pub(super) has_zeros: bool,
     /// Where its last frame starts.
     pub(super) last_frame: u64,
 }
@@ -29,7 +34,7 @@ pub(crate) struct Segment {
 pub(crate) struct Scan {
     /// In order, without gaps.
     pub(crate) segments: Vec<Segment>,
-    /// Bytes behind the last valid frame of the last segment.
+    /// Bytes behind the last valid frame of the last segment, without the zeros at the end.
     pub(super) torn: u64,
     /// A last segment that was being created when the power went.
     pub(super) unfinished: Option<PathBuf>,
@@ -65,15 +70,36 @@ pub(crate) fn list(files: &dyn Files, dir: &Path) -> std::io::Result<Vec<(Revisi
     Ok(found)
 }
 
+/// Whose store the segments belong to, by their headers.
+pub(crate) fn named(files: &dyn Files, segments: &[(Revision, PathBuf)]) -> std::io::Result<Option<StoreId>> {
+    for (_, path) in segments {
+        let bytes = files.read(path)?.unwrap_or_default();
+        match SegmentHeader::decode(&bytes) {
+            Ok(header) => return Ok(Some(header.store)),
+            Err(BadHeader::Broken | BadHeader::TooNew(_)) => {}
+        }
+    }
+    Ok(None)
+}
+
 /// Reads and checks every frame, and changes nothing.
-pub(crate) fn scan(files: &dyn Files, root: &Path, dir: &Path, store: StoreId) -> Result<Scan, OpenError> {
+/// Segments that start at or before `given_up` do not count.
+pub(crate) fn scan(
+    files: &dyn Files,
+    root: &Path,
+    dir: &Path,
+    store: StoreId,
+    given_up: Revision,
+) -> Result<Scan, OpenError> {
     let damaged = |what: String| OpenError::Damaged { path: root.to_owned(), what };
-    let found = list(files, dir).map_err(|source| io("list", dir, source))?;
+    let mut found = list(files, dir).map_err(|source| io("list", dir, source))?;
+    found.retain(|(first, _)| *first > given_up);
     let mut scan = Scan { segments: Vec::new(), torn: 0, unfinished: None };
     for (at, (first, path)) in found.iter().enumerate() {
         let is_last = at + 1 == found.len();
         let bytes = read(files, path)?;
         let whole_frame = Frame::decode(store, bytes.get(HEADER..).unwrap_or_default());
+        let mut format = frame::FORMAT;
         match SegmentHeader::decode(&bytes) {
             Ok(header) if header.store != store => {
                 return Err(damaged(format!(
@@ -86,7 +112,7 @@ pub(crate) fn scan(files: &dyn Files, root: &Path, dir: &Path, store: StoreId) -
                 let is = header.first;
                 return Err(damaged(format!("{} starts at revision {is}; rename it so", path.display())));
             }
-            Ok(_) => {}
+            Ok(header) => format = header.format,
             Err(BadHeader::TooNew(found)) => {
                 return Err(OpenError::TooNew { path: path.clone(), found, supported: frame::FORMAT });
             }
@@ -110,26 +136,33 @@ pub(crate) fn scan(files: &dyn Files, root: &Path, dir: &Path, store: StoreId) -
                 before.next
             )));
         }
-        let (segment, rest) = scan_frames(store, path, *first, &bytes);
-        if rest > 0 {
-            let bad = segment.length as usize;
-            if !is_last || frame::frame_after(store, &bytes[bad..], segment.next).is_some() {
+        let (mut segment, rest) = scan_frames(store, path, *first, &bytes);
+        // Where zeros were written beforehand, they are what follows the last frame.
+        segment.has_zeros = format >= frame::ZERO_TAILS;
+        let torn = if segment.has_zeros { without_zeros(rest) } else { rest.len() };
+        if torn > 0 {
+            if !is_last || frame::frame_after(store, &rest[..torn], segment.next).is_some() {
                 return Err(damaged(way_on(path, segment.length, segment.next)));
             }
-            scan.torn = rest;
+            scan.torn = torn as u64;
+        }
+        if segment.has_zeros {
+            segment.room = bytes.len() as u64;
         }
         scan.segments.push(segment);
     }
     Ok(scan)
 }
 
-/// The segment up to its first bad frame, and how many bytes follow.
-fn scan_frames(store: StoreId, path: &Path, first: Revision, bytes: &[u8]) -> (Segment, u64) {
+/// The segment up to its first bad frame, and what follows.
+fn scan_frames<'a>(store: StoreId, path: &Path, first: Revision, bytes: &'a [u8]) -> (Segment, &'a [u8]) {
     let mut segment = Segment {
         path: path.to_owned(),
         first,
         next: first,
         length: HEADER as u64,
+        room: 0,
+        has_zeros: false,
         last_frame: HEADER as u64,
     };
     let mut rest = bytes.get(HEADER..).unwrap_or_default();
@@ -142,13 +175,13 @@ fn scan_frames(store: StoreId, path: &Path, first: Revision, bytes: &[u8]) -> (S
         segment.length += frame.size() as u64;
         rest = &rest[frame.size()..];
     }
-    (segment, rest.len() as u64)
+    (segment, rest)
 }
 
 fn way_on(path: &Path, offset: u64, revision: Revision) -> String {
     format!(
         "{path} is not readable at byte {offset} (revision {revision}), and what follows was acknowledged. \
-         Restore the data directory from a backup. Without one: move this segment and all older ones \
+         {RESTORE}. Without one: move this segment and all older ones \
          out of the directory; the store opens if its sled or a snapshot covers what was in them",
         path = path.display()
     )
@@ -178,6 +211,27 @@ pub(crate) fn replay<E: From<OpenError>>(
         }
     }
     Ok(())
+}
+
+/// The checksum of the entry of a revision; `None` when the journal does not hold it.
+pub(crate) fn entry_crc(
+    files: &dyn Files,
+    scan: &Scan,
+    store: StoreId,
+    revision: Revision,
+) -> Result<Option<u32>, OpenError> {
+    let holds = |segment: &&Segment| segment.first <= revision && revision < segment.next;
+    let Some(segment) = scan.segments.iter().find(holds) else { return Ok(None) };
+    let bytes = read(files, &segment.path)?;
+    let mut rest = bytes.get(HEADER..segment.length as usize).unwrap_or_default();
+    while let Some(frame) = Frame::decode(store, rest) {
+        rest = &rest[frame.size()..];
+        if frame.last() >= revision {
+            let entries = frame.entries().unwrap_or_default();
+            return Ok(entries.iter().find(|entry| entry.revision == revision).map(|entry| entry.crc(store)));
+        }
+    }
+    Ok(None)
 }
 
 fn read(files: &dyn Files, path: &Path) -> Result<Vec<u8>, OpenError> {

@@ -11,12 +11,56 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const SEGMENT: usize = 8 << 20;
-const CACHE: u64 = 64 << 20;
+/// Small segments make a small file: sled frees whole ones.
+const SEGMENT: usize = 1 << 20;
+/// What older versions made; a copy keeps the size that it was made with.
+const OLD_SEGMENT: usize = 8 << 20;
+/// What is fed is the end of the log, and what is read is mostly in memory elsewhere.
+const CACHE: u64 = 16 << 20;
 
-/// What sled would write to its `conf` for the settings above, checksum included.
-pub(crate) const CONF: &[u8] =
-    b"segment_size: 8388608\nuse_compression: false\nversion: 0.34\n\x5e\xeb\xc1\xd7";
+/// Which size a copy was made with is noted in a file of our own, because sled's is never synced.
+const NOTE: &str = "segment-size";
+
+/// What sled would write to its `conf`, checksum included.
+const CONF: &[u8] = b"segment_size: 1048576\nuse_compression: false\nversion: 0.34\nl\x96\x13\xf8";
+const OLD_CONF: &[u8] = b"segment_size: 8388608\nuse_compression: false\nversion: 0.34\n\x5e\xeb\xc1\xd7";
+
+/// What `conf` of a copy should be; `None` when that cannot be told.
+pub(crate) fn conf_of(dir: &Path) -> io::Result<Option<&'static [u8]>> {
+    Ok(match segment_of(dir)? {
+        Some(SEGMENT) => Some(CONF),
+        Some(OLD_SEGMENT) => Some(OLD_CONF),
+        Some(_) | None => None,
+    })
+}
+
+/// The segment size that a copy was made with.
+fn segment_of(dir: &Path) -> io::Result<Option<usize>> {
+    let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    match fs::read_to_string(dir.join(NOTE)) {
+        Ok(text) if text.trim() == SEGMENT.to_string() => return Ok(Some(SEGMENT)),
+        Ok(_) => {}
+        Err(error) if missing(&error) => return Ok(Some(OLD_SEGMENT)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+        Err(error) => return Err(error),
+    }
+    // The note is damaged; sled's own may not be.
+    match fs::read(dir.join("conf")) {
+        Ok(conf) if conf == CONF => Ok(Some(SEGMENT)),
+        Ok(_) => Ok(None),
+        Err(error) if missing(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Notes the segment size of a copy before there is one.
+fn note(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let mut file = fs::File::create(dir.join(NOTE))?;
+    io::Write::write_all(&mut file, format!("{SEGMENT}\n").as_bytes())?;
+    file.sync_all()?;
+    fs::File::open(dir)?.sync_all()
+}
 
 /// Why the served copy did not do what was asked.
 #[derive(Debug)]
@@ -88,8 +132,18 @@ pub(crate) struct Served {
 impl Served {
     /// Opens or creates it. A predecessor in this process may hold its lock for a moment.
     pub(crate) fn open(dir: &Path, patience: Duration) -> Result<Self, ServedError> {
+        Served::open_with(dir, patience, CACHE)
+    }
+
+    /// The same with so many bytes of cache.
+    pub(crate) fn open_with(dir: &Path, patience: Duration, cache: u64) -> Result<Self, ServedError> {
+        if !dir.join("db").try_exists()? {
+            note(dir)?;
+        }
+        let segment = segment_of(dir)?
+            .ok_or_else(|| format!("{} is damaged, and so is conf", dir.join(NOTE).display()))?;
         let config =
-            sled::Config::new().path(dir).segment_size(SEGMENT).cache_capacity(CACHE).flush_every_ms(None);
+            sled::Config::new().path(dir).segment_size(segment).cache_capacity(cache).flush_every_ms(None);
         let until = Instant::now() + patience;
         let db = loop {
             match config.open() {
@@ -108,6 +162,19 @@ impl Served {
     /// All changes or none. Durable only after [`sync`](Self::sync).
     pub(crate) fn apply(&self, changes: Changes) -> Result<(), ServedError> {
         Ok(self.db.apply_batch(changes.0)?)
+    }
+
+    /// Rows one by one, in this order, for a copy that nobody reads before it is complete. All have
+    /// names before the first gets its bytes: sled splits its pages as they fill, and a page that was
+    /// split keeps the bytes of both halves for long.
+    pub(crate) fn put_in_order(&self, rows: Vec<(impl AsRef<[u8]>, Vec<u8>)>) -> Result<(), ServedError> {
+        for (name, _) in &rows {
+            self.db.insert(name, &[])?;
+        }
+        for (name, bytes) in rows {
+            self.db.insert(name, bytes)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn get(
@@ -136,6 +203,13 @@ impl Served {
         self.db.is_empty()
     }
 
+    /// Hands everything that was applied to the system, so that sled can use the room of what it
+    /// replaced. That makes nothing durable.
+    pub(crate) fn hand_over(&self) -> Result<(), ServedError> {
+        self.db.flush()?;
+        Ok(())
+    }
+
     /// Makes everything that was applied durable.
     pub(crate) fn sync(&self) -> Result<(), ServedError> {
         self.db.flush()?;
@@ -158,15 +232,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         drop(Served::open(dir.path(), Duration::ZERO).unwrap());
         assert_eq!(fs::read(dir.path().join("conf")).unwrap(), CONF);
+        assert_eq!(conf_of(dir.path()).unwrap(), Some(CONF));
+        fs::write(dir.path().join(NOTE), "1O48576").unwrap();
+        assert_eq!(conf_of(dir.path()).unwrap(), Some(CONF), "from conf");
+        fs::write(dir.path().join("conf"), "segment").unwrap();
+        assert_eq!(conf_of(dir.path()).unwrap(), None);
+        fs::remove_file(dir.path().join(NOTE)).unwrap();
+        assert_eq!(conf_of(dir.path()).unwrap(), Some(OLD_CONF), "as it always was");
     }
 
     #[test]
     fn chunks_make_no_blobs() {
         let dir = tempfile::tempdir().unwrap();
         let served = Served::open(dir.path(), Duration::ZERO).unwrap();
-        for row in 0..400_u32 {
+        for row in 0..2000_u32 {
             let mut changes = Changes::default();
-            changes.insert(&row.to_be_bytes(), vec![row as u8; 64 << 10]);
+            changes.insert(&row.to_be_bytes(), vec![row as u8; crate::embedded::rows::CHUNK]);
             served.apply(changes).unwrap();
         }
         served.sync().unwrap();

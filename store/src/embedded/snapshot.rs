@@ -4,19 +4,20 @@
 //! an end that counts them. It is written under another name and renamed when it is durable, so a
 //! file with that name is whole, or damaged.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes};
 
 use super::files::{self, Files};
 use super::frame::{FORMAT, StoreId};
 use crate::snapshot::Index;
-use crate::{Key, OpenError, Revision};
+use crate::{Key, OpenError, Record, Revision, View};
 
 const SUFFIX: &str = ".snap";
 const MAGIC: &[u8; 8] = b"ORLOPSNP";
-const HEADER: usize = 48;
+pub(crate) const HEADER: usize = 48;
 /// Entries are gathered to blocks of about this size.
 const BLOCK: usize = 1 << 20;
 
@@ -30,13 +31,26 @@ pub(crate) struct SavedRecord {
     pub(crate) value: Bytes,
 }
 
+impl SavedRecord {
+    fn into_record<V: View>(self) -> Record<V> {
+        Record {
+            view: V::of(&self.key, &self.value),
+            key: self.key,
+            value: self.value,
+            create_revision: self.create,
+            mod_revision: self.revision,
+            time_ms: self.time_ms,
+        }
+    }
+}
+
 /// What a snapshot holds.
 #[derive(Debug)]
-pub(crate) struct Saved {
+pub(crate) struct Saved<V> {
     pub(crate) revision: Revision,
     /// When it was taken.
     pub(crate) time_ms: i64,
-    pub(crate) records: Vec<SavedRecord>,
+    pub(crate) index: Index<V>,
 }
 
 /// The snapshots in a directory, oldest first.
@@ -58,42 +72,102 @@ pub(crate) fn write<V>(
     time_ms: i64,
     index: &Index<V>,
 ) -> io::Result<u64> {
+    write_file(files, dir, store, revision, time_ms, index.len() as u64, |encoder| {
+        for record in index.values() {
+            encoder.record(
+                record.create_revision,
+                record.mod_revision,
+                record.time_ms,
+                record.key.as_str(),
+                &record.value,
+            )?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes the file of so many records, which `records` hands to the encoder in key order.
+pub(crate) fn write_file(
+    files: &dyn Files,
+    dir: &Path,
+    store: StoreId,
+    revision: Revision,
+    time_ms: i64,
+    count: u64,
+    records: impl FnOnce(&mut Encoder<'_>) -> io::Result<()>,
+) -> io::Result<u64> {
     files.create_dir(dir)?;
     files.sync_dir(files::parent(dir))?;
     let path = path_of(dir, revision);
     let tmp = files::tmp_of(&path);
     let mut file = files.create(&tmp)?;
-    let mut written = HEADER as u64;
-    file.append(&encode_header(store, revision, time_ms, index.len() as u64))?;
-    let mut block = Vec::with_capacity(BLOCK + (64 << 10));
-    for (key, record) in index {
-        block.put_u64_le(record.create_revision.0);
-        block.put_u64_le(record.mod_revision.0);
-        block.put_i64_le(record.time_ms);
-        block.put_u32_le(key.as_str().len() as u32);
-        block.put_u32_le(record.value.len() as u32);
-        block.put_slice(key.as_str().as_bytes());
-        block.put_slice(&record.value);
-        if block.len() >= BLOCK {
-            written += append_block(&mut *file, store, &block)?;
-            block.clear();
-        }
-    }
-    if !block.is_empty() {
-        written += append_block(&mut *file, store, &block)?;
-    }
+    let mut sink = |bytes: &[u8]| file.append(bytes);
+    let mut encoder = Encoder::start(store, revision, time_ms, count, &mut sink)?;
+    records(&mut encoder)?;
+    let written = encoder.finish()?;
     file.sync()?;
     files.rename(&tmp, &path)?;
     files.sync_dir(dir)?;
     Ok(written)
 }
 
-fn append_block(file: &mut dyn files::File, store: StoreId, block: &[u8]) -> io::Result<u64> {
-    let length = (block.len() as u32).to_le_bytes();
-    let crc = store.crc(&[&length, block]).to_le_bytes();
-    file.append(&[length, crc].concat())?;
-    file.append(block)?;
-    Ok(block.len() as u64 + 8)
+/// Makes the bytes of a snapshot, block by block.
+pub(crate) struct Encoder<'a> {
+    store: StoreId,
+    block: Vec<u8>,
+    written: u64,
+    sink: &'a mut dyn FnMut(&[u8]) -> io::Result<()>,
+}
+
+impl<'a> Encoder<'a> {
+    /// Starts with the header of a snapshot of so many records.
+    pub(crate) fn start(
+        store: StoreId,
+        revision: Revision,
+        time_ms: i64,
+        count: u64,
+        sink: &'a mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        sink(&encode_header(store, revision, time_ms, count))?;
+        Ok(Encoder { store, block: Vec::with_capacity(BLOCK + (64 << 10)), written: HEADER as u64, sink })
+    }
+
+    /// The next record, in key order.
+    pub(crate) fn record(
+        &mut self,
+        create: Revision,
+        revision: Revision,
+        time_ms: i64,
+        key: &str,
+        value: &[u8],
+    ) -> io::Result<()> {
+        self.block.put_u64_le(create.0);
+        self.block.put_u64_le(revision.0);
+        self.block.put_i64_le(time_ms);
+        self.block.put_u32_le(key.len() as u32);
+        self.block.put_u32_le(value.len() as u32);
+        self.block.put_slice(key.as_bytes());
+        self.block.put_slice(value);
+        if self.block.len() >= BLOCK { self.end_block() } else { Ok(()) }
+    }
+
+    /// Returns how many bytes it has made.
+    pub(crate) fn finish(mut self) -> io::Result<u64> {
+        if !self.block.is_empty() {
+            self.end_block()?;
+        }
+        Ok(self.written)
+    }
+
+    fn end_block(&mut self) -> io::Result<()> {
+        let length = (self.block.len() as u32).to_le_bytes();
+        let crc = self.store.crc(&[&length, &self.block]).to_le_bytes();
+        (self.sink)(&[length, crc].concat())?;
+        (self.sink)(&self.block)?;
+        self.written += self.block.len() as u64 + 8;
+        self.block.clear();
+        Ok(())
+    }
 }
 
 fn encode_header(store: StoreId, revision: Revision, time_ms: i64, count: u64) -> Vec<u8> {
@@ -108,59 +182,89 @@ fn encode_header(store: StoreId, revision: Revision, time_ms: i64, count: u64) -
     out
 }
 
-/// Reads a snapshot and checks all of it. The inner error tells why it cannot be used.
-pub(crate) fn read(
+/// Reads a snapshot and checks all of it, a block at a time. The inner error tells why it cannot be
+/// used.
+pub(crate) fn read<V: View>(
     files: &dyn Files,
     dir: &Path,
     store: StoreId,
     revision: Revision,
-) -> Result<Result<Saved, String>, OpenError> {
+) -> Result<Result<Saved<V>, String>, OpenError> {
     let path = path_of(dir, revision);
-    let bytes =
-        files.read(&path).map_err(|source| OpenError::Io { action: "read", path: path.clone(), source })?;
-    let Some(bytes) = bytes else { return Ok(Err(format!("{} is gone", path.display()))) };
-    let format = bytes.get(8..12).map_or(0, |mut format| format.get_u32_le());
-    let crc_fits = bytes.get(..HEADER).is_some_and(|header| {
+    let io = |source| OpenError::Io { action: "read", path: path.clone(), source };
+    let damaged = || format!("{} is damaged", path.display());
+    let Some(mut file) = files.reader(&path).map_err(io)? else {
+        return Ok(Err(format!("{} is gone", path.display())));
+    };
+    let mut header = Vec::with_capacity(HEADER);
+    read_part(&mut *file, HEADER, &mut header).map_err(io)?;
+    let crc_fits = header.len() == HEADER && {
         let (body, mut crc) = header.split_at(HEADER - 4);
         store.crc(&[body]) == crc.get_u32_le()
-    });
-    if crc_fits && bytes.starts_with(MAGIC) && format > FORMAT {
-        return Err(OpenError::TooNew { path, found: format, supported: FORMAT });
-    }
-    let damaged = || format!("{} is damaged", path.display());
-    if !crc_fits || !bytes.starts_with(MAGIC) {
+    };
+    if !crc_fits || !header.starts_with(MAGIC) {
         return Ok(Err(damaged()));
     }
-    Ok(decode(store, &bytes).filter(|saved| saved.revision == revision).ok_or_else(damaged))
+    let mut at = &header[8..];
+    let format = at.get_u32_le();
+    if format > FORMAT {
+        return Err(OpenError::TooNew { path, found: format, supported: FORMAT });
+    }
+    let (told, time_ms, count) = (Revision(at.get_u64_le()), at.get_i64_le(), at.get_u64_le());
+    if told != revision {
+        return Ok(Err(damaged()));
+    }
+    let index = read_blocks(&mut *file, store, revision, count).map_err(io)?;
+    Ok(index.map(|index| Saved { revision, time_ms, index }).ok_or_else(damaged))
 }
 
-fn decode(store: StoreId, bytes: &[u8]) -> Option<Saved> {
-    let mut at = bytes.get(12..HEADER)?;
-    let revision = Revision(at.get_u64_le());
-    let time_ms = at.get_i64_le();
-    let count = at.get_u64_le();
-    let mut records: Vec<SavedRecord> = Vec::new();
-    let mut rest = &bytes[HEADER..];
-    while !rest.is_empty() {
-        let (length, after) = rest.split_at_checked(4)?;
-        let (mut crc, after) = after.split_at_checked(4)?;
-        let (block, after) = after.split_at_checked({ length }.get_u32_le() as usize)?;
-        if store.crc(&[length, block]) != crc.get_u32_le() {
-            return None;
+/// The records; `None` when something is wrong with them.
+fn read_blocks<V: View>(
+    file: &mut dyn Read,
+    store: StoreId,
+    revision: Revision,
+    count: u64,
+) -> io::Result<Option<Index<V>>> {
+    let mut index = Index::new();
+    let mut last: Option<Key> = None;
+    let (mut front, mut block) = (Vec::new(), Vec::new());
+    loop {
+        match read_part(file, 8, &mut front)? {
+            8 => {}
+            // Blocks that are missing as a whole are found by counting.
+            0 => return Ok((index.len() as u64 == count).then_some(index)),
+            _ => return Ok(None),
         }
-        rest = after;
-        let mut at = block;
-        while !at.is_empty() {
-            let record = decode_record(&mut at)?;
-            let in_order = records.last().is_none_or(|before| before.key < record.key);
+        let (length, mut crc) = front.split_at(4);
+        let size = { length }.get_u32_le() as usize;
+        if read_part(file, size, &mut block)? < size || store.crc(&[length, &block]) != crc.get_u32_le() {
+            return Ok(None);
+        }
+        let Some(records) = decode_block(&block) else { return Ok(None) };
+        for record in records {
+            let in_order = last.as_ref().is_none_or(|last| *last < record.key);
             if !in_order || record.revision > revision {
-                return None;
+                return Ok(None);
             }
-            records.push(record);
+            last = Some(record.key.clone());
+            index.insert(record.key.clone(), Arc::new(record.into_record()));
         }
     }
-    // Blocks that are missing as a whole are found by counting.
-    (records.len() as u64 == count).then_some(Saved { revision, time_ms, records })
+}
+
+/// Reads so many bytes, or as many as there are. A length that is damaged takes no memory.
+fn read_part(file: &mut dyn Read, size: usize, into: &mut Vec<u8>) -> io::Result<usize> {
+    into.clear();
+    file.take(size as u64).read_to_end(into)
+}
+
+/// The records of a block whose checksum fits.
+pub(crate) fn decode_block(mut block: &[u8]) -> Option<Vec<SavedRecord>> {
+    let mut records = Vec::new();
+    while !block.is_empty() {
+        records.push(decode_record(&mut block)?);
+    }
+    Some(records)
 }
 
 fn decode_record(at: &mut &[u8]) -> Option<SavedRecord> {

@@ -18,3 +18,8 @@ pub(crate) fn allocated(dir: &Path) -> u64 {
     }
     sum
 }
+
+/// Bytes that are allocated for a file; none when it is not there.
+pub(crate) fn allocated_file(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |metadata| metadata.blocks() * 512)
+}

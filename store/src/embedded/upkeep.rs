@@ -1,33 +1,37 @@
 //! The thread behind the writers: it feeds the served copy, forgets the past, takes snapshots, and
 //! removes the journal segments that nothing needs any more.
 //!
-//! Nothing that goes wrong with snapshots or segments stops it: they are tried again, and the log
-//! says so. A served copy that fails poisons the store, because the backlog would only grow.
+//! Nothing that goes wrong with snapshots, segments or a smaller copy stops it: they are tried again,
+//! and the log says so. A served copy that has no room is opened anew when there is some. One that
+//! fails otherwise poisons the store, because the backlog would only grow.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 use super::Options;
 use super::feed::Feeder;
-use super::journal::Segments;
+use super::gate::Gate;
 use super::lock::Lock;
 use super::read::Past;
+use super::room::is_no_room;
+use super::segments::Segments;
+use super::shrink::{Pace, Shrink};
 use super::sled::ServedError;
-use super::snapshot;
+use super::snapshots::{CUT_AFTER, take_snapshot};
 use crate::{Revision, View};
 
 /// The served copy is synced when this much was fed, or when it has waited for so long.
 const SYNC_BYTES: u64 = 16 << 20;
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 /// How often the past is looked at when nothing happens.
-const TICK: Duration = Duration::from_secs(60);
-/// So many snapshots are kept; the journal reaches back to the older one.
-const SNAPSHOTS: usize = 2;
+pub(super) const TICK: Duration = Duration::from_secs(60);
+/// Whether the served copy is too large is looked at so long after something was fed.
+pub(super) const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// How far the thread is, for those who wait for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +48,8 @@ pub(crate) struct Progress {
 pub(crate) struct Upkeep<V: View> {
     pub(crate) past: Arc<Past<V>>,
     pub(crate) options: Options,
+    pub(crate) root: PathBuf,
+    pub(crate) gate: Arc<Gate>,
     pub(crate) feeder: Feeder,
     pub(crate) segments: Arc<Segments>,
     pub(crate) snapshot_dir: PathBuf,
@@ -57,18 +63,28 @@ pub(crate) struct Upkeep<V: View> {
 }
 
 /// What the thread remembers from round to round.
-struct Rounds {
+pub(super) struct Rounds {
     /// Bytes fed since the last sync.
-    unsynced: u64,
-    synced_at: Instant,
+    pub(super) unsynced: u64,
+    pub(super) synced_at: Instant,
     /// The served copy holds everything up to here also after a power cut.
-    durable: Revision,
-    looked_at: Instant,
+    pub(super) durable: Revision,
+    pub(super) looked_at: Instant,
     /// Bytes in the journal when the last snapshot was started.
-    snapshot_from: u64,
-    snapshot_bytes: u64,
-    running: Option<Receiver<Result<(Revision, u64), String>>>,
-    more_to_sweep: bool,
+    pub(super) snapshot_from: u64,
+    pub(super) snapshot_bytes: u64,
+    /// A snapshot is due, and since when it waits for the next segment.
+    pub(super) cut_at: Option<Instant>,
+    pub(super) running: Option<Receiver<Result<(Revision, u64), String>>>,
+    pub(super) more_to_sweep: bool,
+    /// When something was fed last.
+    pub(super) fed_at: Instant,
+    /// When to look whether the served copy is too large.
+    pub(super) look_at: Option<Instant>,
+    pub(super) pace: Pace,
+    /// When the served copy was made or opened.
+    pub(super) renewed_at: Instant,
+    pub(super) shrinking: Option<Shrink>,
 }
 
 impl<V: View> Upkeep<V> {
@@ -85,9 +101,15 @@ impl<V: View> Upkeep<V> {
             durable: self.feeder.applied,
             looked_at: Instant::now(),
             snapshot_from: self.snapshot_from,
-            snapshot_bytes: 0,
+            snapshot_bytes: self.last_snapshot_bytes(),
+            cut_at: None,
             running: None,
             more_to_sweep: true,
+            fed_at: Instant::now(),
+            look_at: Some(Instant::now() + LOOK_AFTER),
+            pace: Pace { since: Instant::now(), took: Duration::ZERO },
+            renewed_at: Instant::now(),
+            shrinking: None,
         };
         if self.needs_snapshot {
             self.begin_snapshot(&mut rounds);
@@ -96,18 +118,39 @@ impl<V: View> Upkeep<V> {
             match self.round(&mut rounds) {
                 Ok(true) => {}
                 Ok(false) => break,
+                Err(ServedError::System(error)) if is_no_room(&error) => {
+                    if let Some(shrinking) = rounds.shrinking.take() {
+                        shrinking.abandon();
+                    }
+                    match self.recover_from_no_room(&ServedError::System(error)) {
+                        Ok(true) => rounds.unsynced = 1,
+                        Ok(false) => break,
+                        Err(error) => {
+                            self.fail(&error);
+                            break;
+                        }
+                    }
+                }
                 Err(error) => {
-                    let why = format!("the served copy has failed: {error}");
-                    self.past.published.poison(why.clone());
-                    self.past.backlog.fail(why);
-                    self.progress.send_modify(|progress| progress.ended = true);
-                    self.past.backlog.wait_for_close();
+                    self.fail(&error);
                     break;
                 }
             }
         }
+        if let Some(shrinking) = rounds.shrinking.take() {
+            shrinking.abandon();
+        }
         self.finish(rounds);
         drop(guard);
+    }
+
+    /// The served copy cannot be used any more.
+    fn fail(&self, error: &ServedError) {
+        let why = format!("the served copy has failed: {error}");
+        self.past.published.poison(why.clone());
+        self.past.backlog.fail(why);
+        self.progress.send_modify(|progress| progress.ended = true);
+        self.past.backlog.wait_for_close();
     }
 
     /// One round. False when it was the last one.
@@ -119,6 +162,7 @@ impl<V: View> Upkeep<V> {
                 rounds.synced_at = Instant::now();
             }
             self.feeder.feed(&work.events)?;
+            self.feeder.served().hand_over()?;
             self.past.backlog.done(&work.events);
             rounds.unsynced += work
                 .events
@@ -128,6 +172,8 @@ impl<V: View> Upkeep<V> {
                 .sum::<u64>()
                 + 1;
             debug_assert_eq!(last.revision, self.feeder.applied);
+            rounds.fed_at = Instant::now();
+            rounds.look_at.get_or_insert(rounds.fed_at + LOOK_AFTER);
         }
         if rounds.unsynced > 0
             && (work.last || rounds.unsynced >= SYNC_BYTES || rounds.synced_at.elapsed() >= SYNC_AFTER)
@@ -138,28 +184,54 @@ impl<V: View> Upkeep<V> {
             self.remove_segments(rounds);
         }
         self.retain(rounds);
-        rounds.more_to_sweep = self.feeder.sweep(self.past.oldest())?;
+        self.gate.settle();
+        self.shrink(rounds, work.last)?;
+        // What is being copied must stay until it is.
+        self.sweep(rounds, work.events.len() as u64)?;
         self.progress.send_if_modified(|progress| {
             std::mem::replace(&mut progress.swept, self.feeder.swept) != self.feeder.swept
         });
         self.end_snapshot(rounds);
         let grown = self.segments.appended() - rounds.snapshot_from;
-        if grown >= self.options.snapshot_bytes.max(rounds.snapshot_bytes) {
-            self.begin_snapshot(rounds);
+        // When nothing is written any more, a smaller reason is enough: what stays is small then.
+        let is_quiet = rounds.fed_at.elapsed() >= LOOK_AFTER;
+        let enough = self.options.snapshot_bytes.max(rounds.snapshot_bytes) / if is_quiet { 4 } else { 1 };
+        if grown >= enough && rounds.running.is_none() {
+            self.cut_and_begin_snapshot(rounds);
         }
         // A batch that was cut short leaves events for the next round, also when closing.
         Ok(!work.last)
     }
 
+    /// Removes what is forgotten: at least twice as much as was fed, so that the log does not grow
+    /// however fast it is written.
+    fn sweep(&mut self, rounds: &mut Rounds, fed: u64) -> Result<(), ServedError> {
+        let start = self.feeder.swept;
+        loop {
+            let before = self.feeder.swept;
+            rounds.more_to_sweep = rounds.shrinking.is_none() && self.feeder.sweep(self.past.oldest())?;
+            let now = self.feeder.swept;
+            if !rounds.more_to_sweep || now == before || now.0 - start.0 >= fed * 2 {
+                break;
+            }
+        }
+        if self.feeder.swept > start {
+            rounds.look_at.get_or_insert_with(|| Instant::now() + LOOK_AFTER);
+        }
+        Ok(())
+    }
+
     /// How long nothing may happen until something is due all the same.
     fn patience(&self, rounds: &Rounds) -> Duration {
-        if rounds.more_to_sweep {
+        if rounds.more_to_sweep || rounds.shrinking.is_some() {
             return Duration::ZERO;
         }
-        if rounds.unsynced > 0 {
-            return SYNC_AFTER.saturating_sub(rounds.synced_at.elapsed());
-        }
-        TICK
+        let now = Instant::now();
+        let sync = (rounds.unsynced > 0).then(|| rounds.synced_at + SYNC_AFTER);
+        let cut = rounds.cut_at.map(|asked| asked + CUT_AFTER);
+        let retain = (rounds.fed_at > rounds.looked_at).then(|| rounds.looked_at + self.options.retain_every);
+        let due = [sync, cut, retain, rounds.look_at].into_iter().flatten().min();
+        due.map_or(TICK, |due| due.saturating_duration_since(now).min(TICK))
     }
 
     /// Moves `oldest` on by age and size.
@@ -175,73 +247,11 @@ impl<V: View> Upkeep<V> {
         }
     }
 
-    /// Starts to write a snapshot of the head in a thread of its own, unless one is being written.
-    fn begin_snapshot(&self, rounds: &mut Rounds) {
-        if rounds.running.is_some() {
-            return;
-        }
-        rounds.snapshot_from = self.segments.appended();
-        let (sender, receiver) = channel();
-        let (past, options, dir) = (self.past.clone(), self.options.clone(), self.snapshot_dir.clone());
-        let spawned = std::thread::Builder::new().name("store-snapshot".into()).spawn(move || {
-            let result = take_snapshot(&past, &options, &dir);
-            // The thread that waits may have ended.
-            let _ = sender.send(result);
-            past.backlog.poke();
-        });
-        match spawned {
-            Ok(_) => rounds.running = Some(receiver),
-            Err(error) => tracing::warn!(%error, "cannot start a thread for a snapshot"),
-        }
-    }
-
-    /// Takes note of a snapshot that is done.
-    fn end_snapshot(&mut self, rounds: &mut Rounds) {
-        let Some(running) = &rounds.running else { return };
-        let result = match running.try_recv() {
-            Ok(result) => result,
-            Err(TryRecvError::Empty) => return,
-            Err(TryRecvError::Disconnected) => Err("its thread has died".into()),
-        };
-        rounds.running = None;
-        match result {
-            Ok((revision, bytes)) => {
-                rounds.snapshot_bytes = bytes;
-                self.note_snapshot(revision);
-                self.remove_segments(rounds);
-            }
-            Err(why) => tracing::warn!(why, "a snapshot could not be written; the journal is kept"),
-        }
-    }
-
-    fn note_snapshot(&mut self, revision: Revision) {
-        self.snapshots.retain(|known| *known != revision);
-        self.snapshots.push(revision);
-        while self.snapshots.len() > SNAPSHOTS {
-            let old = self.snapshots.remove(0);
-            let path = snapshot::path_of(&self.snapshot_dir, old);
-            if let Err(error) = self.options.files.remove(&path) {
-                tracing::warn!(%error, path = %path.display(), "cannot remove an old snapshot");
-            }
-        }
-    }
-
-    /// Removes the segments that neither the served copy needs after a power cut, nor a rebuild
-    /// from the older of the two snapshots.
-    fn remove_segments(&self, rounds: &Rounds) {
-        let Some(covered) = self.snapshots.len().checked_sub(SNAPSHOTS).map(|at| self.snapshots[at]) else {
-            return;
-        };
-        if let Err(error) = self.segments.remove_through(&*self.options.files, covered.min(rounds.durable)) {
-            tracing::warn!(%error, "cannot remove a journal segment");
-        }
-    }
-
     /// The last things, in this order: the copy is synced, a snapshot taken if it is worth it, the
     /// copy closed, the directory freed.
     fn finish(mut self, mut rounds: Rounds) {
         if self.past.published.poisoned().is_none() {
-            match self.feeder.served().sync() {
+            match self.feeder.sync() {
                 Ok(()) => rounds.durable = self.feeder.applied,
                 Err(error) => tracing::warn!(%error, "the served copy could not be synced at the end"),
             }
@@ -260,29 +270,19 @@ impl<V: View> Upkeep<V> {
             self.remove_segments(&rounds);
         }
         let Upkeep { past, feeder, lock, progress, .. } = self;
-        past.served.store(None);
-        let served = feeder.served().clone();
+        past.served.close();
+        let mut feeder = feeder;
+        let served = feeder.release();
         drop(feeder);
         // Reads that are under way end soon; the next opener waits for sled's own lock if not.
         let until = Instant::now() + Duration::from_secs(2);
-        while Arc::strong_count(&served) > 1 && Instant::now() < until {
+        while served.as_ref().is_some_and(|served| Arc::strong_count(served) > 1) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
         drop(served);
         drop(lock);
         progress.send_replace(Progress { swept: Revision(u64::MAX), ended: true, closed: true });
     }
-}
-
-fn take_snapshot<V: View>(
-    past: &Past<V>,
-    options: &Options,
-    dir: &std::path::Path,
-) -> Result<(Revision, u64), String> {
-    let head = past.published.current();
-    let time_ms = options.clock.now_ms();
-    let bytes = snapshot::write(&*options.files, dir, past.store, head.revision, time_ms, &head.index);
-    Ok((head.revision, bytes.map_err(|error| error.to_string())?))
 }
 
 /// A thread that dies poisons the store and ends the waiting of others.
@@ -294,7 +294,7 @@ impl<V: View> Drop for Ended<V> {
             let why = "the upkeep of the store has panicked";
             self.1.published.poison(why.into());
             self.1.backlog.fail(why.into());
-            self.1.served.store(None);
+            self.1.served.close();
             self.0.send_replace(Progress { swept: Revision(u64::MAX), ended: true, closed: true });
         }
     }

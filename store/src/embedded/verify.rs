@@ -3,16 +3,29 @@
 //! Checked are every checksum; that the log is dense above the compaction; that every event that
 //! replaced something finds it; that `current` names the last event of every key, and nothing
 //! else; that nothing lies above what was fed.
+//!
+//! The log is cut into slices, which threads read side by side: each row is decoded there, held
+//! against `current`, and made a record when it is the newest of its key. What needs the order is
+//! checked by one thread, which gets of each row what little it needs for that.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 
 use super::frame::StoreId;
-use super::read;
 use super::retention::Marks;
 use super::rows::{self, CurrentRow, LogRow};
 use super::sled::{Served, ServedError};
+use super::{feed, read};
 use crate::{Key, Record, Revision, View};
+
+/// About so many events are read as one.
+const SLICE: u64 = 2048;
+/// More threads would wait for each other.
+const THREADS: usize = 4;
 
 /// What the served copy holds.
 pub(crate) struct Loaded<V> {
@@ -21,6 +34,7 @@ pub(crate) struct Loaded<V> {
     pub(crate) swept: Revision,
     /// When the newest event was written.
     pub(crate) time_ms: i64,
+    /// In key order.
     pub(crate) records: Vec<Arc<Record<V>>>,
     pub(crate) marks: Marks,
 }
@@ -50,78 +64,218 @@ pub(crate) fn load<V: View>(served: &Served, store: StoreId) -> Result<Option<Lo
         records: Vec::new(),
         marks: Marks::default(),
     };
-    let current = load_current(served, store)?;
+    let current = Current::load(served, store)?;
     check_log(served, store, &current, &mut loaded)?;
     Ok(Some(loaded))
 }
 
-fn load_current(served: &Served, store: StoreId) -> Result<BTreeMap<Key, CurrentRow>, ServedError> {
-    let mut current = BTreeMap::new();
-    for row in served.range(rows::CURRENT, b"current0") {
-        let (name, bytes) = row?;
-        let key = name.strip_prefix(rows::CURRENT).and_then(|key| std::str::from_utf8(key).ok());
-        let key = key.ok_or_else(|| "a key is not text".to_owned())?;
-        current.insert(Key::from(key), CurrentRow::decode(store, key, &bytes)?);
-    }
-    Ok(current)
+/// The `current/` rows.
+struct Current {
+    /// In key order.
+    rows: Vec<(Key, CurrentRow)>,
+    /// Where each key is in them.
+    places: HashMap<Key, usize>,
 }
+
+impl Current {
+    fn load(served: &Served, store: StoreId) -> Result<Self, ServedError> {
+        let mut current = Vec::new();
+        for row in served.range(rows::CURRENT, b"current0") {
+            let (name, bytes) = row?;
+            let key = name.strip_prefix(rows::CURRENT).and_then(|key| std::str::from_utf8(key).ok());
+            let key = key.ok_or_else(|| "a key is not text".to_owned())?;
+            current.push((Key::from(key), CurrentRow::decode(store, key, &bytes)?));
+        }
+        let places = current.iter().enumerate().map(|(place, (key, _))| (key.clone(), place)).collect();
+        Ok(Current { rows: current, places })
+    }
+
+    /// Where to cut the log. Above `oldest` there is an event of every revision; what lies below is
+    /// about what is current there.
+    fn cuts(&self, oldest: Revision, applied: Revision) -> Vec<Revision> {
+        let mut below: Vec<_> =
+            self.rows.iter().map(|(_, row)| row.revision).filter(|revision| *revision <= oldest).collect();
+        below.sort_unstable();
+        let below = below.into_iter().skip(SLICE as usize).step_by(SLICE as usize);
+        let above = (oldest.0.saturating_add(1)..=applied.0).step_by(SLICE as usize).map(Revision);
+        let mut cuts = vec![Revision(1)];
+        cuts.extend(below.chain(above).filter(|cut| *cut > Revision(1)));
+        // The last slice goes to the end of the log, where there should be nothing more.
+        cuts.push(Revision(u64::MAX));
+        cuts.dedup();
+        cuts
+    }
+}
+
+/// What the order of the log is checked with.
+struct Seen<V> {
+    revision: Revision,
+    time_ms: i64,
+    /// Bytes that count for the retention.
+    size: usize,
+    replaced: Option<Revision>,
+    /// Whether it left a record.
+    left: bool,
+    /// Where its key is in [`Current`].
+    place: usize,
+    /// Whether `current/` points to it.
+    is_newest: bool,
+    record: Option<Arc<Record<V>>>,
+}
+
+/// What was read of one slice.
+type Slice<V> = Result<Vec<Seen<V>>, ServedError>;
 
 fn check_log<V: View>(
     served: &Served,
     store: StoreId,
-    current: &BTreeMap<Key, CurrentRow>,
+    current: &Current,
     loaded: &mut Loaded<V>,
 ) -> Result<(), ServedError> {
-    let mut expected = loaded.oldest.next();
-    let mut matched = 0;
-    // The newest event of each key so far, and whether it left a record.
-    let mut newest: HashMap<Key, (Revision, bool)> = HashMap::with_capacity(current.len());
-    for row in read::log(served, store, Revision(1), Revision(u64::MAX - 1)) {
+    let cuts = current.cuts(loaded.oldest, loaded.applied);
+    let slices: Vec<_> = cuts.windows(2).map(|cut| (cut[0], Revision(cut[1].0 - 1))).collect();
+    let (next, applied) = (AtomicUsize::new(0), loaded.applied);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS).min(slices.len());
+    let (sender, receiver) = channel();
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..threads)
+            .map(|_| {
+                let sender = sender.clone();
+                let (next, slices) = (&next, &slices);
+                scope.spawn(move || {
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(&(from, to)) = slices.get(at) else { return };
+                        let slice = read_slice(served, store, current, applied, from, to);
+                        // Nobody wants more when something was wrong.
+                        if sender.send((at, slice)).is_err() {
+                            return;
+                        }
+                    }
+                })
+            })
+            .collect();
+        drop(sender);
+        let result = check_order(receiver, slices.len(), current, loaded);
+        for reader in readers {
+            if let Err(panic) = reader.join() {
+                resume_unwind(panic);
+            }
+        }
+        result
+    })
+}
+
+/// Reads some of the log, and checks what can be told of a row without those before it.
+fn read_slice<V: View>(
+    served: &Served,
+    store: StoreId,
+    current: &Current,
+    applied: Revision,
+    from: Revision,
+    to: Revision,
+) -> Slice<V> {
+    let mut slice = Vec::new();
+    for row in read::log(served, store, from, to) {
         let row = row?;
         let revision = row.revision;
-        if revision > loaded.applied {
-            return Err(format!(
-                "log/{revision} is above revision {}, up to which it was fed",
-                loaded.applied
-            )
-            .into());
+        if revision > applied {
+            return Err(format!("log/{revision} is above revision {applied}, up to which it was fed").into());
         }
-        if revision > loaded.oldest {
-            if revision != expected {
-                return Err(format!("log/{expected} is missing").into());
-            }
-            expected = revision.next();
-            let replaced = row.replaced();
-            let known = newest.get(&row.key).filter(|(_, left)| *left).map(|(revision, _)| *revision);
-            if replaced != known {
-                return Err(format!("log/{revision} does not fit what it replaced").into());
-            }
-            loaded.marks.push(
-                revision,
-                row.time_ms,
-                row.key.as_str().len() + row.value.as_ref().map_or(0, |v| v.len()),
-            );
-        }
-        newest.insert(row.key.clone(), (revision, row.value.is_some()));
-        let Some(pointer) = current.get(&row.key) else {
+        let Some(&place) = current.places.get(&row.key) else {
             return Err(format!("log/{revision} is of a key without current/").into());
         };
+        let (key, pointer) = &current.rows[place];
         if pointer.revision < revision {
-            return Err(format!("current/{} is older than log/{revision}", row.key).into());
+            return Err(format!("current/{key} is older than log/{revision}").into());
         }
-        if pointer.revision == revision {
+        let is_newest = pointer.revision == revision;
+        if is_newest {
             check_current(pointer, &row)?;
-            matched += 1;
-            loaded.records.extend(to_record(row));
+        }
+        slice.push(Seen {
+            revision,
+            time_ms: row.time_ms,
+            size: feed::size_of(&row.key, row.value.as_deref()),
+            replaced: row.replaced(),
+            left: row.value.is_some(),
+            place,
+            is_newest,
+            record: if is_newest { to_record(key.clone(), row) } else { None },
+        });
+    }
+    Ok(slice)
+}
+
+/// Checks the slices one after the other, in whatever order they come.
+fn check_order<V>(
+    slices: Receiver<(usize, Slice<V>)>,
+    count: usize,
+    current: &Current,
+    loaded: &mut Loaded<V>,
+) -> Result<(), ServedError> {
+    let mut order = Order {
+        expected: loaded.oldest.next(),
+        newest: vec![None; current.rows.len()],
+        records: Vec::new(),
+        matched: 0,
+    };
+    order.records.resize_with(current.rows.len(), || None);
+    let mut early = BTreeMap::new();
+    let mut next = 0;
+    for (at, slice) in slices {
+        early.insert(at, slice?);
+        while let Some(slice) = early.remove(&next) {
+            for seen in slice {
+                order.check(seen, loaded)?;
+            }
+            next += 1;
         }
     }
+    if next != count {
+        return Err("not all of its log was read".to_owned().into());
+    }
+    let Order { expected, records, matched, .. } = order;
     if loaded.applied > loaded.oldest && expected != loaded.applied.next() {
         return Err(format!("log/{expected} is missing").into());
     }
-    if matched != current.len() {
+    if matched != current.rows.len() {
         return Err("a current/ row points to nothing".to_owned().into());
     }
+    loaded.records = records.into_iter().flatten().collect();
     Ok(())
+}
+
+/// The log up to some event.
+struct Order<V> {
+    expected: Revision,
+    /// The newest event of each key so far, and whether it left a record.
+    newest: Vec<Option<(Revision, bool)>>,
+    records: Vec<Option<Arc<Record<V>>>>,
+    matched: usize,
+}
+
+impl<V> Order<V> {
+    fn check(&mut self, seen: Seen<V>, loaded: &mut Loaded<V>) -> Result<(), ServedError> {
+        let revision = seen.revision;
+        if revision > loaded.oldest {
+            if revision != self.expected {
+                return Err(format!("log/{} is missing", self.expected).into());
+            }
+            self.expected = revision.next();
+            let known = self.newest[seen.place].filter(|(_, left)| *left).map(|(revision, _)| revision);
+            if seen.replaced != known {
+                return Err(format!("log/{revision} does not fit what it replaced").into());
+            }
+            loaded.marks.push(revision, seen.time_ms, seen.size);
+        }
+        self.newest[seen.place] = Some((revision, seen.left));
+        if seen.is_newest {
+            self.matched += 1;
+            self.records[seen.place] = seen.record;
+        }
+        Ok(())
+    }
 }
 
 fn check_current(pointer: &CurrentRow, row: &LogRow) -> Result<(), ServedError> {
@@ -135,9 +289,10 @@ fn check_current(pointer: &CurrentRow, row: &LogRow) -> Result<(), ServedError> 
     }
 }
 
-fn to_record<V: View>(row: LogRow) -> Option<Arc<Record<V>>> {
+/// With the key that everybody shares.
+fn to_record<V: View>(key: Key, row: LogRow) -> Option<Arc<Record<V>>> {
     let value = row.value?;
-    let view = V::of(&row.key, &value);
+    let view = V::of(&key, &value);
     let (create_revision, mod_revision) = (row.create, row.revision);
-    Some(Arc::new(Record { key: row.key, value, view, create_revision, mod_revision, time_ms: row.time_ms }))
+    Some(Arc::new(Record { key, value, view, create_revision, mod_revision, time_ms: row.time_ms }))
 }

@@ -1,172 +1,313 @@
-//! A file system on which a chosen operation fails, and which forgets at a power cut what was not
-//! synced.
+//! A file system on which chosen operations fail, and which at a power cut forgets what was not
+//! synced: all of it, or a part that a seed chooses, page by page.
 //!
-//! It sits on the real disk and keeps count. From the operation that fails on, all fail: for the
-//! store the machine is gone. [`Faulty::cut`] then brings the directory to what a disk is sure to
-//! have: files at their synced length, names as of the last sync of their directory. As on Linux,
-//! what a failed sync was to write stays readable and is not written by a later one, unless it is
-//! written again.
+//! It sits on the real disk, keeps count of every operation, and keeps beside each file that is
+//! written what a disk is sure to have of it. As on Linux, what a failed sync was to write stays
+//! readable and is not written by a later one, unless it is written again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use super::image::Dice;
+use super::image::Image;
 use crate::embedded::files::{Disk, File, Files};
+
+/// The kinds of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Reading a file, or the names of a directory.
+    Read,
+    /// Making a directory.
+    CreateDir,
+    /// Making a file.
+    Create,
+    /// Writing to one.
+    Write,
+    /// Filling one with zeros.
+    Allocate,
+    /// Cutting one.
+    Truncate,
+    /// Syncing one.
+    Sync,
+    /// Renaming.
+    Rename,
+    /// Removing.
+    Remove,
+    /// Syncing a directory.
+    SyncDir,
+}
+
+/// All of them.
+pub const OPS: [Op; 10] = [
+    Op::Read,
+    Op::CreateDir,
+    Op::Create,
+    Op::Write,
+    Op::Allocate,
+    Op::Truncate,
+    Op::Sync,
+    Op::Rename,
+    Op::Remove,
+    Op::SyncDir,
+];
+
+/// What is to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Only this kind is counted; `None`: everything that changes something.
+    pub op: Option<Op>,
+    /// The first that fails, from 0.
+    pub nth: u64,
+    /// All later ones fail too.
+    pub for_good: bool,
+    /// "No room" instead of "input/output error".
+    pub is_full: bool,
+}
 
 /// The file system. Clones share their state.
 #[derive(Clone)]
-pub struct Faulty(Arc<Shared>);
-
-struct Shared {
-    /// Operations that change something, so far.
-    done: AtomicU64,
-    /// The first of them that fails.
-    fails_at: AtomicU64,
-    state: Mutex<State>,
-}
+pub struct Faulty(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// How much of each file that was written is synced.
-    synced: HashMap<PathBuf, u64>,
-    /// From where on a failed sync has left a file unwritten.
-    dropped: HashMap<PathBuf, u64>,
+    counts: HashMap<Op, u64>,
+    changes: u64,
+    fault: Option<Fault>,
+    /// The files that were written, by number, and by the name that each has now.
+    files: Vec<Image>,
+    names: HashMap<PathBuf, usize>,
+    /// All names that a file ever had.
+    touched: BTreeSet<PathBuf>,
     /// What a power cut undoes, by the directory whose sync makes it last, oldest first.
     undo: Vec<(PathBuf, Undo)>,
 }
 
 enum Undo {
     Created(PathBuf),
-    Renamed { from: PathBuf, to: PathBuf, replaced: Option<Vec<u8>> },
-    Removed { path: PathBuf, bytes: Vec<u8> },
+    Renamed { from: PathBuf, to: PathBuf, replaced: Option<usize> },
+    RenamedDir { from: PathBuf, to: PathBuf },
+    Removed { path: PathBuf, file: usize },
 }
 
 impl Faulty {
     /// One on which the n-th change (from 0) and all later ones fail.
     pub fn new(fails_at: u64) -> Self {
-        Faulty(Arc::new(Shared {
-            done: AtomicU64::new(0),
-            fails_at: AtomicU64::new(fails_at),
-            state: Mutex::default(),
-        }))
+        Faulty::with(Fault { op: None, nth: fails_at, for_good: true, is_full: false })
+    }
+
+    /// One with this fault.
+    pub fn with(fault: Fault) -> Self {
+        Faulty(Arc::new(Mutex::new(State { fault: Some(fault), ..State::default() })))
     }
 
     /// How many changes were asked for.
     pub fn done(&self) -> u64 {
-        self.0.done.load(Ordering::SeqCst)
+        self.state().changes
+    }
+
+    /// How many operations of a kind were asked for.
+    pub fn count(&self, op: Op) -> u64 {
+        self.state().counts.get(&op).copied().unwrap_or(0)
     }
 
     /// Makes the change after so many more fail.
     pub fn fail_after(&self, more: u64) {
-        self.0.fails_at.store(self.done() + more, Ordering::SeqCst);
+        let nth = self.done() + more;
+        self.state().fault = Some(Fault { op: None, nth, for_good: true, is_full: false });
+    }
+
+    /// Makes the operation of this kind after so many more fail, and all later ones.
+    pub fn fail_op_after(&self, op: Op, more: u64) {
+        let nth = self.count(op) + more;
+        self.state().fault = Some(Fault { op: Some(op), nth, for_good: true, is_full: false });
+    }
+
+    /// From now on this fails; its number counts from the first operation of all.
+    pub fn fail(&self, fault: Fault) {
+        self.state().fault = Some(fault);
     }
 
     /// Nothing fails any more.
     pub fn heal(&self) {
-        self.0.fails_at.store(u64::MAX, Ordering::SeqCst);
+        self.state().fault = None;
     }
 
     /// The power goes: everything that was not synced is lost.
     pub fn cut(&self) -> io::Result<()> {
+        self.lose(None)
+    }
+
+    /// The power goes: of what was not synced any pages are lost, any are torn, and the last names
+    /// that were changed may be the old ones.
+    pub fn cut_by(&self, seed: u64) -> io::Result<()> {
+        self.lose(Some(Dice::new(seed)))
+    }
+
+    fn lose(&self, mut rng: Option<Dice>) -> io::Result<()> {
         let mut state = self.state();
-        state.dropped.clear();
-        for (path, synced) in state.synced.drain() {
-            if let Ok(file) = std::fs::OpenOptions::new().write(true).open(&path) {
-                let length = file.metadata()?.len();
-                file.set_len(length.min(synced))?;
-            }
-        }
-        while let Some((_, undo)) = state.undo.pop() {
+        let kept = rng.as_mut().map_or(0, |rng| rng.below(state.undo.len() + 1));
+        let mut dirs = Vec::new();
+        for (_, undo) in state.undo.split_off(kept).into_iter().rev() {
             match undo {
-                Undo::Created(path) => std::fs::remove_file(path)?,
+                Undo::Created(path) => drop(state.names.remove(&path)),
                 Undo::Renamed { from, to, replaced } => {
-                    std::fs::rename(&to, from)?;
-                    if let Some(bytes) = replaced {
-                        std::fs::write(to, bytes)?;
+                    if let Some(file) = state.names.remove(&to) {
+                        state.names.insert(from, file);
+                    }
+                    if let Some(file) = replaced {
+                        state.names.insert(to, file);
                     }
                 }
-                Undo::Removed { path, bytes } => std::fs::write(path, bytes)?,
+                Undo::RenamedDir { from, to } => dirs.push((from, to)),
+                Undo::Removed { path, file } => drop(state.names.insert(path, file)),
             }
         }
+        for (from, to) in dirs {
+            if from.exists() {
+                std::fs::remove_dir_all(&from)?;
+            }
+            std::fs::rename(to, from)?;
+        }
+        let State { files, names, touched, undo, .. } = &mut *state;
+        undo.clear();
+        for path in std::mem::take(touched) {
+            match names.get(&path) {
+                Some(file) => std::fs::write(&path, files[*file].after_a_cut(rng.as_mut()))?,
+                None if path.exists() => std::fs::remove_file(&path)?,
+                None => {}
+            }
+        }
+        names.clear();
+        files.clear();
         Ok(())
     }
 
-    fn change(&self) -> io::Result<()> {
-        let at = self.0.done.fetch_add(1, Ordering::SeqCst);
-        if at >= self.0.fails_at.load(Ordering::SeqCst) {
-            return Err(io::Error::other(format!("operation {at} was made to fail")));
+    fn ask(&self, op: Op) -> io::Result<()> {
+        let mut state = self.state();
+        let count = state.counts.entry(op).or_default();
+        *count += 1;
+        let of_kind = *count - 1;
+        let changes = state.changes;
+        if op != Op::Read {
+            state.changes += 1;
         }
-        Ok(())
+        let Some(fault) = state.fault else { return Ok(()) };
+        let at = match fault.op {
+            Some(kind) if kind == op => of_kind,
+            None if op != Op::Read => changes,
+            Some(_) | None => return Ok(()),
+        };
+        if at < fault.nth || (at > fault.nth && !fault.for_good) {
+            return Ok(());
+        }
+        let what = format!("{op:?} {at} was made to fail");
+        let kind = if fault.is_full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };
+        Err(io::Error::new(kind, what))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The number of a file; what an earlier process has left is taken for synced.
+    fn number(&mut self, path: &Path) -> io::Result<usize> {
+        if let Some(file) = self.names.get(path) {
+            return Ok(*file);
+        }
+        let bytes = Disk.read(path)?.unwrap_or_default();
+        self.files.push(Image::durable(bytes));
+        let file = self.files.len() - 1;
+        self.names.insert(path.to_owned(), file);
+        self.touched.insert(path.to_owned());
+        Ok(file)
     }
 
-    fn note(&self, path: &Path, undo: Undo) {
+    fn note(&mut self, path: &Path, undo: Undo) {
         let dir = path.parent().unwrap_or(path).to_owned();
-        self.state().undo.push((dir, undo));
+        self.touched.insert(path.to_owned());
+        self.undo.push((dir, undo));
     }
 }
 
 impl Files for Faulty {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.change()?;
+        self.ask(Op::CreateDir)?;
         Disk.create_dir(path)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.ask(Op::Read)?;
         Disk.list(path)
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        self.ask(Op::Read)?;
         Disk.read(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
-        self.change()?;
-        if !path.exists() {
-            self.note(path, Undo::Created(path.to_owned()));
+        self.ask(Op::Create)?;
+        let mut state = self.state();
+        if path.exists() {
+            let number = state.number(path)?;
+            state.files[number].cut(0);
+        } else {
+            state.names.remove(path);
+            state.note(path, Undo::Created(path.to_owned()));
         }
-        self.state().synced.insert(path.to_owned(), 0);
         let file = Disk.create(path)?;
-        Ok(Box::new(FaultyFile { file, path: path.to_owned(), length: 0, files: self.clone() }))
+        let number = state.number(path)?;
+        Ok(Box::new(FaultyFile { file, number, end: 0, files: self.clone() }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn File>> {
         let file = Disk.open(path)?;
-        let length = std::fs::metadata(path)?.len();
-        // What an earlier process has left is taken for synced.
-        self.state().synced.entry(path.to_owned()).or_insert(length);
-        Ok(Box::new(FaultyFile { file, path: path.to_owned(), length, files: self.clone() }))
+        let mut state = self.state();
+        let number = state.number(path)?;
+        let end = state.files[number].current.len();
+        Ok(Box::new(FaultyFile { file, number, end, files: self.clone() }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.change()?;
-        let replaced = if to.is_file() { Disk.read(to)? } else { None };
-        Disk.rename(from, to)?;
+        self.ask(Op::Rename)?;
         let mut state = self.state();
-        if let Some(synced) = state.synced.remove(from) {
-            state.synced.insert(to.to_owned(), synced);
+        let undo = if from.is_dir() {
+            Undo::RenamedDir { from: from.to_owned(), to: to.to_owned() }
+        } else {
+            let replaced = if to.is_file() { Some(state.number(to)?) } else { None };
+            let file = state.number(from)?;
+            state.names.remove(from);
+            state.names.insert(to.to_owned(), file);
+            Undo::Renamed { from: from.to_owned(), to: to.to_owned(), replaced }
+        };
+        Disk.rename(from, to)?;
+        let dir = to.parent().unwrap_or(to).to_owned();
+        if !to.is_dir() {
+            state.touched.insert(to.to_owned());
         }
-        drop(state);
-        self.note(to, Undo::Renamed { from: from.to_owned(), to: to.to_owned(), replaced });
+        state.undo.push((dir, undo));
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.change()?;
-        let bytes = Disk.read(path)?.unwrap_or_default();
+        self.ask(Op::Remove)?;
+        let mut state = self.state();
+        if !path.exists() {
+            return Disk.remove(path);
+        }
+        let file = state.number(path)?;
         Disk.remove(path)?;
-        self.state().synced.remove(path);
-        self.note(path, Undo::Removed { path: path.to_owned(), bytes });
+        state.names.remove(path);
+        state.note(path, Undo::Removed { path: path.to_owned(), file });
         Ok(())
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.change()?;
+        self.ask(Op::SyncDir)?;
         Disk.sync_dir(path)?;
         self.state().undo.retain(|(dir, _)| dir != path);
         Ok(())
@@ -175,56 +316,66 @@ impl Files for Faulty {
 
 struct FaultyFile {
     file: Box<dyn File>,
-    path: PathBuf,
-    length: u64,
+    number: usize,
+    end: usize,
     files: Faulty,
+}
+
+impl FaultyFile {
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(offset as u64, bytes)?;
+        let mut state = self.files.state();
+        // After a cut nothing more is known of it.
+        if let Some(image) = state.files.get_mut(self.number) {
+            image.write(offset, bytes);
+        }
+        self.end = self.end.max(offset + bytes.len());
+        Ok(())
+    }
+
+    /// When it fails, a part may have got there.
+    fn write_or_fail(&mut self, op: Op, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        if let Err(error) = self.files.ask(op) {
+            self.write(offset, &bytes[..bytes.len() / 2])?;
+            return Err(error);
+        }
+        self.write(offset, bytes)
+    }
 }
 
 impl File for FaultyFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Err(error) = self.files.change() {
-            // A part may have got there.
-            self.file.append(&bytes[..bytes.len() / 2])?;
-            return Err(error);
-        }
-        self.file.append(bytes)?;
-        self.length += bytes.len() as u64;
-        Ok(())
+        self.write_or_fail(Op::Write, self.end, bytes)
     }
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.files.change()?;
-        self.written_from(offset);
-        self.file.write_at(offset, bytes)
+        self.write_or_fail(Op::Write, offset as usize, bytes)
+    }
+
+    fn allocate(&mut self, length: u64) -> io::Result<()> {
+        let zeros = vec![0; (length as usize).saturating_sub(self.end)];
+        self.write_or_fail(Op::Allocate, self.end, &zeros)
     }
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {
-        self.files.change()?;
-        self.length = length;
-        self.written_from(length);
-        self.file.truncate(length)
+        self.files.ask(Op::Truncate)?;
+        self.file.truncate(length)?;
+        self.end = length as usize;
+        if let Some(image) = self.files.state().files.get_mut(self.number) {
+            image.cut(length as usize);
+        }
+        Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        let failed = self.files.change().and_then(|()| self.file.sync());
+        let result = self.files.ask(Op::Sync).and_then(|()| self.file.sync());
         let mut state = self.files.state();
-        if failed.is_err() {
-            let from = state.synced.get(&self.path).copied().unwrap_or(self.length);
-            state.dropped.entry(self.path.clone()).or_insert(from);
-            return failed;
+        if let Some(image) = state.files.get_mut(self.number) {
+            match &result {
+                Ok(()) => image.sync(),
+                Err(_) => image.fail_to_sync(),
+            }
         }
-        let written = state.dropped.get(&self.path).copied().unwrap_or(self.length);
-        state.synced.insert(self.path.clone(), written);
-        Ok(())
-    }
-}
-
-impl FaultyFile {
-    /// What was dropped behind this offset is gone or written again.
-    fn written_from(&self, offset: u64) {
-        let mut state = self.files.state();
-        if state.dropped.get(&self.path).is_some_and(|from| offset <= *from) {
-            state.dropped.remove(&self.path);
-        }
+        result
     }
 }

@@ -10,6 +10,7 @@ mod commit;
 mod compaction;
 pub mod faulty;
 mod history;
+mod image;
 mod range;
 mod watch;
 

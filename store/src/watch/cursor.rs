@@ -41,6 +41,7 @@ impl<V: View> Watcher<V> {
             return Err(WatchError::Expired { after, oldest });
         }
         let topic = hub.topic(prefix);
+        topic.watchers.fetch_add(1, Ordering::Relaxed);
         Ok(Watcher { prefix: prefix.into(), hub: hub.clone(), topic, log, cursor: AtomicU64::new(after.0) })
     }
 
@@ -95,6 +96,12 @@ impl<V: View> Watcher<V> {
         }
     }
 
+    /// How many watchers follow the same topic, this one included: who serves many may look less
+    /// often, and take more events at a time.
+    pub fn crowd(&self) -> usize {
+        self.topic.watchers.load(Ordering::Relaxed)
+    }
+
     fn cursor(&self) -> Revision {
         Revision(self.cursor.load(Ordering::Acquire))
     }
@@ -113,6 +120,12 @@ impl<V: View> Watcher<V> {
             }
             ReadError::Damaged(what) => WatchError::Damaged(what),
         }
+    }
+}
+
+impl<V: View> Drop for Watcher<V> {
+    fn drop(&mut self) {
+        self.topic.watchers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

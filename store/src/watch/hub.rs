@@ -1,7 +1,7 @@
 //! Where published events go, and who is woken.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tokio::sync::{Notify, watch};
@@ -15,11 +15,17 @@ use crate::{Event, Revision};
 pub(crate) struct Topic<V> {
     ring: RwLock<Ring<V>>,
     pub(super) wake: Notify,
+    /// How many follow it.
+    pub(super) watchers: AtomicUsize,
 }
 
 impl<V> Topic<V> {
     fn new(floor: Revision) -> Arc<Self> {
-        Arc::new(Topic { ring: RwLock::new(Ring::new(floor)), wake: Notify::new() })
+        Arc::new(Topic {
+            ring: RwLock::new(Ring::new(floor)),
+            wake: Notify::new(),
+            watchers: AtomicUsize::new(0),
+        })
     }
 
     pub(crate) fn scan(&self, prefix: &str, after: Revision, limit: usize) -> Scan<V> {

@@ -137,6 +137,35 @@ async fn nobody_brings_back_what_is_deleted() {
     rig.get(&target).await.expect(404);
 }
 
+/// A conditional write that is overtaken by a delete finds nothing: there is nothing to conflict with. It begins at every
+/// step of the delete, so that it is overtaken at one of them.
+#[tokio::test]
+async fn what_is_deleted_meanwhile_is_not_found() {
+    for (with_uid, wanted) in [(false, 404), (true, 409)] {
+        for steps in 0..10 {
+            let rig = Rig::new().await;
+            let mut object = rig.config_map("a", json!({})).await;
+            let target = format!("{CONFIG_MAPS}/a");
+            object["data"]["n"] = "2".into();
+            if !with_uid {
+                object["metadata"].as_object_mut().unwrap().remove("uid");
+            }
+            let put = async {
+                for _ in 0..steps {
+                    tokio::task::yield_now().await;
+                }
+                rig.put(&target, &object).await
+            };
+            let (deleted, put) = tokio::join!(rig.delete(&target, Value::Null), put);
+            deleted.expect(200);
+            if put.code != 200 {
+                let put = put.expect(wanted);
+                assert!(!put.text().contains("has been modified"), "{steps}: {}", put.text());
+            }
+        }
+    }
+}
+
 /// Deletes side by side: each is carried out or finds that there is nothing left.
 #[tokio::test]
 async fn one_of_many_deletes() {

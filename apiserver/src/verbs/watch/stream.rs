@@ -2,15 +2,16 @@
 //! its time is up, its revision is lost or the server closes.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream};
 use orlop_store::{Event, Kv, Record, Revision, WatchError, Watcher};
 use prometheus::IntCounter;
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::event::{Type, Writer, seen};
 use super::too_old;
@@ -62,6 +63,31 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Events are put together up to this many bytes.
 const PIECE: usize = 64 * 1024;
+/// So few watchers of a topic are each served at once, whatever happens.
+const FEW: usize = 64;
+/// How many pieces a core may send to the watchers of one topic in a second. Each costs a wake-up
+/// and two system calls here and two there, however little is in it.
+const PIECES_PER_CORE: u32 = 25_000;
+/// Nobody is made to wait longer for company.
+const LONGEST_REST: Duration = Duration::from_millis(250);
+
+/// How long a watcher that was served rests before it is served again, so that what happens
+/// meanwhile comes in one piece. The first event after a rest is never held back.
+fn rest(crowd: usize, cores: u32) -> Duration {
+    if crowd <= FEW {
+        return Duration::ZERO;
+    }
+    let crowd = u32::try_from(crowd).unwrap_or(u32::MAX);
+    let each = Duration::from_secs(1) / PIECES_PER_CORE.saturating_mul(cores.max(1));
+    each.saturating_mul(crowd).min(LONGEST_REST)
+}
+
+/// The cores of this machine.
+fn cores() -> u32 {
+    static CORES: LazyLock<u32> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32));
+    *CORES
+}
 
 struct Running {
     live: Live,
@@ -69,6 +95,12 @@ struct Running {
     state: State,
     end: Instant,
     next_bookmark: Instant,
+    /// The server is closing.
+    closing: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// The end or the next bookmark, whichever comes first.
+    alarm: Pin<Box<Sleep>>,
+    /// Until then events are gathered; not set while nobody has to wait.
+    rest: Option<Pin<Box<Sleep>>>,
 }
 
 /// The pieces of the stream's body.
@@ -85,7 +117,9 @@ pub(super) fn stream(
         Start::Failed(error) => State::Failing(error),
     };
     let next_bookmark = bookmark_time(now, end);
-    let running = Running { live, writer, state, end, next_bookmark };
+    let closing = Box::pin(live.closing.clone().cancelled_owned());
+    let alarm = Box::pin(sleep_until(if live.bookmarks { next_bookmark.min(end) } else { end }));
+    let running = Running { live, writer, state, end, next_bookmark, closing, alarm, rest: None };
     let pieces = stream::unfold(running, |mut running| async move {
         running.piece().await.map(|piece| (Ok(Bytes::from(piece)), running))
     });
@@ -157,21 +191,48 @@ impl Running {
     }
 
     async fn follow(&mut self, out: &mut Vec<u8>, mut watcher: Watcher<Projection>) -> State {
+        let resting = &mut self.rest;
+        let next = async {
+            if let Some(timer) = resting {
+                timer.as_mut().await;
+            }
+            watcher.next().await
+        };
         let events = tokio::select! {
             biased;
-            () = self.live.closing.cancelled() => return State::Ended,
+            () = &mut self.closing => return State::Ended,
             // The times come before the events: in a steady flow they would never have their turn.
-            () = sleep_until(self.end) => return State::Ended,
-            () = sleep_until(self.next_bookmark), if self.live.bookmarks => {
-                self.next_bookmark = bookmark_time(Instant::now(), self.end);
+            () = &mut self.alarm => {
+                let now = Instant::now();
+                if now >= self.end {
+                    return State::Ended;
+                }
+                self.next_bookmark = bookmark_time(now, self.end);
+                self.alarm.as_mut().reset(self.next_bookmark.min(self.end));
                 self.writer.bookmark(out, watcher.progress(), false);
                 return State::Following { watcher };
             }
-            events = watcher.next() => events,
+            events = next => events,
+        };
+        self.rest = match rest(watcher.crowd(), cores()) {
+            Duration::ZERO => None,
+            time => Some(self.rested(time)),
         };
         match events {
             Ok(events) => State::Sending { watcher, events, next: 0 },
             Err(error) => ended(error),
+        }
+    }
+
+    /// The timer of a rest that begins now.
+    fn rested(&mut self, time: Duration) -> Pin<Box<Sleep>> {
+        let until = Instant::now() + time;
+        match self.rest.take() {
+            Some(mut timer) => {
+                timer.as_mut().reset(until);
+                timer
+            }
+            None => Box::pin(sleep_until(until)),
         }
     }
 
@@ -202,5 +263,27 @@ fn ended(error: WatchError) -> State {
         WatchError::Expired { after, oldest } => State::Failing(too_old(after, oldest)),
         WatchError::Closed => State::Ended,
         WatchError::Damaged(why) => State::Failing(ApiError::internal(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_rests_so_long_that_the_pieces_of_all_stay_within_the_budget() {
+        let cases = [
+            (1, 2, 0),
+            (FEW, 2, 0),
+            (FEW + 1, 2, 1_300),
+            (1_000, 2, 20_000),
+            (1_000, 4, 10_000),
+            (10_000, 2, 200_000),
+            (1_000_000, 2, 250_000),
+            (usize::MAX, 0, 250_000),
+        ];
+        for (crowd, cores, micros) in cases {
+            assert_eq!(rest(crowd, cores), Duration::from_micros(micros), "{crowd} watchers, {cores} cores");
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::meta::{has_finalizer, is_terminating};
 use crate::names::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, reason};
 use crate::queue::WorkQueue;
 use crate::recorder::{EventType, Recorder};
+use crate::uid::Uid;
 
 /// Owners that are known to be absent. Upstream: 500.
 const ABSENT: usize = 500;
@@ -125,14 +126,14 @@ impl Collector {
         }
     }
 
-    async fn attempt_delete(&self, uid: &str) -> Result<(), CollectError> {
+    async fn attempt_delete(&self, uid: &Uid) -> Result<(), CollectError> {
         let Some(node) = self.graph().node(uid).cloned() else { return Ok(()) };
-        if node.terminating && !node.foreground {
+        if node.state().terminating && !node.state().foreground {
             return Ok(());
         }
         // Gone or another one: the watch brings the deletion.
         let Some(live) = self.read(&node).await? else { return Ok(()) };
-        if node.foreground {
+        if node.state().foreground {
             return self.finish_foreground(&node, &live).await;
         }
         if live.owner_references().is_empty() {
@@ -148,7 +149,7 @@ impl Collector {
             }
             Verdict::Foreground => {
                 let mut version = live.metadata.resource_version.clone();
-                if dependents.iter().any(|d| d.foreground) {
+                if dependents.iter().any(|d| d.state().foreground) {
                     // A circle: each would wait for the other. This one stops blocking its owners.
                     version = self.unblock(&node, &live).await?;
                 }
@@ -173,7 +174,7 @@ impl Collector {
         if blocking.is_empty() {
             return self.drop_finalizer(node, live, FINALIZER_FOREGROUND).await;
         }
-        for dependent in blocking.into_iter().filter(|d| !d.foreground) {
+        for dependent in blocking.into_iter().filter(|d| !d.state().foreground) {
             self.queue.add(Work::Delete(dependent.uid));
         }
         Ok(())
@@ -181,16 +182,17 @@ impl Collector {
 
     /// First the dependents lose their reference, then the owner may go: a failure in between leaves an owner that
     /// still has the finalizer, and the retry goes on.
-    async fn attempt_orphan(&self, uid: &str) -> Result<(), CollectError> {
+    async fn attempt_orphan(&self, uid: &Uid) -> Result<(), CollectError> {
         let (node, dependents) = {
             let graph = self.graph();
             let Some(node) = graph.node(uid).cloned() else { return Ok(()) };
             (node, graph.dependents(uid).cloned().collect::<Vec<Node>>())
         };
+        let text = uid.to_string();
         for dependent in dependents {
             let Some(live) = self.read(&dependent).await? else { continue };
             let left: Vec<&OwnerReference> =
-                live.owner_references().iter().filter(|o| o.uid != uid).collect();
+                live.owner_references().iter().filter(|o| o.uid != text).collect();
             if left.len() < live.owner_references().len() {
                 self.patch(&dependent, &live, json!({"ownerReferences": left}), "orphan").await?;
             }
@@ -223,7 +225,7 @@ impl Collector {
             let (kind, api_version) = (kind.clone(), api_version.clone());
             return Err(CollectError::UnknownOwner { object: text(node), kind, api_version });
         };
-        let namespace = if served.namespaced { node.namespace.as_str() } else { "" };
+        let namespace = if served.namespaced { node.namespace() } else { "" };
         let entry = format!("{api_version} {kind} {namespace} {name} {uid}");
         if self.absent().contains(&entry) {
             return Ok(None);
@@ -241,8 +243,10 @@ impl Collector {
                 return Ok(Some(owner));
             }
         }
-        let elsewhere =
-            self.graph().node(uid).is_some_and(|o| !o.namespace.is_empty() && o.namespace != node.namespace);
+        let elsewhere = self
+            .graph()
+            .node(&Uid::from(uid.as_str()))
+            .is_some_and(|o| !o.namespace().is_empty() && o.namespace() != node.namespace());
         if impossible || elsewhere {
             self.report_wrong_namespace(node, reference);
         }
@@ -256,14 +260,14 @@ impl Collector {
 
     fn report_wrong_namespace(&self, node: &Node, reference: &OwnerReference) {
         let OwnerReference { api_version, kind, name, uid, .. } = reference;
-        let namespace = &node.namespace;
+        let namespace = node.namespace();
         let owner = format!("[{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}]");
         let involved = ObjectReference {
             api_version: Some(node.kind.resource.api_version.clone()),
             kind: Some(node.kind.resource.kind.clone()),
-            namespace: Some(namespace.clone()).filter(|n| !n.is_empty()),
-            name: Some(node.name.clone()),
-            uid: Some(node.uid.clone()),
+            namespace: Some(namespace.to_owned()).filter(|n| !n.is_empty()),
+            name: Some(node.name().to_owned()),
+            uid: Some(node.uid.to_string()),
             ..ObjectReference::default()
         };
         let message = format!("ownerRef {owner} does not exist in namespace {namespace:?}");
@@ -286,9 +290,10 @@ impl Collector {
 
     /// The object of this node, if it is still the same one.
     async fn read(&self, node: &Node) -> Result<Option<Meta>, CollectError> {
-        let found = self.api::<Meta>(&node.kind, &node.namespace).get_opt(&node.name).await;
+        let found = self.api::<Meta>(&node.kind, node.namespace()).get_opt(node.name()).await;
         let found = found.map_err(|cause| CollectError::Api { what: "read", object: text(node), cause })?;
-        Ok(found.filter(|live| live.metadata.uid.as_deref() == Some(&node.uid)))
+        let uid = node.uid.to_string();
+        Ok(found.filter(|live| live.metadata.uid.as_ref() == Some(&uid)))
     }
 
     /// Merges metadata into exactly the version that was read. Returns the new version, none if the object is gone.
@@ -300,10 +305,10 @@ impl Collector {
         what: &'static str,
     ) -> Result<Option<String>, CollectError> {
         metadata["resourceVersion"] = json!(live.metadata.resource_version);
-        metadata["uid"] = json!(node.uid);
+        metadata["uid"] = json!(node.uid.to_string());
         let patch = Patch::Merge(json!({"metadata": metadata}));
-        let api: Api<DynamicObject> = self.api(&node.kind, &node.namespace);
-        match api.patch(&node.name, &PatchParams::default(), &patch).await {
+        let api: Api<DynamicObject> = self.api(&node.kind, node.namespace());
+        match api.patch(node.name(), &PatchParams::default(), &patch).await {
             Ok(patched) => Ok(patched.metadata.resource_version),
             Err(error) if is_not_found(&error) => Ok(None),
             Err(cause) => Err(CollectError::Api { what, object: text(node), cause }),
@@ -316,10 +321,10 @@ impl Collector {
         version: Option<String>,
         policy: PropagationPolicy,
     ) -> Result<(), CollectError> {
-        let exactly = Preconditions { uid: Some(node.uid.clone()), resource_version: version };
+        let exactly = Preconditions { uid: Some(node.uid.to_string()), resource_version: version };
         let parameters = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
-        let api: Api<DynamicObject> = self.api(&node.kind, &node.namespace);
-        match api.delete(&node.name, &parameters.preconditions(exactly)).await {
+        let api: Api<DynamicObject> = self.api(&node.kind, node.namespace());
+        match api.delete(node.name(), &parameters.preconditions(exactly)).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
             Err(cause) => Err(CollectError::Api { what: "delete", object: text(node), cause }),
@@ -347,10 +352,5 @@ impl Collector {
 }
 
 fn text(node: &Node) -> String {
-    let (kind, name) = (&node.kind.resource.kind, &node.name);
-    if node.namespace.is_empty() {
-        format!("{kind} {name}")
-    } else {
-        format!("{kind} {}/{name}", node.namespace)
-    }
+    format!("{} {}", node.kind.resource.kind, node.key)
 }

@@ -1,26 +1,30 @@
 //! Who owns whom, by UID, and what a change gives reason to look at. No I/O.
 //!
 //! Links are kept by the owner's UID whether or not the owner was seen, so an owner that shows up later finds its
-//! dependents.
+//! dependents. Nearly all objects own nothing, have no owner and live: of them only the UID, the kind and the key are
+//! held, the key together with the informer that brought it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
 
-use super::Meta;
+use crate::few::Few;
 use crate::gc::discovery::Served;
+use crate::informer::split_key;
 use crate::meta::{has_finalizer, is_terminating};
 use crate::names::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
+use crate::uid::Uid;
 
 /// Something to look at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Work {
     /// The object of this UID may have to be deleted, or may finish a foreground deletion.
-    Delete(String),
+    Delete(Uid),
     /// The object of this UID is being deleted and leaves its dependents behind.
-    Orphan(String),
+    Orphan(Uid),
 }
 
 impl fmt::Display for Work {
@@ -37,12 +41,17 @@ impl fmt::Display for Work {
 pub struct Node {
     /// Its kind.
     pub kind: Arc<Served>,
-    /// Empty for a cluster-scoped object.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
+    /// `namespace/name`, or `name` for a cluster-scoped object.
+    pub key: Arc<str>,
     /// Its UID.
-    pub uid: String,
+    pub uid: Uid,
+    /// Its ties and its end, if it has any.
+    pub state: Option<Box<State>>,
+}
+
+/// What is not the same for all objects without ties.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct State {
     /// Its owners.
     pub owners: Vec<OwnerReference>,
     /// It is being deleted.
@@ -53,21 +62,41 @@ pub struct Node {
     pub orphaning: bool,
 }
 
+/// An object that lives alone.
+static ALONE: State = State { owners: Vec::new(), terminating: false, foreground: false, orphaning: false };
+
 impl Node {
     /// The node of an object; none without a UID.
-    pub fn of(kind: &Arc<Served>, object: &Meta) -> Option<Self> {
-        let meta = &object.metadata;
+    pub fn of<K: Resource>(kind: &Arc<Served>, key: &Arc<str>, object: &K) -> Option<Self> {
+        let meta = object.meta();
         let terminating = is_terminating(object);
-        Some(Self {
-            kind: Arc::clone(kind),
-            namespace: meta.namespace.clone().unwrap_or_default(),
-            name: meta.name.clone()?,
-            uid: meta.uid.clone()?,
+        let state = State {
             owners: meta.owner_references.clone().unwrap_or_default(),
             terminating,
             foreground: terminating && has_finalizer(object, FINALIZER_FOREGROUND),
             orphaning: terminating && has_finalizer(object, FINALIZER_ORPHAN),
+        };
+        Some(Self {
+            kind: Arc::clone(kind),
+            key: Arc::clone(key),
+            uid: Uid::from(meta.uid.as_deref()?),
+            state: (state != ALONE).then(|| Box::new(state)),
         })
+    }
+
+    /// Its ties and its end.
+    pub fn state(&self) -> &State {
+        self.state.as_deref().unwrap_or(&ALONE)
+    }
+
+    /// Empty for a cluster-scoped object.
+    pub fn namespace(&self) -> &str {
+        split_key(&self.key).0
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        split_key(&self.key).1
     }
 
     /// The reference, made by an object in `namespace`, says where this object really is.
@@ -75,16 +104,16 @@ impl Node {
         let (group, _) = group_of(&reference.api_version);
         group == self.kind.resource.group
             && reference.kind == self.kind.resource.kind
-            && reference.name == self.name
-            && (self.namespace.is_empty() || self.namespace == namespace)
+            && reference.name == self.name()
+            && (self.namespace().is_empty() || self.namespace() == namespace)
     }
 
     fn owner(&self, uid: &str) -> Option<&OwnerReference> {
-        self.owners.iter().find(|o| o.uid == uid)
+        self.state().owners.iter().find(|o| o.uid == uid)
     }
 
     fn blocks(&self, owner: &str) -> bool {
-        self.owners.iter().any(|o| o.uid == owner && o.block_owner_deletion == Some(true))
+        self.state().owners.iter().any(|o| o.uid == owner && o.block_owner_deletion == Some(true))
     }
 }
 
@@ -96,25 +125,26 @@ pub fn group_of(api_version: &str) -> (&str, &str) {
 /// The graph.
 #[derive(Debug, Default)]
 pub struct Graph {
-    nodes: HashMap<String, Node>,
+    nodes: HashMap<Uid, Node>,
     /// By UID of the owner.
-    dependents: HashMap<String, BTreeSet<String>>,
+    dependents: HashMap<Uid, Few<Uid>>,
 }
 
 impl Graph {
     /// The object of this UID, if it was seen.
-    pub fn node(&self, uid: &str) -> Option<&Node> {
+    pub fn node(&self, uid: &Uid) -> Option<&Node> {
         self.nodes.get(uid)
     }
 
     /// What refers to this UID as an owner.
-    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &Node> {
+    pub fn dependents(&self, uid: &Uid) -> impl Iterator<Item = &Node> {
         self.dependents.get(uid).into_iter().flatten().filter_map(|dependent| self.nodes.get(dependent))
     }
 
     /// Dependents that an owner's foreground deletion has to wait for.
-    pub fn blocking(&self, uid: &str) -> impl Iterator<Item = &Node> {
-        self.dependents(uid).filter(move |node| node.blocks(uid))
+    pub fn blocking(&self, uid: &Uid) -> impl Iterator<Item = &Node> {
+        let text = uid.to_string();
+        self.dependents(uid).filter(move |node| node.blocks(&text))
     }
 
     /// An object was created or changed.
@@ -123,33 +153,35 @@ impl Graph {
         let old = self.nodes.insert(uid.clone(), node.clone());
         let mut work = Vec::new();
         let known = |owner: &str| old.as_ref().and_then(|o| o.owner(owner));
-        for reference in node.owners.iter().filter(|o| known(&o.uid).is_none()) {
-            self.dependents.entry(reference.uid.clone()).or_default().insert(uid.clone());
-            let doubtful = match self.nodes.get(&reference.uid) {
+        for reference in node.state().owners.iter().filter(|o| known(&o.uid).is_none()) {
+            let owner = Uid::from(reference.uid.as_str());
+            let doubtful = match self.nodes.get(&owner) {
                 None => true,
-                Some(owner) => owner.foreground || !owner.is_meant_by(reference, &node.namespace),
+                Some(owner) => owner.state().foreground || !owner.is_meant_by(reference, node.namespace()),
             };
+            self.dependents.entry(owner).or_default().insert(uid.clone());
             if doubtful {
                 work.push(Work::Delete(uid.clone()));
             }
         }
-        for reference in old.iter().flat_map(|o| &o.owners) {
-            let still = node.owner(&reference.uid);
-            if still.is_none() {
-                self.unlink(&reference.uid, &uid);
+        for reference in old.iter().flat_map(|o| &o.state().owners) {
+            let owner = Uid::from(reference.uid.as_str());
+            if node.owner(&reference.uid).is_none() {
+                self.unlink(&owner, &uid);
             }
             let unblocked = reference.block_owner_deletion == Some(true) && !node.blocks(&reference.uid);
-            if unblocked && self.nodes.contains_key(&reference.uid) {
-                work.push(Work::Delete(reference.uid.clone()));
+            if unblocked && self.nodes.contains_key(&owner) {
+                work.push(Work::Delete(owner));
             }
         }
-        if old.is_none() {
-            let misled = |d: &&Node| d.owner(&uid).is_some_and(|r| !node.is_meant_by(r, &d.namespace));
+        if old.is_none() && self.dependents.contains_key(&uid) {
+            let text = uid.to_string();
+            let misled = |d: &&Node| d.owner(&text).is_some_and(|r| !node.is_meant_by(r, d.namespace()));
             work.extend(self.dependents(&uid).filter(misled).map(|d| Work::Delete(d.uid.clone())));
         }
-        if node.orphaning && !old.as_ref().is_some_and(|o| o.orphaning) {
+        if node.state().orphaning && !old.as_ref().is_some_and(|o| o.state().orphaning) {
             work.push(Work::Orphan(uid));
-        } else if node.foreground && !old.as_ref().is_some_and(|o| o.foreground) {
+        } else if node.state().foreground && !old.as_ref().is_some_and(|o| o.state().foreground) {
             work.extend(self.dependents(&uid).map(|d| Work::Delete(d.uid.clone())));
             work.push(Work::Delete(uid));
         }
@@ -157,19 +189,20 @@ impl Graph {
     }
 
     /// An object is gone.
-    pub fn forget(&mut self, uid: &str) -> Vec<Work> {
+    pub fn forget(&mut self, uid: &Uid) -> Vec<Work> {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         let mut work: Vec<Work> = self.dependents(uid).map(|d| Work::Delete(d.uid.clone())).collect();
-        for reference in &node.owners {
-            self.unlink(&reference.uid, uid);
-            if self.nodes.get(&reference.uid).is_some_and(|owner| owner.foreground) {
-                work.push(Work::Delete(reference.uid.clone()));
+        for reference in &node.state().owners {
+            let owner = Uid::from(reference.uid.as_str());
+            self.unlink(&owner, uid);
+            if self.nodes.get(&owner).is_some_and(|owner| owner.state().foreground) {
+                work.push(Work::Delete(owner));
             }
         }
         work
     }
 
-    fn unlink(&mut self, owner: &str, dependent: &str) {
+    fn unlink(&mut self, owner: &Uid, dependent: &Uid) {
         if let Some(set) = self.dependents.get_mut(owner) {
             set.remove(dependent);
             if set.is_empty() {

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::notation::{canonical, parse, render};
 use super::own_index::WIDE;
+use crate::kept::Kept;
 use crate::names::migrated_driver;
 use crate::pv::affinity::accepts_node;
 use crate::pv::cache::may_replace;
@@ -35,7 +36,8 @@ fn class(line: &str) -> StorageClass {
 pub(super) fn index(lines: &[&str]) -> VolumeIndex {
     let mut index = VolumeIndex::default();
     for line in lines {
-        index.insert(Arc::new(volume(line)));
+        let volume = Arc::new(volume(line));
+        index.insert(Kept::new(Arc::clone(&volume)), &volume);
     }
     index
 }
@@ -214,7 +216,7 @@ fn the_search_for_a_node() {
         let labels = BTreeMap::from([("key1".to_owned(), (*node).to_owned())]);
         let excluded: BTreeSet<String> = excluded.iter().map(|name| (*name).to_owned()).collect();
         let found = index.find_for_node(&claim, &labels, &excluded);
-        assert_eq!(found.map(|volume| object::name(&volume.metadata)), *expected, "{id}");
+        assert_eq!(found.as_deref().map(|volume| object::name(&volume.metadata)), *expected, "{id}");
     }
 }
 
@@ -301,7 +303,7 @@ fn volumes_of_all_modes_come_by_size() {
     let mut found = Vec::new();
     for class in ["", "class=large"] {
         let claim = claim(&format!("pvc default/c uid-c 0 RWO,ROX,RWX Pending {class}"));
-        while let Some(volume) = index.find(&claim, false).cloned() {
+        while let Some(volume) = index.find(&claim, false) {
             let name = object::name(&volume.metadata).to_owned();
             index.remove(&name);
             found.push(name);

@@ -1,9 +1,12 @@
 //! The index against a plain scan with the rules of `fit.rs`, over random volumes and claims. Prints its seed.
 
+use std::sync::Arc;
+
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::functions::{claim, index, volume};
+use crate::kept::Kept;
 use crate::pv::fit::{self, Wanted};
 use crate::pv::modes::ModeSet;
 use crate::pv::object;
@@ -67,7 +70,7 @@ fn the_index_finds_what_a_scan_finds() {
         // Taken out and put in again, the index is as it was.
         for n in 0..count / 2 {
             if let Some(volume) = index.remove(&format!("pv-{n}")) {
-                index.insert(volume);
+                index.insert(Kept::new(Arc::clone(&volume)), &volume);
             }
         }
         for _ in 0..5 {

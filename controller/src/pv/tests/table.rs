@@ -106,6 +106,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Case> {
         super::own_class::CASES,
         super::own_provision::CASES,
         super::own_index::CASES,
+        super::own_index_modes::CASES,
         super::new::CASES,
     ]
     .into_iter()

@@ -14,8 +14,8 @@ use crate::pv::controller::{Binder, standard_plugins};
 use crate::testing::FakeApi;
 
 /// A server and a controller that resyncs once in a year.
-struct World {
-    api: FakeApi,
+pub(super) struct World {
+    pub(super) api: FakeApi,
     shutdown: CancellationToken,
 }
 
@@ -26,7 +26,7 @@ impl Drop for World {
 }
 
 impl World {
-    async fn new(lines: &[&str]) -> Self {
+    pub(super) async fn new(lines: &[&str]) -> Self {
         let api = FakeApi::new();
         for line in lines {
             api.seed(parse(line));

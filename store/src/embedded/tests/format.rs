@@ -1,11 +1,11 @@
-//! The bytes on the disk do not change unnoticed: what format 1 looks like, and that it is read.
+//! The bytes on the disk do not change unnoticed: what they look like, and that older ones are read.
 
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
 use super::{events, records, small};
-use crate::embedded::frame::{Entry, Frame, FrameWriter, SegmentHeader, StoreId, frame_after};
+use crate::embedded::frame::{Entry, FORMAT, Frame, FrameWriter, SegmentHeader, StoreId, frame_after};
 use crate::embedded::rows::{self, CurrentRow};
 use crate::testing::{Sum, delete_one, put_one};
 use crate::{Embedded, Kv, Revision};
@@ -39,7 +39,7 @@ fn frame() -> Vec<u8> {
 
 #[test]
 fn segment_header() {
-    let header = SegmentHeader { store: STORE, first: Revision(258) };
+    let header = SegmentHeader { format: 1, store: STORE, first: Revision(258) };
     let bytes = header.encode();
     let told = concat!(
         "4f524c4f504a4e4c",
@@ -118,11 +118,18 @@ fn served_rows() {
         ("a put", Some(&b"one"[..]), 1),
         ("a delete", None, 1),
         ("empty", Some(b""), 1),
-        ("long", Some(&long), 3),
+        ("long", Some(&long), 13),
     ] {
         let chunks = rows::encode_log(STORE, revision, 9, create, prior, "/r/p/a", value);
         assert_eq!(chunks.len(), rows_wanted, "{name}");
         assert_eq!(rows::chunk_count(&chunks[0].1), Some(rows_wanted as u16), "{name}");
+        let whole: Vec<u8> = chunks.iter().flat_map(|(_, chunk)| chunk.clone()).collect();
+        let older = whole.chunks(64 << 10);
+        assert_eq!(
+            rows::chunk_count(&whole[..whole.len().min(64 << 10)]),
+            Some(older.len() as u16),
+            "{name}"
+        );
         let body: Vec<u8> = chunks.iter().flat_map(|(_, chunk)| chunk.clone()).collect();
         let row = rows::decode_log(STORE, revision, &body).unwrap();
         assert_eq!((row.create, row.prior, row.value.as_deref()), (create, prior, value), "{name}");
@@ -162,13 +169,14 @@ fn served_rows() {
     assert!(rows::decode_meta(STORE, rows::META_COMPACTED, &meta).is_err());
 }
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/format-1")
+fn fixture(format: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/format-{format}"))
 }
 
-const FILES: [&str; 3] = ["STORE", "journal/00000000000000000001.wal", "snapshot/00000000000000000004.snap"];
+const FILES: [&str; 4] =
+    ["STORE", "journal/00000000000000000001.wal", "snapshot/00000000000000000004.snap", "high-water"];
 
-/// What is in the fixture.
+/// What is in the fixtures.
 async fn tell(store: &dyn Kv<Sum>) {
     put_one(store, "/r/p/a", "one").await;
     put_one(store, "/r/p/b", "two").await;
@@ -176,10 +184,10 @@ async fn tell(store: &dyn Kv<Sum>) {
     delete_one(store, "/r/p/b").await;
 }
 
-/// A directory that the first version has written is opened, from the journal and from the
-/// snapshot. To write it anew (with a new format): UPDATE_EXPECT=1.
+/// Directories that earlier versions have written are opened, from the journal and from the
+/// snapshot. To write that of a new format: UPDATE_EXPECT=1.
 #[tokio::test]
-async fn format_1_is_read() {
+async fn all_formats_are_read() {
     if std::env::var("UPDATE_EXPECT").is_ok() {
         let dir = tempfile::tempdir().unwrap();
         let options = super::Options { snapshot_bytes: 1, ..small() };
@@ -187,22 +195,36 @@ async fn format_1_is_read() {
         tell(&store).await;
         store.close().await;
         for file in FILES {
-            let to = fixture().join(file);
+            let to = fixture(FORMAT).join(file);
             std::fs::create_dir_all(to.parent().unwrap()).unwrap();
             std::fs::copy(dir.path().join(file), to).unwrap();
         }
     }
     let wanted = ["/r/p/a=one 1..1", "/r/q/a=three 3..3"];
-    for (name, files, known) in [("journal", &FILES[..2], 4), ("snapshot and journal", &FILES[..], 0)] {
+    for (name, format, files, known) in [
+        ("1: journal", 1, &FILES[..2], 4),
+        ("1: snapshot and journal", 1, &FILES[..3], 0),
+        ("2: journal", 2, &FILES[..2], 4),
+        ("2: everything", 2, &FILES[..], 0),
+    ] {
         let dir = tempfile::tempdir().unwrap();
         for file in files {
             let to = dir.path().join(file);
             std::fs::create_dir_all(to.parent().unwrap()).unwrap();
-            std::fs::copy(fixture().join(file), to).unwrap();
+            std::fs::copy(fixture(format).join(file), to).unwrap();
         }
         let store = Embedded::<Sum>::open(dir.path(), small()).unwrap();
         assert_eq!(records(&store), wanted, "{name}");
         assert_eq!(store.head().revision(), Revision(4), "{name}");
         assert_eq!(events(&store).await.len(), known, "{name}");
+        // It goes on in the newest format.
+        for n in 0..100 {
+            put_one(&store, "/r/p/more", &format!("{n} {}", "x".repeat(100))).await;
+        }
+        store.close().await;
+        let told = std::fs::read_to_string(dir.path().join("STORE")).unwrap();
+        assert!(told.contains(&format!("format {FORMAT}\n")), "{name}: {told}");
+        let store = Embedded::<Sum>::open(dir.path(), small()).unwrap();
+        assert_eq!(store.head().revision(), Revision(104), "{name}");
     }
 }

@@ -5,9 +5,17 @@
 mod conformance;
 mod crash;
 mod damage;
+mod faults;
+mod flips;
 mod format;
+mod mark;
 mod model;
+mod naming;
 mod power;
+mod room;
+mod shrink;
+mod soak;
+mod strange;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,11 +31,20 @@ fn small() -> Options {
         segment_bytes: 4 << 10,
         snapshot_bytes: 16 << 10,
         backlog_bytes: 8 << 10,
+        ballast_bytes: Some(0),
         lock_wait: Duration::from_secs(10),
-        retention: Retention { revisions: u64::MAX, ..Retention::default() },
+        retention: Retention { revisions: u64::MAX / 2, ..Retention::default() },
         clock: Arc::new(ManualClock::new(1_700_000_000_000)),
         ..Options::default()
     }
+}
+
+/// A directory in memory where there is one: a sync costs nothing there, and what a disk forgets is
+/// known by the file system above it.
+fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    dir.unwrap()
 }
 
 fn open(dir: &Path) -> Embedded<Sum> {

@@ -91,7 +91,7 @@ async fn run(seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
     let options = Options { clock: clock.clone(), ..small() };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let oracle = Memory::with(MemoryOptions { clock: clock.clone(), ..MemoryOptions::default() });
     let mut store = Embedded::<Sum>::open(dir.path(), options.clone()).unwrap();
     for step in 0..STEPS {

@@ -41,12 +41,12 @@ async fn write_until_failure(dir: &Path, files: &Faulty, limit: usize) -> Option
 async fn the_power_goes_at_every_operation() {
     // So many operations a whole run has.
     let whole = Faulty::new(u64::MAX);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     write_until_failure(dir.path(), &whole, 40).await;
     let total = whole.done();
     assert!(total > 100, "{total}");
     for at in (0..total).filter(|at| *at < 30 || at % 5 == total % 5) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = super::scratch();
         let files = Faulty::new(at);
         let acknowledged = write_until_failure(dir.path(), &files, 40).await;
         files.cut().unwrap();
@@ -68,13 +68,13 @@ async fn the_power_goes_at_every_operation() {
 
 #[tokio::test]
 async fn the_power_goes_while_recovering() {
-    let made = tempfile::tempdir().unwrap();
+    let made = super::scratch();
     let store = super::open(made.path());
     story(&store, 60).await;
     let wanted = records(&store);
     store.close().await;
     for at in 0..14 {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = super::scratch();
         copy(made.path(), dir.path()).unwrap();
         std::fs::remove_dir_all(dir.path().join("sled")).unwrap();
         std::fs::create_dir(dir.path().join("sled")).unwrap();
@@ -91,7 +91,7 @@ async fn the_power_goes_while_recovering() {
 
 #[tokio::test]
 async fn a_failed_sync_poisons() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let files = Faulty::new(u64::MAX);
     let store =
         Embedded::<Sum>::open(dir.path(), Options { files: Arc::new(files.clone()), ..small() }).unwrap();
@@ -118,7 +118,7 @@ async fn a_failed_sync_poisons() {
 
 #[tokio::test]
 async fn what_a_failed_sync_dropped_is_written_again() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = super::scratch();
     let files = Faulty::new(u64::MAX);
     let options = || Options { files: Arc::new(files.clone()), ..small() };
     let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();

@@ -1,0 +1,171 @@
+//! Objects as caches keep them. A decoded PersistentVolume takes some five kilobytes, nearly all of them fields that are
+//! empty; its JSON, packed, takes a quarter of one. So what has not changed for a while is kept packed, and decoded again
+//! when somebody acts on it (some microseconds).
+//!
+//! Packed is zstd with a dictionary of typical objects (`kept/typical.jsonl`): what all objects have in common then costs
+//! next to nothing. The dictionary lives in this process alone and may be changed at any time; any JSON can be packed with it.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use kube::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::dict::{DecoderDictionary, EncoderDictionary};
+
+use crate::informer::key_of;
+use crate::uid::Uid;
+
+/// The fastest that still looks at the dictionary; higher ones save a few bytes and cost a multiple of the time.
+const LEVEL: i32 = 1;
+const TYPICAL: &[u8] = include_bytes!("kept/typical.jsonl");
+
+static ENCODING: LazyLock<EncoderDictionary<'static>> =
+    LazyLock::new(|| EncoderDictionary::copy(TYPICAL, LEVEL));
+static DECODING: LazyLock<DecoderDictionary<'static>> = LazyLock::new(|| DecoderDictionary::copy(TYPICAL));
+static PACKER: LazyLock<Mutex<Option<Compressor<'static>>>> =
+    LazyLock::new(|| Mutex::new(Compressor::with_prepared_dictionary(&ENCODING).ok()));
+static UNPACKER: LazyLock<Mutex<Decompressor<'static>>> = LazyLock::new(|| {
+    let unpacker = Decompressor::with_prepared_dictionary(&DECODING);
+    Mutex::new(unpacker.expect("a context needs nothing but memory"))
+});
+
+/// What an object has to be able to do to be kept.
+pub trait Keep: Resource + Serialize + DeserializeOwned + Send + Sync + 'static {}
+
+impl<K: Resource + Serialize + DeserializeOwned + Send + Sync + 'static> Keep for K {}
+
+/// One version of one object. Clones share it, packed or not.
+pub struct Kept<K>(Arc<Inner<K>>);
+
+struct Inner<K> {
+    key: Arc<str>,
+    uid: Uid,
+    version: Option<u64>,
+    form: Mutex<Form<K>>,
+}
+
+enum Form<K> {
+    Whole(Arc<K>),
+    Packed(Packed),
+}
+
+impl<K> Clone for Kept<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K> fmt::Debug for Kept<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?} {:?}", self.0.key, self.0.uid, self.0.version)
+    }
+}
+
+impl<K> Kept<K> {
+    /// See [`key_of`].
+    pub fn key(&self) -> &Arc<str> {
+        &self.0.key
+    }
+
+    /// The UID; an empty text when there is none.
+    pub fn uid(&self) -> &Uid {
+        &self.0.uid
+    }
+
+    /// The resourceVersion, if it is a number.
+    pub fn version(&self) -> Option<u64> {
+        self.0.version
+    }
+
+    /// One version of one object, read twice.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.version.is_some() && self.0.version == other.0.version && self.0.uid == other.0.uid
+    }
+
+    /// Nobody else holds it.
+    pub fn is_last(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
+    fn form(&self) -> MutexGuard<'_, Form<K>> {
+        self.0.form.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Keep> Kept<K> {
+    /// An object, not packed yet.
+    pub fn new(object: Arc<K>) -> Self {
+        let key = key_of(object.as_ref()).into();
+        Self::with_key(key, object)
+    }
+
+    /// The same with the key at hand, so that it need not be built again.
+    pub fn with_key(key: Arc<str>, object: Arc<K>) -> Self {
+        let meta = object.meta();
+        let uid = Uid::from(meta.uid.as_deref().unwrap_or_default());
+        let version = meta.resource_version.as_deref().and_then(|version| version.parse().ok());
+        Self(Arc::new(Inner { key, uid, version, form: Mutex::new(Form::Whole(object)) }))
+    }
+
+    /// The object, decoded if need be.
+    pub fn get(&self) -> Arc<K> {
+        match &*self.form() {
+            Form::Whole(object) => Arc::clone(object),
+            Form::Packed(packed) => Arc::new(packed.decode()),
+        }
+    }
+
+    /// Packs it, for all who hold it. Those who have the object itself keep it.
+    pub fn pack(&self) {
+        let object = match &*self.form() {
+            Form::Whole(object) => Arc::clone(object),
+            Form::Packed(_) => return,
+        };
+        if let Some(packed) = Packed::of(object.as_ref()) {
+            *self.form() = Form::Packed(packed);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_packed(&self) -> bool {
+        self.packed_len().is_some()
+    }
+
+    #[cfg(test)]
+    fn packed_len(&self) -> Option<usize> {
+        match &*self.form() {
+            Form::Whole(_) => None,
+            Form::Packed(packed) => Some(packed.0.len()),
+        }
+    }
+}
+
+/// How long the JSON is, four bytes, then the JSON in zstd.
+struct Packed(Box<[u8]>);
+
+impl Packed {
+    /// Nothing if it cannot be done; the object stays as it is then.
+    fn of<K: Serialize>(object: &K) -> Option<Self> {
+        let json = serde_json::to_vec(object).ok()?;
+        let mut bytes = vec![0; 4 + zstd::zstd_safe::compress_bound(json.len())];
+        let (len, body) = bytes.split_at_mut(4);
+        len.copy_from_slice(&u32::try_from(json.len()).ok()?.to_le_bytes());
+        let mut packer = PACKER.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = packer.as_mut()?.compress_to_buffer(&json, body).ok()?;
+        bytes.truncate(4 + used);
+        Some(Self(bytes.into()))
+    }
+
+    fn decode<K: DeserializeOwned>(&self) -> K {
+        let (len, body) = self.0.split_at(4);
+        let len = u32::from_le_bytes(len.try_into().expect("four bytes")) as usize;
+        let json = UNPACKER.lock().unwrap_or_else(PoisonError::into_inner).decompress(body, len);
+        let json = json.expect("what was packed in this process can be unpacked");
+        serde_json::from_slice(&json).expect("what was encoded as this type can be decoded as it")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! Objects without `managedFields`. No controller reads who owns which field, but decoded it is most of an object: nested
+//! maps, many times the size of the rest. So it is skipped where an answer is decoded and never built.
+//!
+//! A write of a lean object says nothing about `managedFields`, and the server keeps what it has then.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use kube::Resource;
+use kube::core::ObjectMeta;
+use serde::de::{DeserializeSeed, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An object of kind `K` as clients send and receive it, without `managedFields`.
+#[derive(Clone, Debug)]
+pub struct Lean<K>(pub K);
+
+impl<K: Serialize> Serialize for Lean<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de, K: Deserialize<'de>> Deserialize<'de> for Lean<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        K::deserialize(Part { inner: deserializer, level: Level::Object }).map(Lean)
+    }
+}
+
+impl<K: Resource> Resource for Lean<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(dt: &Self::DynamicType) -> Cow<'_, str> {
+        K::kind(dt)
+    }
+
+    fn group(dt: &Self::DynamicType) -> Cow<'_, str> {
+        K::group(dt)
+    }
+
+    fn version(dt: &Self::DynamicType) -> Cow<'_, str> {
+        K::version(dt)
+    }
+
+    fn api_version(dt: &Self::DynamicType) -> Cow<'_, str> {
+        K::api_version(dt)
+    }
+
+    fn plural(dt: &Self::DynamicType) -> Cow<'_, str> {
+        K::plural(dt)
+    }
+
+    fn metadata_api() -> bool {
+        K::metadata_api()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.0.meta()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.0.meta_mut()
+    }
+}
+
+/// Where in an object a decoder is. Everything else goes straight to the inner decoder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Object,
+    Metadata,
+}
+
+/// A decoder of an object or of its metadata.
+struct Part<D> {
+    inner: D,
+    level: Level,
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Part<D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_any(Part { inner: visitor, level: self.level })
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_option(Part { inner: visitor, level: self.level })
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_map(Part { inner: visitor, level: self.level })
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_struct(name, fields, Part { inner: visitor, level: self.level })
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        newtype_struct seq tuple tuple_struct enum identifier ignored_any
+    }
+}
+
+/// The shapes that an object and its metadata may have; what else there is becomes the usual error of a wrong type.
+impl<'de, V: Visitor<'de>> Visitor<'de> for Part<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.expecting(formatter)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+        self.inner.visit_map(Fields { inner: map, level: self.level, at_metadata: false })
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
+        self.inner.visit_some(Part { inner: deserializer, level: self.level })
+    }
+
+    fn visit_none<E: serde::de::Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_none()
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_unit()
+    }
+}
+
+/// The fields of an object or of its metadata.
+struct Fields<A> {
+    inner: A,
+    level: Level,
+    /// The value that comes next is the object's metadata.
+    at_metadata: bool,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
+        loop {
+            let Some(Key(key)) = self.inner.next_key()? else { return Ok(None) };
+            if self.level == Level::Metadata && key == "managedFields" {
+                self.inner.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            self.at_metadata = self.level == Level::Object && key == "metadata";
+            return seed.deserialize(key.into_deserializer()).map(Some);
+        }
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
+        match self.at_metadata {
+            true => self.inner.next_value_seed(Metadata(seed)),
+            false => self.inner.next_value_seed(seed),
+        }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.inner.size_hint()
+    }
+}
+
+/// Decodes the metadata of an object.
+struct Metadata<S>(S);
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Metadata<S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
+        self.0.deserialize(Part { inner: deserializer, level: Level::Metadata })
+    }
+}
+
+/// The name of a field, borrowed from the text where it stands there as it is.
+struct Key<'de>(Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(KeyVisitor(PhantomData)).map(Key)
+    }
+}
+
+struct KeyVisitor<'de>(PhantomData<&'de ()>);
+
+impl<'de> Visitor<'de> for KeyVisitor<'de> {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the name of a field")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, Pod};
+    use kube::core::{DynamicObject, ObjectList, PartialObjectMeta, WatchEvent};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn with_managed_fields() -> Value {
+        json!({"apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": {"managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {}}}], "name": "pv-1", "resourceVersion": "7",
+                "annotations": {"managedFields": "kept", "a\"b": "quoted"}, "labels": {"metadata": "kept"},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]},
+            "spec": {"capacity": {"storage": "1Gi"}, "csi": {"driver": "d", "volumeHandle": "h",
+                "volumeAttributes": {"managedFields": "kept"}}},
+            "status": {"phase": "Bound"}})
+    }
+
+    /// What a plain decoder makes of the object, with the one field taken away afterwards.
+    fn stripped<K: Resource + serde::de::DeserializeOwned>(value: Value) -> K {
+        let mut object: K = serde_json::from_value(value).unwrap();
+        assert!(object.meta_mut().managed_fields.take().is_some());
+        object
+    }
+
+    #[test]
+    fn only_managed_fields_are_gone() {
+        let text = with_managed_fields().to_string();
+        let lean: Lean<PersistentVolume> = serde_json::from_str(&text).unwrap();
+        assert_eq!(lean.0, stripped(with_managed_fields()));
+        let lean: Lean<PersistentVolume> = serde_json::from_value(with_managed_fields()).unwrap();
+        assert_eq!(lean.0, stripped(with_managed_fields()));
+        let lean: Lean<PartialObjectMeta<DynamicObject>> = serde_json::from_str(&text).unwrap();
+        let wanted: PartialObjectMeta<DynamicObject> = stripped(with_managed_fields());
+        assert_eq!((lean.0.metadata, lean.0.types), (wanted.metadata, wanted.types));
+        assert_eq!(
+            serde_json::to_value(Lean(stripped::<PersistentVolume>(with_managed_fields()))).unwrap(),
+            {
+                let mut value = with_managed_fields();
+                value["metadata"].as_object_mut().unwrap().remove("managedFields");
+                value
+            }
+        );
+    }
+
+    #[test]
+    fn lists_and_events_of_watches_too() {
+        let list = json!({"apiVersion": "v1", "kind": "PersistentVolumeList", "metadata": {"resourceVersion": "9"},
+            "items": [with_managed_fields(), with_managed_fields()]});
+        let list: ObjectList<Lean<PersistentVolume>> = serde_json::from_str(&list.to_string()).unwrap();
+        assert_eq!(list.metadata.resource_version.as_deref(), Some("9"));
+        assert_eq!(list.items.len(), 2);
+        for item in list.items {
+            assert_eq!(item.0, stripped(with_managed_fields()));
+        }
+        // Also with the object before the type, which is decoded from a buffer.
+        for text in ["type first", "object first"].map(|order| {
+            let object = with_managed_fields();
+            match order {
+                "type first" => format!(r#"{{"type":"MODIFIED","object":{object}}}"#),
+                _ => format!(r#"{{"object":{object},"type":"MODIFIED"}}"#),
+            }
+        }) {
+            let WatchEvent::Modified(lean) =
+                serde_json::from_str::<WatchEvent<Lean<PersistentVolume>>>(&text).unwrap()
+            else {
+                panic!("{text}")
+            };
+            assert_eq!(lean.0, stripped(with_managed_fields()));
+        }
+    }
+
+    #[test]
+    fn what_a_plain_decoder_accepts_and_refuses() {
+        let table = [
+            ("without metadata", r#"{"apiVersion":"v1","kind":"Pod"}"#),
+            ("null metadata", r#"{"apiVersion":"v1","kind":"Pod","metadata":null}"#),
+            ("managed fields without a value", r#"{"metadata":{"managedFields":null,"name":"a"}}"#),
+            ("escaped names of fields", r#"{"meta\u0064ata":{"na\u006de":"a"}}"#),
+            ("metadata of a wrong type", r#"{"metadata":"text"}"#),
+            ("a list for metadata", r#"{"metadata":[]}"#),
+            ("no object", r#""text""#),
+            ("another kind", r#"{"apiVersion":"v1","kind":"Service","metadata":{}}"#),
+            ("cut short", r#"{"metadata":{"name":"a""#),
+            (
+                "unknown fields",
+                r#"{"metadata":{"name":"a","b":{"c":[1,2]}},"d":{"metadata":{"managedFields":1}}}"#,
+            ),
+        ];
+        for (name, text) in table {
+            let plain = serde_json::from_str::<Pod>(text).map_err(|error| error.to_string());
+            let lean = serde_json::from_str::<Lean<Pod>>(text).map(|lean| lean.0);
+            assert_eq!(lean.map_err(|error| error.to_string()), plain, "{name}");
+        }
+    }
+
+    #[test]
+    fn requests_are_those_of_the_kind() {
+        assert_eq!(Lean::<ConfigMap>::url_path(&(), Some("ns")), ConfigMap::url_path(&(), Some("ns")));
+        assert!(Lean::<PartialObjectMeta<Pod>>::metadata_api() && !Lean::<Pod>::metadata_api());
+    }
+}

@@ -1,0 +1,142 @@
+//! `orlop bench`: the figures of docs/performance.md, measured on the machine of whoever asks.
+//!
+//! Reading order: `args` and `plan` say what is done, `rows` does it, one file per kind of work, `report`
+//! writes what came out. Below them: `ground` has the servers, `follow` waits for what they do (`child` starts our own), `load` sends the
+//! requests over `client` (`endpoint`, `wire`, `event`), `objects` are the bodies, `pace`, `samples`,
+//! `process` and `machine` are what is measured with. Rows know no flags, and nothing here knows the
+//! inside of the server: it is measured from outside, as any other.
+
+pub(crate) mod args;
+mod child;
+mod client;
+mod endpoint;
+mod error;
+mod event;
+mod follow;
+mod ground;
+mod load;
+mod machine;
+mod objects;
+mod pace;
+mod plan;
+mod process;
+mod report;
+mod rows;
+mod samples;
+mod wire;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use args::{BenchArgs, RowName};
+use error::BenchError;
+use ground::Ground;
+use report::{Report, Row};
+
+/// Something was wrong: requests failed, events were lost, a row could not be measured.
+const FAILED: u8 = 1;
+/// The command line is wrong.
+const WRONG_USE: u8 = 2;
+
+/// Says how far it is, on stderr, so that stdout holds the results alone.
+fn progress(text: &str) {
+    // Whoever has closed stderr does not want to know.
+    let _ = writeln!(std::io::stderr(), "bench: {text}");
+}
+
+/// Measures, and prints what came out.
+pub(crate) fn run(args: &BenchArgs) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: no threads to run on: {error}");
+            return ExitCode::from(FAILED);
+        }
+    };
+    let code = runtime.block_on(until_signal(args));
+    // A thread may still be reading from a server that was just killed; nobody waits for what it reads.
+    runtime.shutdown_background();
+    code
+}
+
+/// A signal drops whatever is being done, which kills our servers and removes the directory.
+async fn until_signal(args: &BenchArgs) -> ExitCode {
+    let signals = signal(SignalKind::interrupt()).and_then(|one| Ok((one, signal(SignalKind::terminate())?)));
+    let (mut interrupts, mut terminations) = match signals {
+        Ok(signals) => signals,
+        Err(error) => {
+            eprintln!("error: signals cannot be received: {error}");
+            return ExitCode::from(FAILED);
+        }
+    };
+    let code = tokio::select! {
+        code = bench(args) => return code,
+        _ = interrupts.recv() => 130,
+        _ = terminations.recv() => 143,
+    };
+    progress("stopped by a signal; servers of bench are ended and their data is removed");
+    ExitCode::from(code)
+}
+
+async fn bench(args: &BenchArgs) -> ExitCode {
+    let ground = match Ground::prepare(args) {
+        Ok(ground) => ground,
+        Err(error) => {
+            eprintln!("error: {error}");
+            let wrong_use = matches!(error, BenchError::Flag { .. });
+            return ExitCode::from(if wrong_use { WRONG_USE } else { FAILED });
+        }
+    };
+    progress(&ground.machine.words());
+    if let Some(words) = ground.leftovers() {
+        progress(&words);
+    }
+    let mut report = Report {
+        machine: ground.machine.clone(),
+        scale: args.scale,
+        server: ground.server_words(),
+        against: ground.against.as_ref().map(|endpoint| endpoint.url.clone()),
+        rows: Vec::new(),
+        left_out: Vec::new(),
+    };
+    for name in wanted(&args.rows) {
+        if let (Some(why), Some(endpoint)) = (name.needs_own_process(), &ground.given) {
+            report.left_out.push((name, format!("{why}, and {} is not bench's own", endpoint.url)));
+            continue;
+        }
+        progress(&format!("{} ...", name.name()));
+        let start = Instant::now();
+        let outcome = rows::run(name, &ground).await;
+        let (cases, problems) = match outcome {
+            Ok(done) => (done.cases, done.problems),
+            Err(error) => (Vec::new(), vec![format!("{}: {error}", name.name())]),
+        };
+        report.rows.push(Row { name, cases, problems, seconds: start.elapsed().as_secs_f64() });
+    }
+    // A reader that has gone away has what it wanted.
+    let _ = std::io::stdout().write_all(report.render(args.output).as_bytes());
+    let wrong: Vec<&str> = report.problems().collect();
+    for problem in &wrong {
+        eprintln!("error: {problem}");
+    }
+    if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}
+
+/// The rows that were named, each once, in the order of the table; all when none was.
+fn wanted(named: &[RowName]) -> Vec<RowName> {
+    RowName::ALL.into_iter().filter(|row| named.is_empty() || named.contains(row)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_in_the_order_of_the_table() {
+        assert_eq!(wanted(&[]), RowName::ALL);
+        assert_eq!(wanted(&[RowName::Disk, RowName::Get64, RowName::Disk]), [RowName::Get64, RowName::Disk]);
+    }
+}

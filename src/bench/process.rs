@@ -1,0 +1,121 @@
+//! What the kernel says of a process: memory and processor time. Linux only, as the rest of orlop.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Resident memory in bytes.
+pub(crate) fn resident(pid: u32) -> Option<u64> {
+    status_bytes(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS:")
+}
+
+/// Processor time at one moment, by thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cpu(BTreeMap<u32, Duration>);
+
+impl Cpu {
+    /// Of a process. Nanoseconds where the kernel counts them, which an idle server needs; else ticks of
+    /// 10 ms, for the process as a whole.
+    pub(crate) fn of(pid: u32) -> Option<Cpu> {
+        let threads = threads_cpu(pid).filter(|threads| threads.values().any(|spent| !spent.is_zero()));
+        let whole = || {
+            Some(BTreeMap::from([(pid, stat_cpu(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?)]))
+        };
+        threads.or_else(whole).map(Cpu)
+    }
+
+    /// What was spent since an earlier moment. A thread that has ended since took its time with it; pools end
+    /// only threads that had nothing to do.
+    pub(crate) fn since(&self, before: &Cpu) -> Duration {
+        let spent = self.0.iter().map(|(thread, spent)| {
+            let earlier = before.0.get(thread).copied().unwrap_or_default();
+            spent.saturating_sub(earlier)
+        });
+        spent.sum()
+    }
+}
+
+fn threads_cpu(pid: u32) -> Option<BTreeMap<u32, Duration>> {
+    let mut threads = BTreeMap::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        // A thread may end while it is looked at.
+        let Ok(thread) = thread else { continue };
+        let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else { continue };
+        let nanos: u64 = text.split_whitespace().next()?.parse().ok()?;
+        threads.insert(thread.file_name().to_str()?.parse().ok()?, Duration::from_nanos(nanos));
+    }
+    Some(threads)
+}
+
+/// A line such as `VmRSS:     1234 kB`.
+fn status_bytes(status: &str, key: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// User and system time of `/proc/PID/stat`: fields 14 and 15, in ticks of 10 ms.
+fn stat_cpu(stat: &str) -> Option<Duration> {
+    // The name in parentheses may hold anything, spaces and parentheses too.
+    let behind_name = stat.rsplit_once(')')?.1;
+    let mut fields = behind_name.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(Duration::from_millis((user + system) * 10))
+}
+
+/// Bytes that are allocated below a directory. Files that vanish meanwhile do not count.
+pub(crate) fn allocated(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let sizes = entries.flatten().filter_map(|entry| {
+        let metadata = entry.metadata().ok()?;
+        let below = if metadata.is_dir() { allocated(&entry.path()) } else { 0 };
+        // st_blocks counts 512 bytes whatever the file system's block size is.
+        Some(metadata.blocks() * 512 + below)
+    });
+    sizes.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_the_kernel() {
+        let status = "Name:\torlop\nVmHWM:\t  2000 kB\nVmRSS:\t  1234 kB\n";
+        assert_eq!(status_bytes(status, "VmRSS:"), Some(1234 * 1024));
+        assert_eq!(status_bytes(status, "VmSwap:"), None);
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 100 0 0 0 12 3 0 0 20 0 4 0 100 1 2";
+        assert_eq!(stat_cpu(stat), Some(Duration::from_millis(150)));
+        assert_eq!(stat_cpu("nonsense"), None);
+    }
+
+    #[test]
+    fn threads_that_come_and_go() {
+        let cpu = |threads: &[(u32, u64)]| {
+            Cpu(threads.iter().map(|(thread, millis)| (*thread, Duration::from_millis(*millis))).collect())
+        };
+        for (case, before, after, millis) in [
+            ("1 the same threads", &[(1, 5), (2, 7)][..], &[(1, 6), (2, 10)][..], 4),
+            ("2 one ended", &[(1, 5), (2, 700)], &[(1, 6)], 1),
+            ("3 one is new", &[(1, 5)], &[(1, 5), (3, 2)], 2),
+            ("4 its number was used again", &[(1, 5), (2, 700)], &[(1, 6), (2, 1)], 1),
+        ] {
+            assert_eq!(cpu(after).since(&cpu(before)), Duration::from_millis(millis), "{case}");
+        }
+    }
+
+    #[test]
+    fn this_process_has_memory_and_time() {
+        let pid = std::process::id();
+        assert!(resident(pid).is_some_and(|bytes| bytes > 100_000));
+        let before = Cpu::of(pid).expect("this process");
+        let sum: u64 = (0..3_000_000u64).map(std::hint::black_box).sum();
+        let spent = Cpu::of(pid).expect("this process").since(&before);
+        assert!(sum > 0 && spent < Duration::from_secs(60), "{spent:?}");
+        assert_eq!(resident(u32::MAX), None);
+        assert_eq!(Cpu::of(u32::MAX), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! Making a file of everything.
+
+use std::error::Error;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use orlop_controller::client::{self, Endpoint};
+use orlop_store::Kv;
+use orlop_store::archive::{self, ArchiveError, Header};
+use orlop_store::embedded::{Embedded, Options};
+
+/// From a server. The file gets its name when it has come whole.
+pub(super) async fn fetch(file: &Path, from: Endpoint) -> Result<Header, Box<dyn Error>> {
+    let client = client::connect(from).await?;
+    let request = http::Request::get("/orlop/snapshot").body(Body::empty())?;
+    let response =
+        client.send(request).await.map_err(|error| format!("the server does not answer: {error}"))?;
+    let status = response.status();
+    let mut body = response.into_body();
+    if !status.is_success() {
+        let bytes = body.collect().await?.to_bytes();
+        return Err(refusal(status, &bytes).into());
+    }
+    let (sender, receiver) = std::sync::mpsc::sync_channel(4);
+    let writing = {
+        let file = file.to_owned();
+        tokio::task::spawn_blocking(move || store(&file, &receiver))
+    };
+    while let Some(frame) = body.frame().await {
+        let part = frame.map(|frame| frame.into_data().ok()).map_err(|error| error.to_string());
+        let failed = part.is_err();
+        // When nobody takes it any more, writing has failed, and says why.
+        if sender.send(part).is_err() || failed {
+            break;
+        }
+    }
+    drop(sender);
+    Ok(writing.await??)
+}
+
+/// What comes from the server, or why no more does.
+type Part = Result<Option<bytes::Bytes>, String>;
+
+fn store(file: &Path, parts: &std::sync::mpsc::Receiver<Part>) -> Result<Header, ArchiveError> {
+    archive::save(file, |out| {
+        for part in parts {
+            match part {
+                Ok(Some(bytes)) => out.write_all(&bytes)?,
+                Ok(None) => {}
+                Err(why) => return Err(io::Error::other(format!("the server broke off: {why}"))),
+            }
+        }
+        Ok(())
+    })?;
+    let whole = archive::check(file);
+    if whole.is_err() {
+        // It came without an error and is not whole all the same.
+        let _ = std::fs::remove_file(file);
+    }
+    Ok(whole?.header)
+}
+
+fn refusal(status: http::StatusCode, body: &[u8]) -> String {
+    let told = serde_json::from_slice::<serde_json::Value>(body).ok();
+    let message = told.as_ref().and_then(|told| told["message"].as_str());
+    let text = message.map_or_else(|| String::from_utf8_lossy(body).trim().to_owned(), str::to_owned);
+    format!("the server gives no snapshot: {status}: {text}")
+}
+
+/// From the directory of a store that nobody has open.
+pub(super) fn take(file: &Path, data_dir: &Path) -> Result<Header, Box<dyn Error>> {
+    if !data_dir.join("journal").is_dir() {
+        return Err(format!("there is no store in {}", data_dir.display()).into());
+    }
+    let options = Options { lock_wait: Duration::ZERO, ballast_bytes: Some(0), ..Options::default() };
+    let store = Embedded::<()>::open(data_dir, options)?;
+    let (id, picture) = (store.id(), store.head());
+    let time_ms = jiff::Timestamp::now().as_millisecond();
+    let header = archive::save(file, |out| archive::write(out, id, time_ms, &picture))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    runtime.block_on(store.close());
+    Ok(header)
+}

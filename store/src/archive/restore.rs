@@ -1,0 +1,121 @@
+//! From a file to a new store.
+//!
+//! The store is made beside its place and gets its name when it has been opened once, so a
+//! directory with that name holds a whole store or nothing.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use super::read::Reader;
+use super::{ArchiveError, Header};
+use crate::embedded::{Embedded, Options, make};
+use crate::kv::Kv;
+use crate::{OpenError, Revision};
+
+/// How far revisions are moved up unless somebody says otherwise: further than the old store can
+/// have come since the snapshot was taken.
+pub const BUMP: u64 = 1_000_000_000;
+
+/// A store that was made of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// What the snapshot says of itself.
+    pub from: Header,
+    /// The new store.
+    pub store: [u8; 16],
+    /// Its head, which is also the oldest revision that it knows.
+    pub revision: Revision,
+}
+
+/// Makes a new store in a directory that does not exist or is empty. All revisions are `bump` higher
+/// than they were, which a client that has seen the old store needs: for it no revision goes back,
+/// and everything that it may want to continue from there is Expired.
+///
+/// # Errors
+/// When the file is not whole or the directory is not empty; nothing is there then.
+pub fn restore(path: &Path, dir: &Path, bump: u64, options: &Options) -> Result<Restored, ArchiveError> {
+    let io = |action| move |source| ArchiveError::Io { action, path: dir.to_owned(), source };
+    let is_there = match fs::read_dir(dir).map(Iterator::count) {
+        Ok(0) => true,
+        Ok(_) => return Err(ArchiveError::NotEmpty { path: dir.to_owned() }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+        Err(error) => return Err(io("look into")(error)),
+    };
+    let reader = Reader::open(path)?;
+    let from = reader.header;
+    let moved = |revision: Revision| revision.0.checked_add(bump).filter(|moved| *moved < i64::MAX as u64);
+    let revision =
+        moved(from.revision).map(Revision).ok_or(ArchiveError::Bump { revision: from.revision.0, bump })?;
+    let new = beside(dir);
+    match fs::remove_dir_all(&new) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(io("tidy up beside")(error));
+        }
+        _ => {}
+    }
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&new);
+    made.map_err(io("create a directory beside"))?;
+    let store = match fill(reader, &new, bump, revision, options) {
+        Ok(store) => store,
+        Err(error) => {
+            // What is left says that it is unfinished, by its name.
+            let _ = fs::remove_dir_all(&new);
+            return Err(error);
+        }
+    };
+    if is_there {
+        fs::remove_dir(dir).map_err(io("replace"))?;
+    }
+    fs::rename(&new, dir).map_err(io("give the restored store its name"))?;
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::File::open(parent).and_then(|dir| dir.sync_all()).map_err(io("sync the directory of"))?;
+    Ok(Restored { from, store, revision })
+}
+
+fn fill(
+    reader: Reader<'_>,
+    new: &Path,
+    bump: u64,
+    revision: Revision,
+    options: &Options,
+) -> Result<[u8; 16], ArchiveError> {
+    let Header { time_ms, records, .. } = reader.header;
+    // What reading finds wrong goes past the encoder, which knows only of its sink.
+    let mut wrong = None;
+    let made = make(&options.files, new, revision, time_ms, records, |encoder| {
+        let read = reader.each(|record| {
+            let moved = |revision: Revision| Revision(revision.0 + bump);
+            let (create, revision) = (moved(record.create), moved(record.revision));
+            encoder
+                .record(create, revision, record.time_ms, record.key.as_str(), &record.value)
+                .map_err(|source| ArchiveError::Io { action: "write to", path: new.to_owned(), source })
+        });
+        read.map_err(|error| {
+            wrong = Some(error);
+            std::io::Error::other("the snapshot cannot be read")
+        })
+    });
+    if let Some(error) = wrong {
+        return Err(error);
+    }
+    let store = made.map_err(ArchiveError::Open)?;
+    // Opening builds the rest, and checks all of it.
+    let opened = Embedded::<()>::open(new, Options { ballast_bytes: Some(0), ..options.clone() })
+        .map_err(ArchiveError::Open)?;
+    let as_wanted = opened.head().revision() == revision && opened.oldest() == revision;
+    let counted = opened.head().range("", None).count() as u64;
+    crate::embedded::close_now(opened);
+    if !as_wanted || counted != records {
+        let what = format!("{counted} of {records} records are there");
+        return Err(ArchiveError::Open(OpenError::Damaged { path: new.to_owned(), what }));
+    }
+    Ok(store.0)
+}
+
+/// `a/b/` and `a/b` are both made in `a/b.restoring`.
+fn beside(dir: &Path) -> PathBuf {
+    let mut name = dir.components().collect::<PathBuf>().into_os_string();
+    name.push(".restoring");
+    name.into()
+}

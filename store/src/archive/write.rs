@@ -1,0 +1,96 @@
+//! Making a file: from a picture that nobody changes any more.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use super::{ArchiveError, Header, Trailer};
+use crate::Snapshot;
+use crate::embedded::StoreId;
+use crate::embedded::snapshot::Encoder;
+
+/// zstd's own default. More takes several times as long and saves little.
+const LEVEL: i32 = 3;
+
+/// Writes all records of a picture to `out`, which is neither flushed nor synced.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write<V>(out: impl Write, store: [u8; 16], time_ms: i64, picture: &Snapshot<V>) -> io::Result<Header> {
+    let records = picture.range("", None).count() as u64;
+    let header = Header { store, revision: picture.revision(), time_ms, records };
+    let mut out = Summed { out, bytes: 0, crc: 0 };
+    out.out.write_all(&header.encode())?;
+    let mut zip = zstd::stream::write::Encoder::new(&mut out, LEVEL)?;
+    let mut sink = |bytes: &[u8]| zip.write_all(bytes);
+    let mut encoder = Encoder::start(StoreId(store), header.revision, time_ms, records, &mut sink)?;
+    for record in picture.range("", None) {
+        encoder.record(
+            record.create_revision,
+            record.mod_revision,
+            record.time_ms,
+            record.key.as_str(),
+            &record.value,
+        )?;
+    }
+    encoder.finish()?;
+    zip.finish()?;
+    let trailer = Trailer { body: out.bytes, crc: out.crc, records, revision: header.revision };
+    out.out.write_all(&trailer.encode())?;
+    Ok(header)
+}
+
+/// Writes a file as a whole: what has its name is complete and on the disk. Only its owner can read
+/// it, because Secrets may be in it. `fill` writes it; [`write()`] or a copy from elsewhere.
+///
+/// # Errors
+/// When the file system refuses, and those of `fill`; then nothing has the name that had not
+/// before.
+pub fn save<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T, ArchiveError> {
+    let io = |action| move |source| ArchiveError::Io { action, path: path.to_owned(), source };
+    let mut tmp = path.as_os_str().to_owned();
+    tmp.push(".tmp");
+    let tmp = Path::new(&tmp);
+    let result = (|| {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(tmp)?;
+        let mut out = io::BufWriter::with_capacity(1 << 20, file);
+        let filled = fill(&mut out)?;
+        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        fs::rename(tmp, path)?;
+        Ok(filled)
+    })();
+    let filled = match result {
+        Ok(filled) => filled,
+        Err(source) => {
+            // It may not even have been made.
+            let _ = fs::remove_file(tmp);
+            return Err(io("write")(source));
+        }
+    };
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::File::open(parent).and_then(|dir| dir.sync_all()).map_err(io("sync the directory of"))?;
+    Ok(filled)
+}
+
+/// Counts what goes through.
+struct Summed<W> {
+    out: W,
+    bytes: u64,
+    crc: u32,
+}
+
+impl<W: Write> Write for Summed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        self.crc = crc32c::crc32c_append(self.crc, &bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

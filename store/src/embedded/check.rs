@@ -1,0 +1,356 @@
+//! A look at a data directory that changes nothing: which file is what, which is damaged, whether
+//! the store would open, and what to do if not.
+//!
+//! It follows the ladder of `recover` without climbing it. The served copy cannot be read without
+//! being opened, and opening changes it; so it is copied to a scratch directory first.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::frame::StoreId;
+use super::guard::guarded;
+use super::high_water::{self, Found};
+use super::identity::{self, Identity};
+use super::recover::{Places, RESTORE, behind};
+use super::scan::{self, Scan};
+use super::sled::{Served, ServedError};
+use super::{Options, accept, claim, hygiene, lock, snapshot, verify};
+use crate::{OpenError, Revision};
+
+/// How a directory is checked.
+#[derive(Clone)]
+pub struct CheckOptions {
+    /// The options with which the store would be opened.
+    pub options: Options,
+    /// Where a copy of the served copy is made, to be opened there, and removed again. `None`: the
+    /// served copy is not looked into.
+    pub scratch: Option<PathBuf>,
+}
+
+impl Default for CheckOptions {
+    fn default() -> Self {
+        CheckOptions { options: Options::default(), scratch: Some(std::env::temp_dir()) }
+    }
+}
+
+/// What was found about one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileState {
+    /// As it should be.
+    Fine,
+    /// Not as it should be; opening the store puts it right.
+    Repairable,
+    /// Damaged.
+    Bad,
+}
+
+/// One file or directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its path below the data directory.
+    pub file: String,
+    /// What it is, and what is wrong with it.
+    pub what: String,
+    /// In one word.
+    pub state: FileState,
+}
+
+/// What would come of opening the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It opens, and nothing has to be repaired.
+    Sound {
+        /// The newest revision.
+        head: Revision,
+    },
+    /// It opens with everything that was acknowledged, after repairs.
+    Repairable {
+        /// The newest revision.
+        head: Revision,
+        /// What will be repaired.
+        what: String,
+    },
+    /// It does not open; the text says why and what to do.
+    Refused(String),
+    /// A process has it open, so nothing was looked at; who that is.
+    InUse(String),
+    /// There is no store here: opening would make a new one.
+    Empty,
+}
+
+impl Verdict {
+    /// Whether the store would open with everything that was acknowledged.
+    pub fn opens(&self) -> bool {
+        match self {
+            Verdict::Sound { .. } | Verdict::Repairable { .. } | Verdict::Empty => true,
+            Verdict::Refused(_) | Verdict::InUse(_) => false,
+        }
+    }
+}
+
+/// What was found in a data directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// File by file.
+    pub lines: Vec<Line>,
+    /// All together.
+    pub verdict: Verdict,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.lines.iter().map(|line| line.file.len()).max().unwrap_or(0);
+        for line in &self.lines {
+            let state = match line.state {
+                FileState::Fine => "ok      ",
+                FileState::Repairable => "repair  ",
+                FileState::Bad => "DAMAGED ",
+            };
+            writeln!(f, "{state} {:width$}  {}", line.file, line.what)?;
+        }
+        match &self.verdict {
+            Verdict::Sound { head } => write!(f, "The store is sound; it is at revision {head}."),
+            Verdict::Repairable { head, what } => write!(
+                f,
+                "The store opens with everything that was acknowledged, up to revision {head}. \
+                 Opening it will repair: {what}."
+            ),
+            Verdict::Refused(why) => write!(f, "The store does not open: {why}."),
+            Verdict::InUse(holder) => write!(f, "The store is in use ({holder}); nothing was checked."),
+            Verdict::Empty => write!(f, "There is no store here."),
+        }
+    }
+}
+
+/// Checks a data directory, and changes nothing in it. Works while no process has it open.
+pub fn check(dir: impl AsRef<Path>, options: &CheckOptions) -> Report {
+    let dir = dir.as_ref();
+    match lock::holder(dir) {
+        Ok(None) => {}
+        Ok(Some(holder)) => return Report { lines: Vec::new(), verdict: Verdict::InUse(holder) },
+        Err(error) => {
+            let verdict = Verdict::Refused(format!("cannot look at {}: {error}", dir.display()));
+            return Report { lines: Vec::new(), verdict };
+        }
+    }
+    let mut check = Check { places: Places::below(dir), options, lines: Vec::new(), repairs: Vec::new() };
+    let verdict = match check.run() {
+        Ok(verdict) => verdict,
+        Err(error) => Verdict::Refused(told(&error)),
+    };
+    Report { lines: check.lines, verdict }
+}
+
+struct Check<'a> {
+    places: Places<'a>,
+    options: &'a CheckOptions,
+    lines: Vec<Line>,
+    /// What opening would repair.
+    repairs: Vec<String>,
+}
+
+impl Check<'_> {
+    fn run(&mut self) -> Result<Verdict, OpenError> {
+        let options = &self.options.options;
+        let files = &*options.files;
+        let root = self.places.root;
+        let found = identity::read(files, root)?;
+        let segments =
+            scan::list(files, &self.places.journal).map_err(self.places.io("list", &self.places.journal))?;
+        let snapshots = snapshot::list(files, &self.places.snapshots)
+            .map_err(self.places.io("list", &self.places.snapshots))?;
+        let store = match found {
+            Identity::Store(store) | Identity::Older(store) => {
+                self.fine("STORE", format!("the store {store}"));
+                store
+            }
+            Identity::Missing if claim::was_never_used(&self.places, files)? => return Ok(Verdict::Empty),
+            Identity::Missing | Identity::Broken => {
+                let store = scan::named(files, &segments).map_err(self.places.io("read", root))?;
+                let Some(store) = store else {
+                    self.bad("STORE", "missing or damaged");
+                    return Err(self.places.damaged(format!("nothing says whose store it is; {RESTORE}")));
+                };
+                self.repair("STORE", "missing or damaged; the journal says whose store it is");
+                store
+            }
+        };
+        let given_up = accept::read(&self.places, files, store)?;
+        let snapshots: Vec<_> = snapshots.into_iter().filter(|revision| *revision >= given_up).collect();
+        let mark = self.mark(store)?;
+        let scan = self.journal(store, given_up);
+        let usable = self.snapshots(store, &snapshots, scan.as_ref().ok());
+        let scan = scan?;
+        let applied = self.served(store, &scan, &snapshots);
+        let head = scan.last().max(applied.unwrap_or_default());
+        if applied.is_none() && scan.first() > Revision(1) && !usable {
+            return Err(self.places.damaged(format!(
+                "its served copy cannot be used, and no snapshot reaches the journal; {RESTORE}"
+            )));
+        }
+        if applied.is_some_and(|applied| applied > scan.last()) {
+            self.repairs.push("the end of the journal, from the served copy".into());
+        }
+        if let Some(newest) = snapshots.last().filter(|newest| **newest > head) {
+            return Err(self.places.damaged(format!(
+                "revision {newest} was acknowledged (there is a snapshot of it), but the journal ends at {head}; \
+                 {RESTORE}"
+            )));
+        }
+        if let Some(mark) = mark.filter(|mark| *mark > head) {
+            return Err(self.places.damaged(behind(root, mark, head)));
+        }
+        if self.repairs.is_empty() {
+            return Ok(Verdict::Sound { head });
+        }
+        Ok(Verdict::Repairable { head, what: self.repairs.join("; ") })
+    }
+
+    fn mark(&mut self, store: StoreId) -> Result<Option<Revision>, OpenError> {
+        match high_water::read(&*self.options.options.files, self.places.root, store)? {
+            Found::Mark(mark) => {
+                self.fine(high_water::NAME, format!("revision {} was acknowledged", mark.revision));
+                Ok(Some(mark.revision))
+            }
+            Found::Missing | Found::Damaged => {
+                self.repair(high_water::NAME, "missing or damaged; it is written anew");
+                Ok(None)
+            }
+            Found::Other(other) => {
+                self.bad(high_water::NAME, format!("belongs to the store {other}"));
+                Err(self.places.damaged(format!("its high-water mark belongs to the store {other}")))
+            }
+        }
+    }
+
+    fn journal(&mut self, store: StoreId, given_up: Revision) -> Result<Scan, OpenError> {
+        let files = &*self.options.options.files;
+        let scan = scan::scan(files, self.places.root, &self.places.journal, store, given_up);
+        match &scan {
+            Ok(scan) => {
+                for segment in &scan.segments {
+                    let (first, last) = (segment.first, Revision(segment.next.0 - 1));
+                    let what = if last < first {
+                        "empty".to_owned()
+                    } else {
+                        format!("revisions {first} to {last}")
+                    };
+                    self.fine(&self.name(&segment.path), what);
+                }
+            }
+            Err(error) => self.bad("journal", told(error)),
+        }
+        scan
+    }
+
+    /// Reads every snapshot. True when one of them can be the base of a rebuild.
+    fn snapshots(&mut self, store: StoreId, snapshots: &[Revision], scan: Option<&Scan>) -> bool {
+        let mut usable = false;
+        for revision in snapshots {
+            let path = snapshot::path_of(&self.places.snapshots, *revision);
+            let name = self.name(&path);
+            let files = &*self.options.options.files;
+            match snapshot::read::<()>(files, &self.places.snapshots, store, *revision) {
+                Ok(Ok(saved)) => {
+                    self.fine(&name, format!("{} records at revision {revision}", saved.index.len()));
+                    usable |= scan.is_some_and(|scan| revision.next() >= scan.first());
+                }
+                Ok(Err(why)) => self.bad(&name, why),
+                Err(error) => self.bad(&name, told(&error)),
+            }
+        }
+        usable
+    }
+
+    /// Looks into a copy of the served copy. How far it is, when it can be used.
+    fn served(&mut self, store: StoreId, scan: &Scan, snapshots: &[Revision]) -> Option<Revision> {
+        if !self.places.sled.exists() {
+            if scan.last() > Revision::ZERO || !snapshots.is_empty() {
+                self.repair("sled", "missing; it is made anew from snapshot and journal");
+            }
+            return None;
+        }
+        let Some(scratch) = &self.options.scratch else {
+            self.fine("sled", "not looked into");
+            return Some(scan.last());
+        };
+        let copy = scratch.join(format!("orlop-check-{}", uuid::Uuid::new_v4()));
+        let result = copy_dir(&self.places.sled, &copy).map_err(ServedError::System).and_then(|()| {
+            hygiene::before_open(&copy)?;
+            let (dir, options) = (copy.clone(), self.options.options.clone());
+            guarded("opening sled", options.open_deadline, move || {
+                let served = Served::open(&dir, options.lock_wait)?;
+                let loaded = verify::load::<()>(&served, store)?;
+                Ok(loaded.map_or(Revision::ZERO, |loaded| loaded.applied))
+            })
+        });
+        if let Err(error) = fs::remove_dir_all(&copy) {
+            tracing::warn!(%error, path = %copy.display(), "cannot remove a scratch directory");
+        }
+        match result {
+            Ok(applied) if applied.next() < scan.first() => {
+                self.repair("sled", format!("ends at revision {applied}, before the journal starts"));
+                None
+            }
+            Ok(applied) => {
+                self.fine("sled", format!("up to revision {applied}"));
+                Some(applied)
+            }
+            Err(ServedError::System(error)) => {
+                self.fine("sled", format!("not looked into: {error}"));
+                Some(scan.last())
+            }
+            Err(ServedError::Unusable(why)) => {
+                self.repair(
+                    "sled",
+                    format!("cannot be used ({why}); it is made anew from snapshot and journal"),
+                );
+                None
+            }
+        }
+    }
+
+    fn name(&self, path: &Path) -> String {
+        path.strip_prefix(self.places.root).unwrap_or(path).display().to_string()
+    }
+
+    fn fine(&mut self, file: &str, what: impl Into<String>) {
+        self.lines.push(Line { file: file.to_owned(), what: what.into(), state: FileState::Fine });
+    }
+
+    fn bad(&mut self, file: &str, what: impl Into<String>) {
+        self.lines.push(Line { file: file.to_owned(), what: what.into(), state: FileState::Bad });
+    }
+
+    fn repair(&mut self, file: &str, what: impl Into<String>) {
+        let what = what.into();
+        self.repairs.push(format!("{file} ({what})"));
+        self.lines.push(Line { file: file.to_owned(), what, state: FileState::Repairable });
+    }
+}
+
+/// An error with its causes.
+fn told(error: &OpenError) -> String {
+    let mut told = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        told = format!("{told}: {cause}");
+        source = cause.source();
+    }
+    told
+}
+
+fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_dir(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}

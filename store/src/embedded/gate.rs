@@ -1,0 +1,309 @@
+//! The gate before the journal: asks for room by time and by bytes, and keeps the ballast.
+//!
+//! Nothing is asked while nothing is written: the committer looks before a group, readers of
+//! [`Usage`] when they want to know, and the thread behind the writers when it has work anyway.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::room::{self, Effect, Level, Limits, Room, Space};
+use super::{Options, space};
+use crate::{Key, Usage};
+
+/// A look is good for so long, or for so many bytes.
+const FRESH: Duration = Duration::from_millis(250);
+const FRESH_BYTES: u64 = 1 << 20;
+/// The size of the store is looked up this often at the most.
+const SIZE_FRESH: Duration = Duration::from_secs(10);
+/// The ballast goes when less than this part of it is free.
+const NEARLY_NOTHING: u64 = 4;
+
+/// A file that holds nothing.
+pub(super) const BALLAST: &str = "BALLAST";
+
+/// There is too little room for a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shortage {
+    /// Bytes.
+    pub(crate) free: u64,
+    /// Bytes.
+    pub(crate) needed: u64,
+    /// The directory whose disk it is.
+    pub(crate) place: Arc<str>,
+}
+
+/// What is known of the room, and what follows from it.
+pub(crate) struct Gate {
+    dir: PathBuf,
+    place: Arc<str>,
+    room: Arc<dyn Room>,
+    least: Option<u64>,
+    ballast: Option<u64>,
+    shed_first: Vec<String>,
+    state: Mutex<State>,
+}
+
+struct State {
+    space: Space,
+    store: u64,
+    level: Level,
+    /// Bytes of the ballast that is there.
+    held: u64,
+    looked_at: Option<Instant>,
+    sized_at: Option<Instant>,
+    written: u64,
+    /// The probe has failed, and that was told.
+    blind: bool,
+}
+
+impl Gate {
+    pub(crate) fn new(dir: &Path, options: &Options) -> Self {
+        let held = space::allocated_file(&dir.join(BALLAST));
+        Gate {
+            dir: dir.to_owned(),
+            place: dir.display().to_string().into(),
+            room: options.room.clone(),
+            least: options.min_free_bytes,
+            ballast: options.ballast_bytes,
+            shed_first: options.shed_first.clone(),
+            state: Mutex::new(State {
+                space: Space { free: u64::MAX, total: u64::MAX },
+                store: 0,
+                level: Level::default(),
+                held,
+                looked_at: None,
+                sized_at: None,
+                written: 0,
+                blind: false,
+            }),
+        }
+    }
+
+    /// Before the store is opened: recovery may have to write, so the ballast makes way for it
+    /// when there is hardly any room.
+    pub(crate) fn before_opening(&self) {
+        let mut state = self.lock();
+        self.look(&mut state, true);
+        if state.held > 0 && state.space.free < state.held {
+            self.release(&mut state, "the store is to be opened");
+        }
+    }
+
+    /// What a commit does to the room: its writes are keys with the bytes of the value that is
+    /// there, and of the new one.
+    pub(crate) fn effect(&self, writes: &[(&Key, Option<usize>, Option<usize>)]) -> Effect {
+        let (mut deletes, mut shed, mut grows) = (true, true, false);
+        let (mut before, mut after) = (0_u64, 0_u64);
+        for &(key, old, new) in writes {
+            before += old.unwrap_or(0) as u64;
+            let Some(new) = new else { continue };
+            deletes = false;
+            after += new as u64;
+            grows |= old.is_none();
+            before += room::SLACK;
+            shed &= self.shed_first.iter().any(|prefix| key.as_str().starts_with(prefix.as_str()));
+        }
+        if deletes {
+            Effect::Deletes
+        } else if shed {
+            Effect::Shed
+        } else if grows || after > before {
+            Effect::Grows
+        } else {
+            Effect::Keeps
+        }
+    }
+
+    /// Whether a commit with this effect is taken now.
+    pub(crate) fn admits(&self, effect: Effect) -> Result<(), Shortage> {
+        let mut state = self.lock();
+        self.look(&mut state, false);
+        if state.space.free < state.held / NEARLY_NOTHING {
+            self.release(&mut state, "nearly nothing is free");
+        }
+        let limits = self.limits(&state);
+        let missing = limits.ballast.saturating_sub(state.held);
+        let free = state.space.free;
+        room::admits(state.level, limits, free, missing, effect).map_err(|needed| self.shortage(free, needed))
+    }
+
+    /// Whether something is not taken, as of the last look.
+    pub(crate) fn is_short(&self) -> bool {
+        let level = self.lock().level;
+        level.sheds || level.full
+    }
+
+    /// The file system had no room for a group. True when some was made, and it is worth another try.
+    pub(crate) fn refused(&self) -> bool {
+        let mut state = self.lock();
+        self.look(&mut state, true);
+        state.level = Level { sheds: true, full: true };
+        self.release(&mut state, "a write was refused")
+    }
+
+    /// What is told of a commit that there was no room for.
+    pub(crate) fn no_room(&self) -> Shortage {
+        let state = self.lock();
+        let limits = self.limits(&state);
+        let missing = limits.ballast.saturating_sub(state.held);
+        self.shortage(state.space.free, limits.least + limits.least / 8 + missing)
+    }
+
+    /// So many bytes were written.
+    pub(crate) fn wrote(&self, bytes: u64) {
+        self.lock().written += bytes;
+    }
+
+    /// Whether there is room for a file of so many bytes beside what must stay free.
+    pub(crate) fn fits(&self, bytes: u64) -> bool {
+        let mut state = self.lock();
+        self.look(&mut state, true);
+        let limits = self.limits(&state);
+        state.space.free >= bytes.saturating_add(limits.least)
+    }
+
+    /// Whether the served copy can be tried again: there is as much room as deletes are left.
+    pub(crate) fn has_some(&self) -> bool {
+        let mut state = self.lock();
+        self.look(&mut state, true);
+        state.space.free >= self.limits(&state).least / 4
+    }
+
+    /// Makes the ballast again when there is room, and says what the room is like now.
+    pub(crate) fn settle(&self) {
+        let mut state = self.lock();
+        self.look(&mut state, false);
+        let limits = self.limits(&state);
+        let line = limits.least + limits.least / 8;
+        if state.held >= limits.ballast
+            || state.level.full
+            || state.space.free < line.saturating_add(limits.ballast)
+        {
+            return;
+        }
+        drop(state);
+        // Not under the lock: it may take a while, and writers ask.
+        let path = self.dir.join(BALLAST);
+        let made = make(&path, limits.ballast);
+        let mut state = self.lock();
+        match made {
+            Ok(()) => {
+                state.held = limits.ballast;
+                tracing::debug!(path = %path.display(), bytes = limits.ballast, "ballast is held");
+            }
+            Err(error) => {
+                tracing::warn!(%error, path = %path.display(), "cannot make the ballast file");
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+        state.looked_at = None;
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let mut state = self.lock();
+        self.look(&mut state, false);
+        let needed = self.limits(&state).least;
+        let free = (!state.blind).then_some(state.space.free);
+        Usage { size: space::allocated(&self.dir), free, least: needed, full: state.level.full }
+    }
+
+    /// Asks for the room, unless that was done just now.
+    fn look(&self, state: &mut State, again: bool) {
+        let fresh = state.looked_at.is_some_and(|at| at.elapsed() < FRESH) && state.written < FRESH_BYTES;
+        if fresh && !again {
+            return;
+        }
+        if state.sized_at.is_none_or(|at| at.elapsed() >= SIZE_FRESH) {
+            state.sized_at = Some(Instant::now());
+            state.store = space::allocated(&self.dir);
+        }
+        state.looked_at = Some(Instant::now());
+        state.written = 0;
+        match self.room.space(&self.dir) {
+            Ok(space) => {
+                state.space = space;
+                state.blind = false;
+            }
+            Err(error) => {
+                // Not to know is no reason to stop: the file system itself will say when it is full.
+                state.space = Space { free: u64::MAX, total: u64::MAX };
+                if !std::mem::replace(&mut state.blind, true) {
+                    tracing::warn!(%error, place = %self.place, "cannot ask for the free room of the disk");
+                }
+            }
+        }
+        let limits = self.limits(state);
+        let missing = limits.ballast.saturating_sub(state.held);
+        let before = state.level;
+        state.level = room::level(before, limits, state.space.free, missing);
+        self.tell(before, state, limits);
+    }
+
+    fn tell(&self, before: Level, state: &State, limits: Limits) {
+        let Level { sheds, full } = state.level;
+        let (free, least, place) = (state.space.free, limits.least, &self.place);
+        if full && !before.full {
+            tracing::error!(%place, free, least, "the disk is nearly full: only deletes and updates that do not grow are taken");
+        } else if before.full && !full {
+            tracing::warn!(%place, free, "there is room on the disk again, writes are taken");
+        } else if sheds && !before.sheds {
+            tracing::warn!(%place, free, prefixes = ?self.shed_first, "the disk fills up: these are not taken any more");
+        } else if before.sheds && !sheds {
+            tracing::info!(%place, free, "there is plenty of room on the disk again");
+        }
+    }
+
+    /// Removes the ballast. True when there was one.
+    fn release(&self, state: &mut State, why: &str) -> bool {
+        if state.held == 0 {
+            return false;
+        }
+        let path = self.dir.join(BALLAST);
+        match std::fs::remove_file(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::error!(%error, path = %path.display(), "cannot remove the ballast file");
+                return false;
+            }
+        }
+        tracing::warn!(path = %path.display(), bytes = state.held, why, "the ballast file makes room");
+        state.held = 0;
+        self.look(state, true);
+        true
+    }
+
+    fn limits(&self, state: &State) -> Limits {
+        room::limits(self.least, self.ballast, state.store.saturating_sub(state.held), state.space.total)
+    }
+
+    fn shortage(&self, free: u64, needed: u64) -> Shortage {
+        Shortage { free, needed, place: self.place.clone() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes a file whose blocks are really there.
+fn make(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = std::fs::File::create(path)?;
+    let reserved = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
+    match reserved {
+        Ok(()) => {}
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            let zeros = vec![0; 1 << 20];
+            let mut left = bytes;
+            while left > 0 {
+                let part = left.min(zeros.len() as u64);
+                io::Write::write_all(&mut &file, &zeros[..part as usize])?;
+                left -= part;
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
+    file.sync_all()
+}

@@ -1,0 +1,306 @@
+//! The high-water mark: how far the store has surely come, written apart from the journal.
+//!
+//! A journal that was cut at the boundary of two frames looks whole. The mark tells: it names a
+//! revision that was acknowledged, and a checksum of its entry. It is written off the path of
+//! writers, about once a second while there is something to write, and at close; so it may be
+//! behind, and is never ahead of what is durable.
+//!
+//! The file has two slots in pages of their own, written in turn: a torn write harms one of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::{Buf, BufMut};
+
+use super::files::{self, File, Files};
+use super::frame::StoreId;
+use crate::{OpenError, Revision};
+
+pub(super) const NAME: &str = "high-water";
+const MAGIC: &[u8; 8] = b"ORLOPHWM";
+/// The format of this file, counted apart from that of the journal.
+const FORMAT: u32 = 1;
+const SLOT: usize = 60;
+/// Where the second slot starts.
+const STRIDE: usize = 4096;
+/// So long after a write at the earliest comes the next.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long to wait after a write has failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// What one slot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// The newer slot has the larger one.
+    pub(crate) sequence: u64,
+    /// Was acknowledged.
+    pub(crate) revision: Revision,
+    /// The checksum of its entry, when it is known.
+    pub(crate) entry: Option<u32>,
+}
+
+/// What was found in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Missing,
+    /// No slot is whole.
+    Damaged,
+    Mark(Mark),
+    /// It belongs to another store.
+    Other(StoreId),
+}
+
+impl Mark {
+    fn encode(&self, store: StoreId) -> Vec<u8> {
+        let mut out = Vec::with_capacity(SLOT);
+        out.put_slice(MAGIC);
+        out.put_u32_le(FORMAT);
+        out.put_u32_le(u32::from(self.entry.is_some()));
+        out.put_slice(&store.0);
+        out.put_u64_le(self.sequence);
+        out.put_u64_le(self.revision.0);
+        out.put_u32_le(self.entry.unwrap_or(0));
+        out.put_u32_le(0);
+        out.put_u32_le(store.crc(&[&out]));
+        out
+    }
+
+    fn offset(&self) -> u64 {
+        (self.sequence % 2) * STRIDE as u64
+    }
+}
+
+/// A whole slot: its format, whose it is, what it says.
+fn decode(bytes: &[u8]) -> Option<(u32, StoreId, Mark)> {
+    let (body, mut crc) = bytes.get(..SLOT)?.split_at_checked(SLOT - 4)?;
+    let mut at = body.strip_prefix(MAGIC)?;
+    let format = at.get_u32_le();
+    let known = at.get_u32_le() == 1;
+    let mut id = [0; 16];
+    at.copy_to_slice(&mut id);
+    let store = StoreId(id);
+    if store.crc(&[body]) != crc.get_u32_le() {
+        return None;
+    }
+    let (sequence, revision) = (at.get_u64_le(), Revision(at.get_u64_le()));
+    let entry = at.get_u32_le();
+    Some((format, store, Mark { sequence, revision, entry: known.then_some(entry) }))
+}
+
+/// Reads the mark of a store.
+pub(crate) fn read(files: &dyn Files, dir: &Path, store: StoreId) -> Result<Found, OpenError> {
+    let path = dir.join(NAME);
+    let bytes =
+        files.read(&path).map_err(|source| OpenError::Io { action: "read", path: path.clone(), source })?;
+    let Some(bytes) = bytes else { return Ok(Found::Missing) };
+    let mut newest: Option<Mark> = None;
+    let mut other = None;
+    for at in [0, STRIDE] {
+        match decode(bytes.get(at..).unwrap_or_default()) {
+            Some((format, _, _)) if format > FORMAT => {
+                return Err(OpenError::TooNew { path, found: format, supported: FORMAT });
+            }
+            Some((_, of, mark)) if of == store => {
+                newest = newest.filter(|known| known.sequence > mark.sequence).or(Some(mark));
+            }
+            Some((_, of, _)) => other = Some(of),
+            None => {}
+        }
+    }
+    Ok(match (newest, other) {
+        (Some(mark), _) => Found::Mark(mark),
+        (None, Some(store)) => Found::Other(store),
+        (None, None) => Found::Damaged,
+    })
+}
+
+struct State {
+    revision: Revision,
+    entry: Option<u32>,
+    written: Revision,
+    /// The thread waits for something to do.
+    idle: bool,
+    closing: bool,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps the mark of an open store. Dropping it writes the last one.
+pub(crate) struct HighWater {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HighWater {
+    /// Writes the mark of a store that was just opened, and starts the thread that keeps it.
+    pub(crate) fn start(
+        files: Arc<dyn Files>,
+        dir: &Path,
+        store: StoreId,
+        found: Option<Mark>,
+        head: Revision,
+        entry: Option<u32>,
+    ) -> std::io::Result<Self> {
+        let mut slots =
+            Slots { files, path: dir.join(NAME), store, sequence: 0, file: None, has_failed: false };
+        slots.sequence = found.map_or(0, |mark| mark.sequence);
+        let is_there = found.is_some_and(|mark| mark.revision == head);
+        if !is_there {
+            slots.write(head, entry);
+        }
+        let written = if slots.has_failed { Revision(u64::MAX) } else { head };
+        let state = State { revision: head, entry, written, idle: false, closing: false };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let thread = {
+            let shared = shared.clone();
+            std::thread::Builder::new().name("store-mark".into()).spawn(move || keep(&shared, slots))?
+        };
+        Ok(HighWater { shared, thread: Some(thread) })
+    }
+
+    /// Takes note of what is durable. It costs next to nothing.
+    pub(crate) fn note(&self, revision: Revision, entry: Option<u32>) {
+        let mut state = self.shared.lock();
+        state.revision = revision;
+        state.entry = entry;
+        if std::mem::take(&mut state.idle) {
+            self.shared.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for HighWater {
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::warn!("the thread that keeps the high-water mark has panicked");
+        }
+    }
+}
+
+fn keep(shared: &Shared, mut slots: Slots) {
+    loop {
+        let mut state = shared.lock();
+        state.idle = true;
+        let due = |state: &State| state.revision != state.written || state.closing;
+        let state = shared.changed.wait_while(state, |state| !due(state));
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        state.idle = false;
+        if !state.closing {
+            // Others may follow soon; one mark does for all of them.
+            let pause = if slots.has_failed { AFTER_FAILURE } else { EVERY };
+            let waited = shared.changed.wait_timeout_while(state, pause, |state| !state.closing);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let (revision, entry, closing) = (state.revision, state.entry, state.closing);
+        let is_written = state.written == revision;
+        drop(state);
+        if !is_written && slots.write(revision, entry) {
+            shared.lock().written = revision;
+        }
+        if closing {
+            return;
+        }
+    }
+}
+
+/// The file. What fails with it is told, and tried again: the mark is a watchman, no writer waits
+/// for it.
+struct Slots {
+    files: Arc<dyn Files>,
+    path: PathBuf,
+    store: StoreId,
+    sequence: u64,
+    file: Option<Box<dyn File>>,
+    has_failed: bool,
+}
+
+impl Slots {
+    fn write(&mut self, revision: Revision, entry: Option<u32>) -> bool {
+        let mark = Mark { sequence: self.sequence + 1, revision, entry };
+        let result = match &mut self.file {
+            Some(file) => {
+                let slot = mark.encode(self.store);
+                file.write_at(mark.offset(), &slot).and_then(|()| file.sync())
+            }
+            None => self.write_anew(mark),
+        };
+        match result {
+            Ok(()) => {
+                self.sequence = mark.sequence;
+                self.has_failed = false;
+                true
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    tracing::warn!(%error, path = %self.path.display(), "cannot write the high-water mark");
+                }
+                // What a failed sync has left in the page cache is not trusted: the next mark gets
+                // a file of its own.
+                self.file = None;
+                false
+            }
+        }
+    }
+
+    /// A file with the mark in one slot and nothing in the other.
+    fn write_anew(&mut self, mark: Mark) -> std::io::Result<()> {
+        let mut bytes = vec![0; STRIDE + SLOT];
+        let at = mark.offset() as usize;
+        bytes[at..at + SLOT].copy_from_slice(&mark.encode(self.store));
+        files::write_whole(&*self.files, &self.path, &bytes)?;
+        self.file = Some(self.files.open(&self.path)?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::embedded::files::Disk;
+
+    const STORE: StoreId = StoreId([7; 16]);
+
+    #[test]
+    fn slots_take_turns_and_survive_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), Found::Missing);
+        let files: Arc<dyn Files> = Arc::new(Disk);
+        let mark = HighWater::start(files.clone(), dir.path(), STORE, None, Revision(3), Some(9)).unwrap();
+        let told =
+            |sequence, revision, entry| Found::Mark(Mark { sequence, revision: Revision(revision), entry });
+        assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), told(1, 3, Some(9)));
+        mark.note(Revision(8), None);
+        drop(mark);
+        assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), told(2, 8, None));
+        let other = StoreId([8; 16]);
+        assert_eq!(read(&Disk, dir.path(), other).unwrap(), Found::Other(STORE));
+        let path = dir.path().join(NAME);
+        let good = std::fs::read(&path).unwrap();
+        for at in 0..SLOT {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            std::fs::write(&path, &bad).unwrap();
+            assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), told(1, 3, Some(9)), "byte {at}");
+            bad[STRIDE + at] ^= 1;
+            std::fs::write(&path, &bad).unwrap();
+            assert_eq!(read(&Disk, dir.path(), STORE).unwrap(), Found::Damaged, "byte {at} of both");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What is done to a directory that nobody has open: made from a snapshot, made small.
+
+use std::path::Path;
+
+use super::feed::Feeder;
+use super::files::Files;
+use super::frame::StoreId;
+use super::gate::{self, Gate};
+use super::high_water::HighWater;
+use super::journal::Journal;
+use super::lock::Lock;
+use super::recover::{Recovered, recover};
+use super::shrink::Shrink;
+use super::sled::ServedError;
+use super::snapshot::{self, Encoder};
+use super::{Options, identity, space};
+use crate::{OpenError, Revision};
+
+/// Makes the directory of a new store whose first state is a snapshot of so many records at a
+/// revision: the snapshot, an empty journal behind it, and who it is. The served copy is built
+/// when the store is opened.
+pub(crate) fn make(
+    files: &std::sync::Arc<dyn Files>,
+    dir: &Path,
+    revision: Revision,
+    time_ms: i64,
+    count: u64,
+    records: impl FnOnce(&mut Encoder<'_>) -> std::io::Result<()>,
+) -> Result<StoreId, OpenError> {
+    let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
+    files.create_dir(dir).map_err(io("create"))?;
+    let store = StoreId::new();
+    if revision > Revision::ZERO {
+        let snapshots = dir.join("snapshot");
+        snapshot::write_file(&**files, &snapshots, store, revision, time_ms, count, records)
+            .map_err(io("write a snapshot in"))?;
+    }
+    Journal::create_from(files.clone(), dir.join("journal"), store, 0, revision.next())?;
+    files.sync_dir(dir).map_err(io("sync"))?;
+    // Ended at once: all that it has to write is where the store starts.
+    drop(
+        HighWater::start(files.clone(), dir, store, None, revision, None)
+            .map_err(io("start a thread for"))?,
+    );
+    identity::write(&**files, dir, store)?;
+    Ok(store)
+}
+
+/// What compacting a directory has brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// Bytes on the disk before, without the ballast.
+    pub before: u64,
+    /// Bytes on the disk after.
+    pub after: u64,
+    /// The newest revision.
+    pub revision: Revision,
+}
+
+/// Makes a store that nobody has open as small as it can be: forgets what the retention says,
+/// removes what it covers, and makes a fresh served copy.
+///
+/// # Errors
+/// As [`Embedded::open`](super::Embedded::open).
+pub fn compact(dir: &Path, options: &Options) -> Result<Compacted, OpenError> {
+    let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
+    let served = |error: ServedError| match error {
+        ServedError::System(source) => io("make a fresh served copy in")(source),
+        ServedError::Unusable(what) => OpenError::Damaged { path: dir.to_owned(), what },
+    };
+    if !dir.join("journal").try_exists().map_err(io("look into"))? {
+        let none = std::io::Error::other("give the directory that was --data-dir");
+        return Err(io("find a store in")(none));
+    }
+    let lock = Lock::take(dir, options.lock_wait)?;
+    Gate::new(dir, options).before_opening();
+    // What is kept for a full disk holds nothing.
+    let bytes = || space::allocated(dir) - space::allocated_file(&dir.join(gate::BALLAST));
+    let before = bytes();
+    let recovered: Recovered<()> = recover(dir, options)?;
+    let Recovered { store, journal, mut feeder, head, index, mut oldest, mut snapshots, .. } = recovered;
+    if let Some(target) = feeder.marks.target(options.clock.now_ms(), options.retention) {
+        oldest = oldest.max(target);
+    }
+    while feeder.sweep(oldest).map_err(served)? {}
+    feeder.sync().map_err(served)?;
+    if head > Revision::ZERO && snapshots.last() != Some(&head) {
+        let time_ms = options.clock.now_ms();
+        let snapshot_dir = dir.join("snapshot");
+        snapshot::write(&*options.files, &snapshot_dir, store, head, time_ms, &index)
+            .map_err(io("write a snapshot in"))?;
+        snapshots.push(head);
+        while snapshots.len() > super::snapshots::SNAPSHOTS {
+            let old = snapshot::path_of(&snapshot_dir, snapshots.remove(0));
+            options.files.remove(&old).map_err(io("remove an old snapshot in"))?;
+        }
+    }
+    if let [older, _] = snapshots[..] {
+        let segments = journal.segments();
+        segments
+            .remove_through(&*options.files, older.min(feeder.applied))
+            .map_err(io("remove old segments in"))?;
+    }
+    if feeder.applied > Revision::ZERO {
+        renew(dir, options, &feeder, store, oldest).map_err(served)?;
+    }
+    drop((journal, feeder));
+    let after = bytes();
+    drop(lock);
+    Ok(Compacted { before, after, revision: head })
+}
+
+fn renew(
+    dir: &Path,
+    options: &Options,
+    feeder: &Feeder,
+    store: StoreId,
+    oldest: Revision,
+) -> Result<(), ServedError> {
+    let mut shrink = Shrink::begin(dir, store)?;
+    loop {
+        match shrink.step(feeder) {
+            Ok(true) => break,
+            Ok(false) => {}
+            Err(error) => {
+                shrink.abandon();
+                return Err(error);
+            }
+        }
+    }
+    shrink.finish(&*options.files, feeder, oldest, feeder.time_ms).map(drop)
+}

@@ -1,0 +1,163 @@
+//! The served copy had no room: it is opened anew when there is some.
+//!
+//! sled never forgets that a write has failed, so a copy that met a full disk has to be closed. What
+//! was fed to it and not synced may be gone; the journal has it still, and is played from where the
+//! copy is.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::feed::{BATCH_BYTES, Feeder};
+use super::frame::Entry;
+use super::guard::guarded;
+use super::recover::Places;
+use super::retention::Marks;
+use super::room::is_no_room;
+use super::sled::{Served, ServedError};
+use super::upkeep::Upkeep;
+use super::{accept, hygiene, scan, space, verify};
+use crate::{Event, Key, OpenError, Record, Revision, View};
+
+/// How often the room is looked at meanwhile.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long reads that are under way may take to let go of the copy.
+const READS: Duration = Duration::from_secs(10);
+/// How often a journal must look damaged while it is written to.
+const LOOKS: u32 = 5;
+
+impl<V: View> Upkeep<V> {
+    /// Waits for room, and opens the copy anew. False when the store is to be closed before that.
+    /// Meanwhile writes are taken until the backlog is full.
+    pub(super) fn recover_from_no_room(&mut self, why: &ServedError) -> Result<bool, ServedError> {
+        let root = self.root.display();
+        tracing::error!(%why, path = %root, "the served copy has no room on the disk; it waits for some");
+        self.past.backlog.stall(true);
+        self.gate.refused();
+        loop {
+            if self.gate.has_some() {
+                match self.open_anew() {
+                    Ok(()) => break,
+                    Err(ServedError::System(error)) if is_no_room(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if self.past.backlog.closes_within(AGAIN) {
+                return Ok(false);
+            }
+        }
+        self.past.backlog.stall(false);
+        tracing::warn!(path = %self.root.display(), revision = %self.feeder.applied, "the served copy goes on");
+        Ok(true)
+    }
+
+    fn open_anew(&mut self) -> Result<(), ServedError> {
+        let dir = self.root.join("sled");
+        let (patience, deadline) = (self.options.lock_wait, self.options.open_deadline);
+        let deadline = deadline + Duration::from_secs(space::allocated(&dir) / (5 << 20));
+        let store = self.past.store;
+        self.past.served.change();
+        if let Some(old) = self.feeder.release() {
+            let until = Instant::now() + READS;
+            while Arc::strong_count(&old) > 1 && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        hygiene::before_open(&dir)?;
+        let path = dir.clone();
+        let (served, loaded) = guarded("opening sled", deadline, move || {
+            let served = Served::open(&path, patience)?;
+            let loaded = verify::load::<()>(&served, store)?;
+            Ok((Arc::new(served), loaded))
+        })?;
+        hygiene::after_open(&dir)?;
+        let (applied, time_ms, swept, marks) = match loaded {
+            Some(loaded) => (loaded.applied, loaded.time_ms, loaded.swept, loaded.marks),
+            None => (Revision::ZERO, i64::MIN, Revision::ZERO, Marks::default()),
+        };
+        let mut feeder = Feeder::new(served, store, applied, time_ms, swept, marks);
+        let floor = self.past.backlog.floor();
+        if applied < floor {
+            self.play(&mut feeder, floor)?;
+        } else {
+            self.past.backlog.done_through(applied);
+        }
+        feeder.served().sync()?;
+        self.past.served.set(feeder.served().clone());
+        self.feeder = feeder;
+        Ok(())
+    }
+
+    /// Feeds what the journal has up to a revision and the copy has not.
+    fn play(&self, feeder: &mut Feeder, upto: Revision) -> Result<(), ServedError> {
+        let files = &*self.options.files;
+        let (places, store) = (Places::below(&self.root), self.past.store);
+        let given_up = accept::read(&places, files, store).map_err(unreadable)?;
+        let mut looks = 1;
+        let scan = loop {
+            match scan::scan(files, &self.root, &places.journal, store, given_up) {
+                // It is read while it is written: a group that was seen in part, and the one behind it
+                // whole, look like damage.
+                Err(OpenError::Damaged { .. }) if looks < LOOKS => looks += 1,
+                scan => break scan.map_err(unreadable)?,
+            }
+        };
+        if scan.first() > feeder.applied.next() || scan.last() < upto {
+            return Err(format!("revision {} is not in the journal any more", feeder.applied.next()).into());
+        }
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        let after = feeder.applied;
+        let feed = |entry: Entry| {
+            if entry.revision > upto {
+                return Ok(());
+            }
+            bytes += entry.value.as_ref().map_or(0, |value| value.len()) + entry.key.len() + 64;
+            batch.push(event(entry));
+            if bytes >= BATCH_BYTES {
+                feeder.feed(&batch)?;
+                batch.clear();
+                bytes = 0;
+            }
+            Ok::<(), Failed>(())
+        };
+        scan::replay(files, &scan, self.past.store, after, feed)?;
+        feeder.feed(&batch)
+    }
+}
+
+/// An event for the feeder, which needs of what was replaced only where it is.
+fn event(entry: Entry) -> Arc<Event<()>> {
+    let Entry { revision, time_ms, create, prev, key, value } = entry;
+    let key = Key::from(key);
+    let record = |value, mod_revision| {
+        Arc::new(Record { key: key.clone(), value, view: (), create_revision: create, mod_revision, time_ms })
+    };
+    let prev = (prev > Revision::ZERO).then(|| record(bytes::Bytes::new(), prev));
+    let record = value.map(|value| record(value, revision));
+    Arc::new(Event { revision, key, time_ms, record, prev })
+}
+
+fn unreadable(error: OpenError) -> ServedError {
+    ServedError::Unusable(format!("the journal cannot be read: {error}"))
+}
+
+/// What playing the journal may end with.
+struct Failed(ServedError);
+
+impl From<OpenError> for Failed {
+    fn from(error: OpenError) -> Self {
+        Failed(unreadable(error))
+    }
+}
+
+impl From<ServedError> for Failed {
+    fn from(error: ServedError) -> Self {
+        Failed(error)
+    }
+}
+
+impl From<Failed> for ServedError {
+    fn from(failed: Failed) -> Self {
+        failed.0
+    }
+}

@@ -1,0 +1,64 @@
+//! What is known of the journal's segments outside the committer.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::files::{Files, parent};
+use crate::Revision;
+
+/// A segment that is written no more.
+#[derive(Clone, Debug)]
+pub(super) struct Closed {
+    pub(super) path: PathBuf,
+    pub(super) last: Revision,
+}
+
+/// What is known of the segments outside the committer.
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    pub(super) closed: Mutex<VecDeque<Closed>>,
+    /// Bytes that were in the journal when it was opened, and those appended since.
+    pub(super) appended: AtomicU64,
+    /// The next group is to start a segment.
+    pub(super) cut: AtomicBool,
+}
+
+impl Segments {
+    pub(crate) fn appended(&self) -> u64 {
+        self.appended.load(Ordering::Relaxed)
+    }
+
+    /// Makes the next group start a segment, so that a snapshot covers all the others whole.
+    pub(crate) fn ask_for_cut(&self) {
+        self.cut.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that is still to come.
+    pub(crate) fn awaits_cut(&self) -> bool {
+        self.cut.load(Ordering::Relaxed)
+    }
+
+    /// Removes the segments that hold nothing after this revision, oldest first; each durably before
+    /// the next, so that no power cut leaves an older one without a younger.
+    pub(crate) fn remove_through(&self, files: &dyn Files, revision: Revision) -> std::io::Result<()> {
+        loop {
+            let path = {
+                let closed = self.lock();
+                match closed.front() {
+                    Some(segment) if segment.last <= revision => segment.path.clone(),
+                    Some(_) | None => return Ok(()),
+                }
+            };
+            files.remove(&path)?;
+            tracing::debug!(path = %path.display(), "removed a journal segment that is covered");
+            self.lock().pop_front();
+            files.sync_dir(parent(&path))?;
+        }
+    }
+
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Closed>> {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

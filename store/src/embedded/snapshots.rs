@@ -1,0 +1,115 @@
+//! When a snapshot is taken, and which snapshots and journal segments go for it.
+//!
+//! A snapshot waits for the journal to start a segment, so that it covers those before whole, and is
+//! written by a thread of its own. Nothing that goes wrong here stops anything: the journal is kept.
+
+use std::path::Path;
+use std::sync::mpsc::{TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use super::read::Past;
+use super::upkeep::{Rounds, Upkeep};
+use super::{Options, snapshot, space};
+use crate::{Revision, View};
+
+/// A snapshot waits for the next group to start a segment, but not for long.
+pub(super) const CUT_AFTER: Duration = Duration::from_secs(1);
+/// So many snapshots are kept; the journal reaches back to the older one.
+pub(super) const SNAPSHOTS: usize = 2;
+
+impl<V: View> Upkeep<V> {
+    /// Makes the journal start a segment, and begins the snapshot when it has: then the snapshot
+    /// covers all segments before whole.
+    pub(super) fn cut_and_begin_snapshot(&self, rounds: &mut Rounds) {
+        match rounds.cut_at {
+            None => {
+                self.segments.ask_for_cut();
+                rounds.cut_at = Some(Instant::now());
+            }
+            Some(asked) if self.segments.awaits_cut() && asked.elapsed() < CUT_AFTER => {}
+            Some(_) => {
+                rounds.cut_at = None;
+                self.begin_snapshot(rounds);
+            }
+        }
+    }
+
+    /// Starts to write a snapshot of the head in a thread of its own, unless one is being written.
+    pub(super) fn begin_snapshot(&self, rounds: &mut Rounds) {
+        if rounds.running.is_some() {
+            return;
+        }
+        rounds.snapshot_from = self.segments.appended();
+        let (sender, receiver) = channel();
+        let (past, options, dir) = (self.past.clone(), self.options.clone(), self.snapshot_dir.clone());
+        let spawned = std::thread::Builder::new().name("store-snapshot".into()).spawn(move || {
+            let result = take_snapshot(&past, &options, &dir);
+            // The thread that waits may have ended.
+            let _ = sender.send(result);
+            past.backlog.poke();
+        });
+        match spawned {
+            Ok(_) => rounds.running = Some(receiver),
+            Err(error) => tracing::warn!(%error, "cannot start a thread for a snapshot"),
+        }
+    }
+
+    /// Takes note of a snapshot that is done.
+    pub(super) fn end_snapshot(&mut self, rounds: &mut Rounds) {
+        let Some(running) = &rounds.running else { return };
+        let result = match running.try_recv() {
+            Ok(result) => result,
+            Err(TryRecvError::Empty) => return,
+            Err(TryRecvError::Disconnected) => Err("its thread has died".into()),
+        };
+        rounds.running = None;
+        match result {
+            Ok((revision, bytes)) => {
+                rounds.snapshot_bytes = bytes;
+                self.note_snapshot(revision);
+                self.remove_segments(rounds);
+            }
+            Err(why) => tracing::warn!(why, "a snapshot could not be written; the journal is kept"),
+        }
+    }
+
+    pub(super) fn note_snapshot(&mut self, revision: Revision) {
+        self.snapshots.retain(|known| *known != revision);
+        self.snapshots.push(revision);
+        while self.snapshots.len() > SNAPSHOTS {
+            let old = self.snapshots.remove(0);
+            let path = snapshot::path_of(&self.snapshot_dir, old);
+            if let Err(error) = self.options.files.remove(&path) {
+                tracing::warn!(%error, path = %path.display(), "cannot remove an old snapshot");
+            }
+        }
+    }
+
+    /// Removes the segments that neither the served copy needs after a power cut, nor a rebuild
+    /// from the older of the two snapshots.
+    pub(super) fn remove_segments(&self, rounds: &Rounds) {
+        let Some(covered) = self.snapshots.len().checked_sub(SNAPSHOTS).map(|at| self.snapshots[at]) else {
+            return;
+        };
+        if let Err(error) = self.segments.remove_through(&*self.options.files, covered.min(rounds.durable)) {
+            tracing::warn!(%error, "cannot remove a journal segment");
+        }
+    }
+
+    pub(super) fn last_snapshot_bytes(&self) -> u64 {
+        let newest = self.snapshots.last().map(|newest| snapshot::path_of(&self.snapshot_dir, *newest));
+        newest.map_or(0, |path| space::allocated_file(&path))
+    }
+}
+
+/// Writes one of the head. Gives its revision and its bytes.
+pub(super) fn take_snapshot<V: View>(
+    past: &Past<V>,
+    options: &Options,
+    dir: &Path,
+) -> Result<(Revision, u64), String> {
+    let head = past.published.current();
+    let time_ms = options.clock.now_ms();
+    let bytes = snapshot::write(&*options.files, dir, past.store, head.revision, time_ms, &head.index);
+    Ok((head.revision, bytes.map_err(|error| error.to_string())?))
+}

@@ -1,0 +1,271 @@
+//! Every operation on the file system fails in turn: once or for good, with an input/output error
+//! or for want of room, and after it the disk heals or the power goes and takes any pages with it.
+//! What was acknowledged is there afterwards, and no revision is used twice.
+//!
+//! The normal run takes a sample. `ORLOP_FAULT_ROUNDS=N` runs everything N times;
+//! `ORLOP_FAULT_SEED` repeats a run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::{events, records, small};
+use crate::testing::faulty::{Dice, Fault, Faulty, OPS, Op};
+use crate::testing::{Sum, put, told_event};
+use crate::{CheckOptions, CommitError, Embedded, Kv, OpenError, Options, Revision, check};
+
+/// How many cases of a normal run.
+const SAMPLE: usize = 60;
+
+/// What a panic of one of the store's own threads has said.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Panics of the store's threads are noted. That of the thread in which sled is opened is expected.
+pub(super) fn note_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let thread = std::thread::current();
+            let name = thread.name().unwrap_or_default();
+            if name.starts_with("store-") && name != "store-open" {
+                PANICS.lock().unwrap().push(format!("{name}: {info}"));
+            }
+            before(info);
+        }));
+    });
+}
+
+pub(super) fn no_panics(name: &str) {
+    let panics = PANICS.lock().unwrap();
+    assert!(panics.is_empty(), "{name}: {panics:?}");
+}
+
+/// The seed and the rounds of this run.
+pub(super) fn seed_and_rounds() -> (u64, Option<u64>) {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
+    let seed = number("ORLOP_FAULT_SEED").unwrap_or_else(rand::random);
+    println!("ORLOP_FAULT_SEED={seed}");
+    (seed, number("ORLOP_FAULT_ROUNDS"))
+}
+
+fn on(files: &Faulty) -> Options {
+    Options { files: Arc::new(files.clone()), segment_bytes: 1 << 10, snapshot_bytes: 3 << 10, ..small() }
+}
+
+/// Everything that anybody was shown: what is shown once stays.
+#[derive(Default)]
+struct Seen {
+    events: BTreeMap<Revision, String>,
+    /// The newest state that was acknowledged.
+    acknowledged: Revision,
+}
+
+impl Seen {
+    /// Compares a store that was just opened with what was seen.
+    async fn check(&mut self, store: &Embedded<Sum>, name: &str) {
+        let (oldest, head) = (store.oldest(), store.head().revision());
+        let wanted = self.acknowledged;
+        assert!(head >= wanted, "{name}: {wanted} was acknowledged, the head is {head}");
+        let mut at = oldest;
+        for event in events(store).await {
+            at = at.next();
+            let known = self.events.entry(at).or_insert_with(|| event.clone());
+            assert_eq!(*known, event, "{name}: revision {at} was something else");
+        }
+        // The records are what the events tell, those before the oldest included.
+        let mut newest: BTreeMap<String, String> = BTreeMap::new();
+        for event in self.events.range(..=head).map(|(_, event)| event) {
+            let left = event.split_once(": ").unwrap().1.split(" <- ").next().unwrap();
+            let key = event.split(' ').nth(1).unwrap().trim_end_matches(':');
+            newest.insert(key.to_owned(), left.to_owned());
+        }
+        let wanted: Vec<_> = newest.into_values().filter(|left| left != "-").collect();
+        assert_eq!(records(store), wanted, "{name}: the records");
+        self.acknowledged = head;
+    }
+}
+
+/// Opens, writes, compacts and closes, twice. Whatever fails, fails as it should.
+async fn work(dir: &Path, files: &Faulty, seen: &mut Seen, name: &str) {
+    for session in 0..2 {
+        let store = match Embedded::<Sum>::open(dir, on(files)) {
+            Ok(store) => store,
+            Err(OpenError::Io { .. }) => continue,
+            Err(error) => panic!("{name}: {error:?}"),
+        };
+        seen.check(&store, name).await;
+        for n in 0..16 {
+            let writes = (0..1 + n % 3)
+                .map(|m| put(&store, &format!("/r/p/{}", (n + m) % 5), &format!("{session} {n} {m}")));
+            let done = tokio::time::timeout(Duration::from_secs(60), store.commit(writes.collect())).await;
+            match done.unwrap_or_else(|_| panic!("{name}: a commit hangs")) {
+                Ok(done) => {
+                    for event in &done.events {
+                        let known = seen.events.insert(event.revision, told_event(event));
+                        assert_eq!(known, None, "{name}: revision {} was used before", event.revision);
+                    }
+                    seen.acknowledged = done.revision();
+                }
+                // Nothing of it was written, and nothing is unknown.
+                Err(CommitError::Full { .. }) => {
+                    assert_eq!(store.head().revision(), seen.acknowledged, "{name}");
+                    assert_eq!(store.poisoned(), None, "{name}");
+                }
+                Err(CommitError::Poisoned(_)) => {
+                    assert_eq!(
+                        store.head().revision(),
+                        seen.acknowledged,
+                        "{name}: what is unknown is not shown"
+                    );
+                    files.heal();
+                    let again = store.commit(vec![put(&store, "/r/p/9", "x")]).await;
+                    assert!(matches!(again, Err(CommitError::Poisoned(_))), "{name}: {again:?}");
+                    break;
+                }
+                Err(error) => panic!("{name}: {error:?}"),
+            }
+            if n == 10 {
+                // May fail when the store is poisoned meanwhile.
+                let _ = store.compact(Revision(seen.acknowledged.0.saturating_sub(5))).await;
+            }
+        }
+        store.close().await;
+    }
+}
+
+/// How a case ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Healed,
+    PowerCut,
+    /// With the served copy gone too.
+    PowerCutAndNoCopy,
+}
+
+async fn case(fault: Fault, end: End, seed: u64) {
+    let name = format!("{fault:?}, {end:?}, seed {seed}");
+    let dir = super::scratch();
+    let files = Faulty::with(fault);
+    let mut seen = Seen::default();
+    work(dir.path(), &files, &mut seen, &name).await;
+    match end {
+        End::Healed => {}
+        End::PowerCut => files.cut_by(seed).unwrap(),
+        End::PowerCutAndNoCopy => {
+            files.cut_by(seed).unwrap();
+            if dir.path().join("sled").exists() {
+                std::fs::remove_dir_all(dir.path().join("sled")).unwrap();
+            }
+        }
+    }
+    files.heal();
+    if seed.is_multiple_of(4) {
+        let report = check(dir.path(), &CheckOptions { options: small(), ..CheckOptions::default() });
+        assert!(report.verdict.opens(), "{name}: {report}");
+    }
+    for _ in 0..2 {
+        let opened = Embedded::<Sum>::open(dir.path(), small());
+        let store = opened.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        seen.check(&store, &name).await;
+        let head = store.head().revision();
+        let done = store.commit(vec![put(&store, "/r/p/0", "after")]).await.unwrap();
+        assert_eq!(done.revision(), head.next(), "{name}");
+        seen.events.insert(done.revision(), told_event(&done.events[0]));
+        seen.acknowledged = done.revision();
+        store.close().await;
+    }
+    no_panics(&name);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_operation_fails_in_turn() {
+    note_panics();
+    let (seed, rounds) = seed_and_rounds();
+    let mut dice = Dice::new(seed);
+    let dir = super::scratch();
+    let whole = Faulty::new(u64::MAX);
+    let mut seen = Seen::default();
+    work(dir.path(), &whole, &mut seen, "nothing fails").await;
+    assert_eq!(seen.acknowledged, Revision(62));
+    let mut cases = Vec::new();
+    for op in OPS {
+        println!("{op:?}: {}", whole.count(op));
+        for nth in 0..whole.count(op) {
+            for for_good in [false, true] {
+                cases.push(Fault { op: Some(op), nth, for_good, is_full: false });
+            }
+        }
+    }
+    assert!(cases.len() > 300, "{}", cases.len());
+    let mut tried = 0;
+    let mut run = async |fault: Fault, roll: u64| {
+        let end = [End::Healed, End::PowerCut, End::PowerCutAndNoCopy][(roll >> 8) as usize % 3];
+        case(Fault { is_full: roll & 0x80 != 0, ..fault }, end, roll).await;
+        tried += 1;
+    };
+    match rounds {
+        None => {
+            for _ in 0..SAMPLE {
+                let fault = cases[dice.below(cases.len())];
+                run(fault, dice.roll()).await;
+            }
+        }
+        Some(rounds) => {
+            for _ in 0..rounds {
+                for fault in &cases {
+                    run(*fault, dice.roll()).await;
+                }
+            }
+        }
+    }
+    println!("{tried} faults, {} operations in a run", cases.len() / 2);
+}
+
+#[tokio::test]
+async fn a_failed_preparation_harms_nobody() {
+    for op in [Op::Allocate, Op::Create] {
+        let dir = super::scratch();
+        let files = Faulty::new(u64::MAX);
+        let options = || Options { files: Arc::new(files.clone()), snapshot_bytes: 1 << 30, ..small() };
+        let store =
+            Embedded::<Sum>::open(dir.path(), Options { segment_bytes: 1 << 30, ..options() }).unwrap();
+        files.fail_op_after(op, 0);
+        // One segment of 1 MiB, and more than it takes.
+        for n in 0..12 {
+            let write = put(&store, &format!("/r/p/{n}"), &"x".repeat(200_000));
+            store.commit(vec![write]).await.unwrap();
+        }
+        assert!(files.count(op) > 1, "{op:?} was tried");
+        assert_eq!(store.poisoned(), None);
+        store.close().await;
+        files.heal();
+        let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
+        assert_eq!(store.head().revision(), Revision(12), "{op:?}");
+        assert!(!super::names(&dir.path().join("journal")).iter().any(|name| name.ends_with(".tmp")));
+    }
+}
+
+#[tokio::test]
+async fn segments_grow_and_a_fresh_store_is_small() {
+    let dir = super::scratch();
+    let journal = dir.path().join("journal");
+    let length = |name: &str| std::fs::metadata(journal.join(name)).unwrap().len() >> 20;
+    let store = Embedded::<Sum>::open(dir.path(), Options::default()).unwrap();
+    assert_eq!(super::names(&journal).iter().map(|name| length(name)).collect::<Vec<_>>(), [1]);
+    for n in 0..60 {
+        let write = put(&store, &format!("/r/p/{n}"), &"x".repeat(100_000));
+        store.commit(vec![write]).await.unwrap();
+        // The next segment is made while this one fills.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    store.close().await;
+    let names = super::names(&journal);
+    assert!(names.len() > 1, "{names:?}");
+    for (name, wanted) in names.iter().zip([1, 2, 4, 8]) {
+        assert!(length(name) <= wanted * 2, "{name}");
+    }
+    drop(Embedded::<Sum>::open(dir.path(), Options::default()).unwrap());
+}

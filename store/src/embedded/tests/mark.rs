@@ -1,0 +1,257 @@
+//! The high-water mark: the loss of a whole end of the journal is noticed, and can be accepted.
+
+use std::fs;
+use std::path::Path;
+
+use super::{events, flip, names, open, records, small, story};
+use crate::testing::{Sum, put_one};
+use crate::{
+    CheckOptions, Embedded, Kv, OpenError, Options, Revision, Verdict, WatchError, accept_loss, check,
+};
+
+fn refused(dir: &Path) -> String {
+    match Embedded::<Sum>::open(dir, small()) {
+        Err(error @ OpenError::Damaged { .. }) => error.to_string(),
+        Err(error) => panic!("{error:?}"),
+        Ok(store) => panic!("it was opened at revision {}", store.head().revision()),
+    }
+}
+
+/// Every file below a directory with its bytes.
+fn bytes_of(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for name in names(dir) {
+        let path = dir.join(&name);
+        if path.is_dir() {
+            all.extend(bytes_of(&path).into_iter().map(|(below, bytes)| (format!("{name}/{below}"), bytes)));
+        } else {
+            all.push((name, fs::read(&path).unwrap()));
+        }
+    }
+    all
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    for (name, bytes) in bytes_of(from) {
+        let path = to.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+/// A directory of 60 revisions whose journal and served copy went back to revision 40: everything
+/// in it fits together, only the mark does not.
+async fn gone_back() -> (tempfile::TempDir, Vec<String>) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = || Options { segment_bytes: 1 << 30, snapshot_bytes: 1 << 30, ..small() };
+    let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
+    story(&store, 40).await;
+    let wanted = records(&store);
+    store.close().await;
+    let old = tempfile::tempdir().unwrap();
+    copy_tree(dir.path(), old.path());
+    let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
+    story(&store, 20).await;
+    store.close().await;
+    let mark = fs::read(dir.path().join("high-water")).unwrap();
+    fs::write(old.path().join("high-water"), mark).unwrap();
+    (old, wanted)
+}
+
+#[tokio::test]
+async fn a_silently_lost_end_is_refused_and_can_be_accepted() {
+    let (dir, wanted) = gone_back().await;
+    let before = bytes_of(dir.path());
+    let report = check(dir.path(), &CheckOptions::default());
+    let Verdict::Refused(why) = &report.verdict else { panic!("{report}") };
+    assert!(why.contains("revision 60 was acknowledged"), "{report}");
+    assert_eq!(bytes_of(dir.path()), before, "a check changes nothing");
+    let told = refused(dir.path());
+    for part in ["revision 60", "ends at 40", "orlop snapshot restore", "--accept-loss"] {
+        assert!(told.contains(part), "{told}");
+    }
+    refused(dir.path());
+
+    let loss = accept_loss(dir.path(), &small()).unwrap();
+    assert_eq!((loss.kept, loss.acknowledged), (Revision(40), Revision(60)));
+    assert!(loss.continues > Revision(1_000_000_000));
+    for _ in 0..2 {
+        let store = open(dir.path());
+        assert_eq!(store.head().revision().0 / 1_000_000_000, 1);
+        let there: Vec<_> = records(&store).into_iter().filter(|record| !record.contains("/new")).collect();
+        assert_eq!(there, wanted);
+        assert!(matches!(store.watch("", Revision(60)).err(), Some(WatchError::Expired { .. })));
+        let head = store.head().revision();
+        assert_eq!(put_one(&store, "/new", "1").await, head.next());
+        events(&store).await;
+        store.close().await;
+    }
+    let told = fs::read_to_string(dir.path().join("accepted-loss")).unwrap();
+    assert!(told.contains("kept 40\nacknowledged 60\n"), "{told}");
+    let report = check(dir.path(), &CheckOptions::default());
+    assert!(matches!(report.verdict, Verdict::Sound { .. }), "{report}");
+    let told = accept_loss(dir.path(), &small()).unwrap_err().to_string();
+    assert!(told.contains("nothing is known to be lost"), "{told}");
+    drop(open(dir.path()));
+}
+
+#[tokio::test]
+async fn an_interrupted_acceptance_is_undone() {
+    use crate::testing::faulty::Faulty;
+    use std::sync::Arc;
+    let (made, wanted) = gone_back().await;
+    for at in 0..40 {
+        let dir = tempfile::tempdir().unwrap();
+        copy_tree(made.path(), dir.path());
+        let files = Faulty::new(at);
+        let options = Options { files: Arc::new(files.clone()), ..small() };
+        let result = accept_loss(dir.path(), &options);
+        files.cut().unwrap();
+        match Embedded::<Sum>::open(dir.path(), small()) {
+            Ok(store) => assert_eq!(records(&store), wanted, "operation {at}"),
+            Err(error) => {
+                assert!(result.is_err(), "operation {at}: it was accepted, but {error}");
+                assert!(error.to_string().contains("revision 60"), "operation {at}: {error}");
+                accept_loss(dir.path(), &small()).unwrap();
+                assert_eq!(records(&open(dir.path())), wanted, "operation {at}");
+            }
+        }
+        if files.done() <= at {
+            assert!(at > 15, "{at}");
+            return;
+        }
+    }
+    panic!("the acceptance has more operations than were tried");
+}
+
+#[tokio::test]
+async fn a_snapshot_ahead_of_the_journal_can_be_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    story(&store, 150).await;
+    let wanted = records(&store);
+    store.close().await;
+    for name in names(&dir.path().join("journal")).iter().skip(1) {
+        fs::remove_file(dir.path().join("journal").join(name)).unwrap();
+    }
+    fs::remove_dir_all(dir.path().join("sled")).unwrap();
+    assert!(refused(dir.path()).contains("there is a snapshot of it"));
+    let loss = accept_loss(dir.path(), &small()).unwrap();
+    assert_eq!(loss.kept, Revision(150));
+    assert_eq!(records(&open(dir.path())), wanted);
+}
+
+#[tokio::test]
+async fn a_mark_that_is_missing_or_damaged_is_written_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    story(&store, 30).await;
+    let wanted = records(&store);
+    store.close().await;
+    let path = dir.path().join("high-water");
+    for (name, harm) in [
+        ("missing", (|path| fs::remove_file(path).unwrap()) as fn(&Path)),
+        ("empty", |path| fs::write(path, b"").unwrap()),
+        ("both slots are damaged", |path| {
+            flip(path, 20);
+            flip(path, 4096 + 20);
+        }),
+        ("the other slot only", |path| flip(path, 4)),
+    ] {
+        harm(&path);
+        let store = open(dir.path());
+        assert_eq!(records(&store), wanted, "{name}");
+        store.close().await;
+        let report = check(dir.path(), &CheckOptions::default());
+        assert_eq!(report.verdict, Verdict::Sound { head: Revision(30) }, "{name}: {report}");
+    }
+}
+
+#[tokio::test]
+async fn a_mark_that_cannot_be_written_keeps_nobody_from_writing() {
+    use crate::testing::faulty::{Fault, Faulty, Op};
+    let dir = tempfile::tempdir().unwrap();
+    let options = || Options { segment_bytes: 1 << 30, snapshot_bytes: 1 << 30, ..small() };
+    let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
+    story(&store, 10).await;
+    store.close().await;
+    fs::remove_file(dir.path().join("high-water")).unwrap();
+    let fault = Fault { op: Some(Op::Create), nth: 0, for_good: true, is_full: true };
+    let files = Faulty::with(fault);
+    let failing = Options { files: std::sync::Arc::new(files.clone()), ..options() };
+    let store = Embedded::<Sum>::open(dir.path(), failing).unwrap();
+    story(&store, 10).await;
+    assert_eq!(store.poisoned(), None);
+    store.close().await;
+    assert!(files.count(Op::Create) >= 2, "it was tried at open and at close");
+    assert!(!dir.path().join("high-water").exists());
+    let store = open(dir.path());
+    assert_eq!(store.head().revision(), Revision(20));
+    store.close().await;
+    assert!(dir.path().join("high-water").exists());
+}
+
+#[tokio::test]
+async fn a_check_tells_who_has_it_open_and_what_is_no_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = check(dir.path().join("none"), &CheckOptions::default());
+    assert_eq!(report.verdict, Verdict::Empty);
+    let store = open(dir.path());
+    let report = check(dir.path(), &CheckOptions::default());
+    assert!(matches!(&report.verdict, Verdict::InUse(holder) if holder.contains("pid")), "{report}");
+    store.close().await;
+    let report = check(dir.path(), &CheckOptions::default());
+    assert_eq!(report.verdict, Verdict::Sound { head: Revision::ZERO }, "{report}");
+    // What is left when the creation of a store is interrupted is no store yet.
+    let begun = tempfile::tempdir().unwrap();
+    fs::create_dir(begun.path().join("journal")).unwrap();
+    for header in [0, 24] {
+        fs::write(begun.path().join("journal/00000000000000000001.wal"), vec![b'O'; header]).unwrap();
+        let report = check(begun.path(), &CheckOptions::default());
+        assert_eq!(report.verdict, Verdict::Empty, "{header} bytes: {report}");
+    }
+    drop(open(begun.path()));
+    let foreign = tempfile::tempdir().unwrap();
+    fs::write(foreign.path().join("x"), b"x").unwrap();
+    let report = check(foreign.path(), &CheckOptions::default());
+    assert!(
+        matches!(&report.verdict, Verdict::Refused(why) if why.contains("no store of orlop")),
+        "{report}"
+    );
+}
+
+#[tokio::test]
+async fn marks_of_other_stores_and_other_pasts_are_refused() {
+    let (dir, _) = gone_back().await;
+    let other = tempfile::tempdir().unwrap();
+    let store = open(other.path());
+    story(&store, 5).await;
+    store.close().await;
+    let mark = dir.path().join("high-water");
+    let good = fs::read(&mark).unwrap();
+    fs::copy(other.path().join("high-water"), &mark).unwrap();
+    assert!(refused(dir.path()).contains("high-water mark belongs to the store"));
+    // The same store went on from revision 40 in another way.
+    fs::remove_file(&mark).unwrap();
+    let store = open(dir.path());
+    for n in 0..25 {
+        put_one(&store, "/r/other", &n.to_string()).await;
+    }
+    store.close().await;
+    fs::write(&mark, good).unwrap();
+    let told = refused(dir.path());
+    assert!(told.contains("another write at revision 60"), "{told}");
+}
+
+#[tokio::test]
+async fn a_mark_without_a_store_is_no_empty_directory() {
+    let (dir, _) = gone_back().await;
+    for name in ["journal", "sled"] {
+        fs::remove_dir_all(dir.path().join(name)).unwrap();
+    }
+    refused(dir.path());
+    fs::remove_file(dir.path().join("STORE")).unwrap();
+    let told = refused(dir.path());
+    assert!(told.contains("there was a store here"), "{told}");
+    assert_eq!(names(dir.path()), ["LOCK", "high-water"]);
+}

@@ -1,0 +1,234 @@
+//! The journal goes on in another segment, and each operation of that fails: the header of a prepared
+//! file, its sync, its name, the sync of the name; or the making of a segment when none is prepared.
+//! Then the journal goes on, or the process is killed, or the power goes, and it goes on after that.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::Revision;
+use crate::embedded::frame::{Entry, StoreId};
+use crate::embedded::journal::{Journal, Refused};
+use crate::embedded::scan::{self, Scan};
+use crate::testing::faulty::{Fault, Faulty};
+
+/// Segments are as long as this, and filled to it beforehand.
+const SEGMENT: u64 = 4096;
+
+/// Why the next group starts a segment.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// It was asked for, and the old one has zeros left; one is prepared.
+    Asked,
+    /// The frame does not fit into the zeros; one is prepared.
+    TooLong,
+    /// It was asked for, and none is prepared.
+    AskedUnprepared,
+    /// The segment is as long as it may be, and none is prepared.
+    Full,
+}
+
+const TURNS: [Turn; 4] = [Turn::Asked, Turn::TooLong, Turn::AskedUnprepared, Turn::Full];
+
+/// What comes after the failure.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// The disk is well again, and the same process goes on (where it may).
+    Healed,
+    /// The process is killed.
+    Killed,
+    /// Nothing stays that was not synced.
+    PowerCut,
+    /// Of what was not synced anything stays.
+    AnyPages,
+}
+
+const ENDS: [End; 4] = [End::Healed, End::Killed, End::PowerCut, End::AnyPages];
+
+fn entry(revision: u64, length: usize) -> Entry {
+    Entry {
+        revision: Revision(revision),
+        time_ms: 1,
+        create: Revision(revision),
+        prev: Revision::ZERO,
+        key: format!("/r/{revision}"),
+        value: Some(Bytes::from(vec![b'a' + (revision % 26) as u8; length])),
+    }
+}
+
+fn scanned(dir: &Path, files: &Faulty, store: StoreId, name: &str) -> Scan {
+    scan::scan(files, dir, &dir.join("journal"), store, Revision::ZERO)
+        .unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The entries that are there.
+fn held(files: &Faulty, scan: &Scan, store: StoreId) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    scan::replay(files, scan, store, Revision::ZERO, |entry| {
+        entries.push(entry);
+        Ok::<(), crate::OpenError>(())
+    })
+    .unwrap();
+    entries
+}
+
+fn wait_for_the_next(journal: &Journal) {
+    let start = Instant::now();
+    while !journal.is_prepared() {
+        assert!(start.elapsed() < Duration::from_secs(30), "no segment is prepared");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A journal whose next group starts a segment, the entries that it has, and the length of the next.
+fn before(turn: Turn, dir: &Path, files: &Faulty, store: StoreId) -> (Journal, Vec<Entry>, usize) {
+    let made = Journal::create(Arc::new(files.clone()), dir.join("journal"), store, SEGMENT);
+    let mut journal = made.unwrap();
+    let (lengths, next): (&[usize], usize) = match turn {
+        Turn::Asked => (&[1200, 1200], 100),
+        Turn::TooLong => (&[1200, 1200], 3000),
+        Turn::AskedUnprepared => (&[100], 100),
+        Turn::Full => (&[5000], 100),
+    };
+    let entries: Vec<Entry> = (1..).zip(lengths).map(|(revision, length)| entry(revision, *length)).collect();
+    if matches!(turn, Turn::Full) {
+        files.fail(Fault {
+            op: Some(crate::testing::faulty::Op::Allocate),
+            nth: 1,
+            for_good: true,
+            is_full: true,
+        });
+    }
+    for entry in &entries {
+        journal.append_entries(std::slice::from_ref(entry)).unwrap();
+    }
+    match turn {
+        Turn::Asked | Turn::TooLong => wait_for_the_next(&journal),
+        Turn::AskedUnprepared => {}
+        Turn::Full => {
+            // It was tried, and the half of it is gone again.
+            let start = Instant::now();
+            while files.count(crate::testing::faulty::Op::Remove) == 0 {
+                assert!(start.elapsed() < Duration::from_secs(30), "no segment is tried");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            files.heal();
+        }
+    }
+    if matches!(turn, Turn::Asked | Turn::AskedUnprepared) {
+        journal.segments().ask_for_cut();
+    }
+    (journal, entries, next)
+}
+
+/// What came of the group that met the failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Taken,
+    NoRoom,
+    Unknown,
+}
+
+fn case(turn: Turn, end: End, at: u64, for_good: bool, is_full: bool) -> Outcome {
+    let name = format!("{turn:?}, operation {at}, for good: {for_good}, full: {is_full}, then {end:?}");
+    let dir = super::scratch();
+    let files = Faulty::new(u64::MAX);
+    let store = StoreId::new();
+    let (mut journal, mut entries, length) = before(turn, dir.path(), &files, store);
+    let next = entry(entries.len() as u64 + 1, length);
+    files.fail(Fault { op: None, nth: files.done() + at, for_good, is_full });
+    let outcome = match journal.append_entries(std::slice::from_ref(&next)) {
+        Ok(()) => Outcome::Taken,
+        Err(Refused::NoRoom(_)) => Outcome::NoRoom,
+        Err(Refused::Unknown(_)) => Outcome::Unknown,
+    };
+    assert!(is_full || outcome != Outcome::NoRoom, "{name}");
+    files.heal();
+    if outcome == Outcome::Taken {
+        entries.push(next.clone());
+    }
+    if outcome == Outcome::NoRoom {
+        // Without waiting for a restart: its room is wanted.
+        let names = super::names(&dir.path().join("journal"));
+        let all_named = names.iter().all(|name| name.ends_with(".wal"));
+        assert!(all_named || for_good, "{name}: {names:?}");
+    }
+    if matches!(end, End::Healed) && outcome != Outcome::Unknown {
+        for _ in 0..3 {
+            let more = entry(entries.len() as u64 + 1, 900);
+            journal.append_entries(std::slice::from_ref(&more)).unwrap_or_else(|why| panic!("{name}: {why}"));
+            entries.push(more);
+        }
+    }
+    match end {
+        End::Healed | End::Killed => drop(journal),
+        // What a thread still does beside it is cut off too.
+        End::PowerCut => {
+            files.cut().unwrap();
+            files.fail(Fault { op: None, nth: 0, for_good: true, is_full: false });
+            drop(journal);
+        }
+        End::AnyPages => {
+            files.cut_by(at * 2 + u64::from(for_good)).unwrap();
+            files.fail(Fault { op: None, nth: 0, for_good: true, is_full: false });
+            drop(journal);
+        }
+    }
+    files.heal();
+    let scan = scanned(dir.path(), &files, store, &name);
+    let found = held(&files, &scan, store);
+    if outcome == Outcome::Unknown && found.len() > entries.len() {
+        entries.push(next);
+    }
+    assert_eq!(found, entries, "{name}");
+    // And it goes on, over the border of another segment.
+    let opened = Journal::open(Arc::new(files.clone()), dir.path().join("journal"), store, SEGMENT, &scan);
+    let mut journal = opened.unwrap_or_else(|error| panic!("{name}: {error}"));
+    for _ in 0..6 {
+        let more = entry(entries.len() as u64 + 1, 900);
+        journal.append_entries(std::slice::from_ref(&more)).unwrap_or_else(|why| panic!("{name}: {why}"));
+        entries.push(more);
+    }
+    drop(journal);
+    let scan = scanned(dir.path(), &files, store, &name);
+    assert_eq!(held(&files, &scan, store), entries, "{name}: in the end");
+    outcome
+}
+
+#[test]
+fn a_segment_that_cannot_begin() {
+    let mut outcomes = std::collections::BTreeMap::new();
+    for turn in TURNS {
+        for end in ENDS {
+            for at in 0..8 {
+                for (for_good, is_full) in [(false, false), (false, true), (true, false), (true, true)] {
+                    *outcomes.entry(case(turn, end, at, for_good, is_full)).or_insert(0) += 1;
+                }
+            }
+        }
+    }
+    println!("{outcomes:?}");
+    assert_eq!(outcomes.len(), 3, "{outcomes:?}");
+}
+
+#[test]
+fn without_room_for_another_segment_the_old_one_goes_on() {
+    for turn in [Turn::Asked, Turn::AskedUnprepared] {
+        let dir = super::scratch();
+        let files = Faulty::new(u64::MAX);
+        let store = StoreId::new();
+        let (mut journal, entries, length) = before(turn, dir.path(), &files, store);
+        // Neither the header of a prepared segment nor that of a new one can be written.
+        files.fail(Fault { op: None, nth: files.done(), for_good: false, is_full: true });
+        let next = entries.len() as u64 + 1;
+        journal.append_entries(&[entry(next, length)]).unwrap();
+        assert!(journal.segments().awaits_cut(), "{turn:?}: it is still to come");
+        journal.append_entries(&[entry(next + 1, length)]).unwrap();
+        assert!(!journal.segments().awaits_cut(), "{turn:?}");
+        let scan = scanned(dir.path(), &files, store, "after it");
+        assert_eq!(scan.segments.len(), 2, "{turn:?}");
+        assert_eq!(scan.last(), Revision(next + 1), "{turn:?}");
+    }
+}

@@ -1,0 +1,263 @@
+//! What was told by those who wrote: every write that was asked for, acknowledged, or seen. Pure bookkeeping; it judges
+//! what is found later.
+//!
+//! What a process tells, a line each (a tag names the value: [`value_of`](crate::load::value_of)):
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `O head oldest` | the store is open |
+//! | `E revision key=tag` | it has this event (`-` for a delete), or at its oldest revision this record |
+//! | `R head records crc` | it has these records; everything up to the head has been told |
+//! | `T writer n key=tag ...` | one commit is asked for |
+//! | `A writer n revision` | it was acknowledged, with this revision for its last write |
+//! | `W revision` | a watch has seen everything of its prefix up to here |
+//! | `F text` | the store did not open |
+
+use std::collections::BTreeMap;
+
+/// A write: the key, and the tag of the value; none for a delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) key: String,
+    pub(crate) tag: Option<String>,
+}
+
+/// A record as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Should {
+    pub(crate) tag: String,
+    pub(crate) create: u64,
+    pub(crate) modified: u64,
+}
+
+pub(crate) type Records = BTreeMap<String, Should>;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    /// Acknowledged, or read back; by revision.
+    pub(crate) events: BTreeMap<u64, Told>,
+    /// Asked for and not answered, by writer.
+    open: BTreeMap<String, (u64, Vec<Told>)>,
+    /// The newest revision that anybody was told of.
+    pub(crate) seen: u64,
+    /// The oldest revision of the process that tells now what it has found.
+    opening_oldest: u64,
+    /// What it has told of so far.
+    reread: BTreeMap<u64, Told>,
+    /// Everything up to here is known, and `records` are the records there.
+    pub(crate) floor: u64,
+    records: Records,
+    /// How many commits were acknowledged.
+    pub(crate) acknowledged: u64,
+}
+
+impl Ledger {
+    /// Takes one line. An error says what cannot be.
+    pub(crate) fn take(&mut self, line: &str) -> Result<(), String> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let fault = |what: &str| Err(format!("{what}: {line:?}"));
+        let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
+        match (words[0], number(1), number(2), number(3)) {
+            ("O", Some(head), Some(oldest), None) => {
+                if head < self.lowest_head() {
+                    return fault(&format!("revision {} was told of before", self.lowest_head()));
+                }
+                self.seen = self.seen.max(head);
+                self.opening_oldest = oldest;
+                self.reread.clear();
+            }
+            ("E", Some(revision), None, None) => {
+                let told = words.get(2).and_then(|word| told(word));
+                self.reread.insert(revision, told.ok_or("an event without a key")?);
+            }
+            ("R", Some(head), Some(records), Some(crc)) => {
+                let reread = std::mem::take(&mut self.reread);
+                self.events = self.settled(&reread, head, self.opening_oldest, |_| true)?;
+                self.open.clear();
+                self.advance();
+                let crc_now = digest(&self.records);
+                if (records, crc) != (self.records.len() as u64, u64::from(crc_now)) {
+                    return fault(&format!("there should be {} records, crc {crc_now}", self.records.len()));
+                }
+            }
+            ("T", Some(_), Some(n), _) => {
+                let writes = words[3..].iter().filter_map(|word| told(word)).collect();
+                self.open.insert(words[1].to_owned(), (n, writes));
+            }
+            ("A", Some(_), Some(n), Some(last)) => {
+                let Some((asked, writes)) = self.open.remove(words[1]) else {
+                    return fault("nobody asked for it");
+                };
+                if asked != n {
+                    return fault(&format!("{asked} was asked for"));
+                }
+                let first = last + 1 - writes.len() as u64;
+                for (revision, write) in (first..).zip(writes) {
+                    if let Some(before) = self.events.insert(revision, write) {
+                        return fault(&format!("revision {revision} was used before, for {before:?}"));
+                    }
+                }
+                self.acknowledged += 1;
+                self.seen = self.seen.max(last);
+                self.advance();
+            }
+            ("W", Some(revision), None, None) => self.seen = self.seen.max(revision),
+            ("F", ..) => return fault("the store did not open"),
+            _ => return fault("nothing that is ever told"),
+        }
+        Ok(())
+    }
+
+    /// One that knows these events and nothing more.
+    pub(crate) fn of(events: BTreeMap<u64, Told>, acknowledged: u64) -> Ledger {
+        let seen = events.last_key_value().map_or(0, |(revision, _)| *revision);
+        let mut ledger = Ledger { events, seen, acknowledged, ..Ledger::default() };
+        ledger.advance();
+        ledger
+    }
+
+    /// Lines that tell another ledger what this one knows.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let writes = |writes: &[Told]| writes.iter().map(|told| format!(" {told}")).collect::<String>();
+        // Acknowledged writes one by one: as commits of a writer who never writes again.
+        let mut lines = Vec::new();
+        for (n, (revision, told)) in self.events.iter().enumerate() {
+            lines.push(format!("T {} {n} {told}", u64::MAX));
+            lines.push(format!("A {} {n} {revision}", u64::MAX));
+        }
+        for (writer, (n, open)) in &self.open {
+            lines.push(format!("T {writer} {n}{}", writes(open)));
+        }
+        lines.push(format!("W {}", self.seen));
+        lines
+    }
+
+    /// A head below this one means that something was lost.
+    pub(crate) fn lowest_head(&self) -> u64 {
+        self.seen.max(self.events.last_key_value().map_or(0, |(revision, _)| *revision))
+    }
+
+    /// The events up to a head that was found: what is known, and of the rest what was found, which must be whole
+    /// commits that were asked for. At or before `oldest` a delete leaves no trace but that its key is `gone`.
+    pub(crate) fn settled(
+        &self,
+        found: &BTreeMap<u64, Told>,
+        head: u64,
+        oldest: u64,
+        gone: impl Fn(&str) -> bool,
+    ) -> Result<BTreeMap<u64, Told>, String> {
+        if head < self.lowest_head() {
+            return Err(format!("the head is {head}, but revision {} was told of", self.lowest_head()));
+        }
+        let mut events = self.events.clone();
+        for (revision, found) in found {
+            if let Some(told) = events.get(revision)
+                && told != found
+            {
+                return Err(format!("revision {revision} is {found}, but {told} was acknowledged"));
+            }
+        }
+        let mut open: Vec<_> = self.open.values().map(|(_, writes)| writes).collect();
+        let mut revision = self.floor + 1;
+        while revision <= head {
+            if events.contains_key(&revision) {
+                revision += 1;
+                continue;
+            }
+            let is = |revision: u64, write: &Told| match found.get(&revision) {
+                Some(found) => found == write,
+                None => revision <= oldest && write.tag.is_none() && gone(&write.key),
+            };
+            let fits = |writes: &&Vec<Told>| {
+                let mut all = (revision..).zip(writes.iter());
+                all.all(|(revision, write)| !events.contains_key(&revision) && is(revision, write))
+            };
+            let Some(at) = open.iter().position(fits) else {
+                let there = found.get(&revision).map_or("missing".to_owned(), Told::to_string);
+                return Err(format!(
+                    "revision {revision} (of {oldest}..{head}) is {there}, and no whole commit that was asked for: {open:?}"
+                ));
+            };
+            for write in open.remove(at) {
+                events.insert(revision, write.clone());
+                revision += 1;
+            }
+        }
+        if events.last_key_value().is_some_and(|(last, _)| *last > head) {
+            return Err(format!("a commit is there in part at the head {head}"));
+        }
+        Ok(events)
+    }
+
+    fn advance(&mut self) {
+        while let Some(told) = self.events.get(&(self.floor + 1)) {
+            self.floor += 1;
+            write(&mut self.records, self.floor, told);
+        }
+    }
+}
+
+/// What one event does to the records.
+pub(crate) fn write(records: &mut Records, revision: u64, told: &Told) {
+    match &told.tag {
+        None => {
+            records.remove(&told.key);
+        }
+        Some(tag) => {
+            let create = records.get(&told.key).map_or(revision, |there| there.create);
+            let should = Should { tag: tag.clone(), create, modified: revision };
+            records.insert(told.key.clone(), should);
+        }
+    }
+}
+
+/// The sum over records that an opening process tells.
+pub(crate) fn digest(records: &Records) -> u32 {
+    records.iter().fold(0, |crc, (key, should)| {
+        let Should { tag, create, modified } = should;
+        crc32c::crc32c_append(crc, format!("{key}={tag} {create} {modified}\n").as_bytes())
+    })
+}
+
+fn told(word: &str) -> Option<Told> {
+    let (key, tag) = word.split_once('=')?;
+    Some(Told { key: key.to_owned(), tag: (tag != "-").then(|| tag.to_owned()) })
+}
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.key, self.tag.as_deref().unwrap_or("-"))
+    }
+}
+
+#[test]
+fn the_ledger_finds_what_cannot_be() {
+    let story = |lines: &[&str]| {
+        let mut ledger = Ledger::default();
+        lines.iter().try_for_each(|line| ledger.take(line))
+    };
+    let a = ["T 1 1 a=x b=y", "T 2 1 c=z", "A 2 1 1"];
+    let with = |more: &[&str]| story(&[&a, more].concat());
+    let crc = |records: &[(&str, &str, u64)]| {
+        let records = records.iter().map(|(key, tag, revision)| {
+            let should = Should { tag: (*tag).to_owned(), create: *revision, modified: *revision };
+            ((*key).to_owned(), should)
+        });
+        digest(&records.collect())
+    };
+    let one = format!("R 1 1 {}", crc(&[("c", "z", 1)]));
+    let three = format!("R 3 3 {}", crc(&[("a", "x", 2), ("b", "y", 3), ("c", "z", 1)]));
+    for (name, lines, wanted) in [
+        ("1 the open commit is not there", vec!["O 1 0", "E 1 c=z", &one], true),
+        ("2 the open commit is there", vec!["O 3 0", "E 1 c=z", "E 2 a=x", "E 3 b=y", &three], true),
+        ("3 it is there in part", vec!["O 2 0", "E 1 c=z", "E 2 a=x", "R 2 2 0"], false),
+        ("4 an acknowledged one is lost", vec!["O 0 0"], false),
+        ("5 an acknowledged one is another", vec!["O 1 0", "E 1 c=y", &one], false),
+        ("6 nobody wrote it", vec!["O 2 0", "E 1 c=z", "E 2 d=x", "R 2 2 0"], false),
+        ("7 a revision is used twice", vec!["A 1 1 2"], false),
+        ("8 the records are others", vec!["O 1 0", "E 1 c=z", "R 1 1 7"], false),
+        ("9 what was seen is lost", vec!["W 2", "O 1 0"], false),
+    ] {
+        assert_eq!(with(&lines).is_ok(), wanted, "{name}: {:?}", with(&lines));
+    }
+}

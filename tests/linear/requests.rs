@@ -1,0 +1,90 @@
+//! What clients and watchers ask about: a few objects of three kinds, their paths and bodies.
+
+use rand::Rng as _;
+use rand::rngs::StdRng;
+use serde_json::{Value, json};
+
+use super::history::{COLOR, Selector, VALUE};
+
+/// Few, so that they are fought over.
+pub(crate) const KEYS: [&str; 8] = [
+    "configmaps/hot/a",
+    "configmaps/hot/b",
+    "configmaps/hot/c",
+    "configmaps/warm/a",
+    "persistentvolumeclaims/hot/c",
+    "persistentvolumeclaims/hot/d",
+    "persistentvolumes/v",
+    "persistentvolumes/w",
+];
+/// What is listed and watched.
+pub(crate) const PREFIXES: [&str; 5] = [
+    "configmaps/",
+    "configmaps/hot/",
+    "configmaps/warm/",
+    "persistentvolumeclaims/hot/",
+    "persistentvolumes/",
+];
+pub(crate) const COLORS: [&str; 3] = ["red", "green", "blue"];
+
+/// One of several.
+pub(crate) fn one<'a>(random: &mut StdRng, of: &[&'a str]) -> &'a str {
+    of[random.random_range(0..of.len())]
+}
+
+/// A selector, more often than not of everything.
+pub(crate) fn selector(random: &mut StdRng) -> Selector {
+    match random.random_range(0..10) {
+        0 | 1 => Selector::Color(one(random, &COLORS).to_owned()),
+        2 => Selector::NotColor(one(random, &COLORS).to_owned()),
+        3 => Selector::Name(one(random, &["a", "c", "v"]).to_owned()),
+        4 => Selector::NotName(one(random, &["a", "c", "v"]).to_owned()),
+        _ => Selector::Everything,
+    }
+}
+
+/// The path of a collection; its resource.
+pub(crate) fn collection(prefix: &str) -> (String, &str) {
+    match prefix.trim_end_matches('/').split_once('/') {
+        Some((resource, namespace)) => (format!("/api/v1/namespaces/{namespace}/{resource}"), resource),
+        None => (format!("/api/v1/{}", prefix.trim_end_matches('/')), prefix.trim_end_matches('/')),
+    }
+}
+
+/// The path of an object, that of its collection, and its resource.
+pub(crate) fn path(key: &str) -> (String, String, &str) {
+    let (parent, name) = key.rsplit_once('/').unwrap_or_default();
+    let (collection, resource) = collection(parent);
+    (format!("{collection}/{name}"), collection, resource)
+}
+
+/// What holds an object of a kind. The server itself puts it on claims and volumes.
+pub(crate) fn finalizer(resource: &str) -> &'static str {
+    match resource {
+        "persistentvolumeclaims" => "kubernetes.io/pvc-protection",
+        "persistentvolumes" => "kubernetes.io/pv-protection",
+        _ => "example.com/hold",
+    }
+}
+
+pub(crate) fn body(key: &str, value: &str, color: &str, hold: bool, padding: usize) -> Value {
+    let (_, _, resource) = path(key);
+    let name = key.rsplit('/').next().unwrap_or_default();
+    let mut object =
+        json!({"metadata": {"name": name, "annotations": {VALUE: value}, "labels": {COLOR: color}}});
+    if hold {
+        object["metadata"]["finalizers"] = json!([finalizer(resource)]);
+    }
+    match resource {
+        "persistentvolumeclaims" => {
+            object["spec"] =
+                json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+        }
+        "persistentvolumes" => {
+            object["spec"] = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+                "hostPath": {"path": "/tmp/v"}});
+        }
+        _ => object["data"] = json!({"value": value, "padding": "x".repeat(padding)}),
+    }
+    object
+}
