@@ -110,14 +110,8 @@ impl Ahead {
         self.shared.remove();
     }
 
-    #[cfg(test)]
-    pub(super) fn is_ready(&self) -> bool {
-        self.shared.lock().ready.is_some()
-    }
-}
-
-impl Drop for Ahead {
-    fn drop(&mut self) {
+    /// Ends the thread and removes what it has made. Nothing of it is touched afterwards.
+    pub(super) fn stop(&mut self) {
         self.shared.lock().closing = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take()
@@ -128,6 +122,17 @@ impl Drop for Ahead {
         if self.take().is_some() {
             self.shared.remove();
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_ready(&self) -> bool {
+        self.shared.lock().ready.is_some()
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

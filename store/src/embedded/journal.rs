@@ -139,6 +139,11 @@ impl Journal {
         self.segments.clone()
     }
 
+    /// Ends what is done beside it. Nothing may be appended any more.
+    pub(super) fn stop(&mut self) {
+        self.ahead.stop();
+    }
+
     /// Whether the next segment is prepared.
     #[cfg(test)]
     pub(super) fn is_prepared(&self) -> bool {

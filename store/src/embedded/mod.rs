@@ -279,7 +279,9 @@ impl<V: View> Durable<V> for Pipe<V> {
 
 impl<V: View> Drop for Pipe<V> {
     fn drop(&mut self) {
-        // The last mark is written while the directory is still locked.
+        // While the directory is still locked: the next opener prepares a segment under the same name,
+        // and writes its own mark.
+        self.journal.stop();
         self.high_water = None;
         // The committer has ended; the upkeep brings the rest to the disk and ends too.
         self.past.backlog.close();

@@ -126,7 +126,8 @@ impl Opening<'_> {
     }
 
     fn set_aside(&self) -> Result<std::path::PathBuf, OpenError> {
-        let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+        // So fine that names sort by time: the older copies go.
+        let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S.%6fZ").to_string();
         let mut aside = self.places.root.join(format!("{ASIDE}{time}"));
         let mut nth = 1;
         while aside.exists() {

@@ -269,3 +269,19 @@ async fn segments_grow_and_a_fresh_store_is_small() {
     }
     drop(Embedded::<Sum>::open(dir.path(), Options::default()).unwrap());
 }
+
+/// The next opener prepares segments under the same name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_prepared_any_more_when_the_directory_is_free() {
+    let dir = super::scratch();
+    let options = || Options { snapshot_bytes: 1 << 30, ..small() };
+    for round in 0..100 {
+        let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
+        for n in 0..1 + round % 5 {
+            store.commit(vec![put(&store, &format!("/r/p/{n}"), &"x".repeat(700))]).await.unwrap();
+        }
+        store.close().await;
+        let names = super::names(&dir.path().join("journal"));
+        assert!(names.iter().all(|name| name.ends_with(".wal")), "round {round}: {names:?}");
+    }
+}
