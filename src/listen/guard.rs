@@ -58,8 +58,7 @@ pub(crate) struct Guarded<S> {
     timer: Option<Pin<Box<Sleep>>>,
     /// Set while nothing can be sent.
     blocked: Option<(Call, Pin<Box<Sleep>>)>,
-    /// HTTP/2, as its first byte tells: no method of HTTP/1 that is served begins so but PUT, POST
-    /// and PATCH, hence two bytes.
+    /// Which HTTP it is; between requests, HTTP/2 has frames that belong to none.
     preface: Preface,
     over: bool,
 }
