@@ -63,7 +63,9 @@ impl Ahead {
     /// Asks for a file of so many bytes, unless there is one, or one is being made, or the last try
     /// was not long ago. `appended`: the bytes of the journal so far.
     pub(super) fn want(&mut self, room: u64, appended: u64) {
-        if self.asked_at.is_some_and(|asked| appended < asked + FIRST_ROOM.min(room)) {
+        if self.shared.lock().closing
+            || self.asked_at.is_some_and(|asked| appended < asked + FIRST_ROOM.min(room))
+        {
             return;
         }
         self.asked_at = Some(appended);
@@ -118,6 +120,13 @@ impl Ahead {
 
 impl Drop for Ahead {
     fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Ahead {
+    /// Ends the thread, and removes what it has prepared. Nothing is prepared any more.
+    pub(super) fn stop(&mut self) {
         self.shared.lock().closing = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take()

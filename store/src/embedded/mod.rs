@@ -281,6 +281,8 @@ impl<V: View> Drop for Pipe<V> {
     fn drop(&mut self) {
         // The last mark is written while the directory is still locked.
         self.high_water = None;
+        // So is what was prepared removed: the next owner of the directory tidies up as well.
+        self.journal.stop();
         // The committer has ended; the upkeep brings the rest to the disk and ends too.
         self.past.backlog.close();
     }
