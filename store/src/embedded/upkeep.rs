@@ -75,6 +75,8 @@ pub(super) struct Rounds {
     pub(super) snapshot_bytes: u64,
     /// A snapshot is due, and since when it waits for the next segment.
     pub(super) cut_at: Option<Instant>,
+    /// There was no room for one; until then none is due.
+    pub(super) no_snapshot_until: Option<Instant>,
     pub(super) running: Option<Receiver<Result<(Revision, u64), String>>>,
     pub(super) more_to_sweep: bool,
     /// When something was fed last.
@@ -85,6 +87,8 @@ pub(super) struct Rounds {
     /// When the served copy was made or opened.
     pub(super) renewed_at: Instant,
     pub(super) shrinking: Option<Shrink>,
+    /// Bytes that are held at or before `swept`, and for which `swept` they were counted.
+    pub(super) older: Option<(Revision, u64)>,
 }
 
 impl<V: View> Upkeep<V> {
@@ -103,6 +107,7 @@ impl<V: View> Upkeep<V> {
             snapshot_from: self.snapshot_from,
             snapshot_bytes: self.last_snapshot_bytes(),
             cut_at: None,
+            no_snapshot_until: None,
             running: None,
             more_to_sweep: true,
             fed_at: Instant::now(),
@@ -110,6 +115,7 @@ impl<V: View> Upkeep<V> {
             pace: Pace { since: Instant::now(), took: Duration::ZERO },
             renewed_at: Instant::now(),
             shrinking: None,
+            older: None,
         };
         if self.needs_snapshot {
             self.begin_snapshot(&mut rounds);
@@ -119,9 +125,7 @@ impl<V: View> Upkeep<V> {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(ServedError::System(error)) if is_no_room(&error) => {
-                    if let Some(shrinking) = rounds.shrinking.take() {
-                        shrinking.abandon();
-                    }
+                    rounds.shrinking = None;
                     match self.recover_from_no_room(&ServedError::System(error)) {
                         Ok(true) => rounds.unsynced = 1,
                         Ok(false) => break,
@@ -137,9 +141,8 @@ impl<V: View> Upkeep<V> {
                 }
             }
         }
-        if let Some(shrinking) = rounds.shrinking.take() {
-            shrinking.abandon();
-        }
+        // While the directory is locked.
+        rounds.shrinking = None;
         self.finish(rounds);
         drop(guard);
     }
@@ -149,6 +152,9 @@ impl<V: View> Upkeep<V> {
         let why = format!("the served copy has failed: {error}");
         self.past.published.poison(why.clone());
         self.past.backlog.fail(why);
+        if !self.feeder.has_copy() {
+            self.past.served.lose("the served copy has failed");
+        }
         self.progress.send_modify(|progress| progress.ended = true);
         self.past.backlog.wait_for_close();
     }
@@ -196,7 +202,9 @@ impl<V: View> Upkeep<V> {
         // When nothing is written any more, a smaller reason is enough: what stays is small then.
         let is_quiet = rounds.fed_at.elapsed() >= LOOK_AFTER;
         let enough = self.options.snapshot_bytes.max(rounds.snapshot_bytes) / if is_quiet { 4 } else { 1 };
-        if grown >= enough && rounds.running.is_none() {
+        let may_be_due = rounds.no_snapshot_until.is_none_or(|until| Instant::now() >= until);
+        // One that waits for its segment is not given up: it would be due all the time, and never taken.
+        if rounds.running.is_none() && (rounds.cut_at.is_some() || (grown >= enough && may_be_due)) {
             self.cut_and_begin_snapshot(rounds);
         }
         // A batch that was cut short leaves events for the next round, also when closing.
@@ -252,7 +260,9 @@ impl<V: View> Upkeep<V> {
     fn finish(mut self, mut rounds: Rounds) {
         if self.past.published.poisoned().is_none() {
             match self.feeder.sync() {
-                Ok(()) => rounds.durable = self.feeder.applied,
+                // Without a copy nothing more has become durable.
+                Ok(()) if self.feeder.has_copy() => rounds.durable = self.feeder.applied,
+                Ok(()) => {}
                 Err(error) => tracing::warn!(%error, "the served copy could not be synced at the end"),
             }
             if let Some(running) = rounds.running.take()
@@ -261,7 +271,7 @@ impl<V: View> Upkeep<V> {
                 self.note_snapshot(revision);
             }
             let grown = self.segments.appended() - rounds.snapshot_from;
-            if grown >= self.options.snapshot_bytes / 8 {
+            if grown >= self.options.snapshot_bytes / 8 && self.has_room_for_snapshot() {
                 match take_snapshot(&self.past, &self.options, &self.snapshot_dir) {
                     Ok((revision, _)) => self.note_snapshot(revision),
                     Err(why) => tracing::warn!(why, "a snapshot could not be written; the journal is kept"),
