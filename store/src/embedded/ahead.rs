@@ -63,9 +63,10 @@ impl Ahead {
     /// Asks for a file of so many bytes, unless there is one, or one is being made, or the last try
     /// was not long ago. `appended`: the bytes of the journal so far.
     pub(super) fn want(&mut self, room: u64, appended: u64) {
-        if self.shared.lock().closing
-            || self.asked_at.is_some_and(|asked| appended < asked + FIRST_ROOM.min(room))
-        {
+        if self.asked_at.is_some_and(|asked| appended < asked + FIRST_ROOM.min(room)) {
+            return;
+        }
+        if self.shared.lock().closing {
             return;
         }
         self.asked_at = Some(appended);

@@ -321,3 +321,33 @@ fn make(path: &Path, bytes: u64) -> io::Result<()> {
     }
     file.sync_all()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_ballast_that_cannot_be_made_is_tried_again_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let ballast = dir.path().join(BALLAST);
+        let options =
+            Options { min_free_bytes: Some(0), ballast_bytes: Some(64 << 10), ..Options::default() };
+        let gate = Gate::new(dir.path(), &options);
+        std::fs::create_dir(&ballast).unwrap();
+        // What a directory takes is not a ballast.
+        gate.lock().held = 0;
+        gate.settle();
+        let failed = gate.lock().no_ballast;
+        assert!(failed.is_some());
+        std::fs::remove_dir(&ballast).unwrap();
+        gate.settle();
+        assert!(!ballast.exists(), "not at once");
+        gate.lock().no_ballast = failed.and_then(|failed| failed.checked_sub(BALLAST_AGAIN));
+        gate.settle();
+        assert!(ballast.exists());
+        assert_eq!(gate.lock().no_ballast, None);
+        assert_eq!(gate.lock().held, 64 << 10);
+    }
+}

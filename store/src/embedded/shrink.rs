@@ -232,6 +232,7 @@ mod tests {
 
     use super::*;
     use crate::embedded::files::Disk;
+    use crate::embedded::retention::Marks;
 
     #[test]
     fn what_is_worth_it() {
@@ -277,6 +278,29 @@ mod tests {
             let names = Disk.list(root.path()).unwrap();
             assert!(names.iter().all(|name| name == "sled"), "{name}: {names:?}");
         }
+    }
+
+    #[test]
+    fn what_is_not_finished_is_gone() {
+        let root = tempfile::tempdir().unwrap();
+        let store = StoreId::new();
+        let shrink = Shrink::begin(root.path(), store).unwrap();
+        assert!(root.path().join(NEXT).exists());
+        drop(shrink);
+        assert_eq!(Disk.list(root.path()).unwrap(), Vec::<String>::new());
+
+        let other = tempfile::tempdir().unwrap();
+        let served = Arc::new(Served::open(&other.path().join("sled"), Duration::ZERO).unwrap());
+        let zero = Revision::ZERO;
+        let feeder = Feeder::new(served, store, zero, 0, zero, Marks::default());
+        // There is none to take the place of.
+        let shrink = Shrink::begin(root.path(), store).unwrap();
+        assert!(shrink.finish(&Disk, &feeder, zero, 0).is_err());
+        assert_eq!(Disk.list(root.path()).unwrap(), Vec::<String>::new());
+        std::fs::create_dir(root.path().join("sled")).unwrap();
+        let shrink = Shrink::begin(root.path(), store).unwrap();
+        shrink.finish(&Disk, &feeder, zero, 0).unwrap();
+        assert_eq!(Disk.list(root.path()).unwrap(), ["sled"]);
     }
 
     #[test]

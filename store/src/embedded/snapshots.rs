@@ -43,7 +43,7 @@ impl<V: View> Upkeep<V> {
             rounds.no_snapshot_until = Some(Instant::now() + TICK);
             return;
         }
-        rounds.no_snapshot_until = None;
+        (rounds.no_snapshot_until, rounds.needs_snapshot) = (None, false);
         rounds.snapshot_from = self.segments.appended();
         let (sender, receiver) = channel();
         let (past, options, dir) = (self.past.clone(), self.options.clone(), self.snapshot_dir.clone());
