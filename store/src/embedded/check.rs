@@ -9,10 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::frame::StoreId;
-use super::guard::guarded;
+use super::guard::{deadline, guarded};
 use super::high_water::{self, Found, Mark};
 use super::identity::{self, Identity};
-use super::recover::{Places, RESTORE, check_mark, check_segments, compacted_between, deadline};
+use super::recover::{Places, RESTORE, check_mark, check_segments, compacted_between};
 use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
 use super::verify::{self, Loaded};

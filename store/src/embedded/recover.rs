@@ -10,12 +10,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::feed::{BATCH_BYTES, Feeder};
 use super::files::Files;
 use super::frame::{Entry, StoreId};
-use super::guard::guarded;
+use super::guard::{deadline, guarded};
 use super::high_water::{self, Found, Mark};
 use super::identity::{self, Identity};
 use super::journal::Journal;
@@ -24,7 +23,7 @@ use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
 use super::snapshot;
 use super::verify::{self, Loaded};
-use super::{Options, accept, claim, hygiene, read, shrink, space};
+use super::{Options, accept, claim, hygiene, read, shrink};
 use crate::snapshot::Index;
 use crate::{Event, Key, OpenError, Record, Revision, View};
 
@@ -179,11 +178,6 @@ impl Opening<'_> {
         &*self.options.files
     }
 
-    /// Large copies get more time: even a slow disk reads this many bytes in a second.
-    pub(super) fn deadline(&self) -> Duration {
-        deadline(self.places.root, self.options)
-    }
-
     /// The served copy as it is, brought up to the journal.
     fn with_served<V: View>(&self) -> Result<Recovered<V>, Rung> {
         let rung = |error: ServedError| match error {
@@ -195,7 +189,7 @@ impl Opening<'_> {
         }
         hygiene::before_open(&self.places.sled).map_err(rung)?;
         let (dir, store, patience) = (self.places.sled.clone(), self.store, self.options.lock_wait);
-        let deadline = self.deadline();
+        let deadline = deadline(self.places.root, self.options);
         let (served, loaded) = guarded("opening sled", deadline, move || {
             let served = Served::open(&dir, patience)?;
             let loaded = verify::load::<V>(&served, store)?;
@@ -323,11 +317,6 @@ impl Opening<'_> {
         batch.clear();
         Ok(())
     }
-}
-
-/// How long opening a copy in a directory may take.
-pub(super) fn deadline(root: &Path, options: &Options) -> Duration {
-    options.open_deadline + Duration::from_secs(space::allocated(root) / (5 << 20))
 }
 
 /// Whether everything is there that a high-water mark knows of.

@@ -262,6 +262,8 @@ async fn a_check_refuses_what_opening_refuses() {
         store.close().await;
         drop(store);
         let _ = fs::remove_dir_all(dir.path().join("snapshot"));
+        // The mark would tell as well.
+        fs::remove_file(dir.path().join("high-water")).unwrap();
         let segment = dir.path().join("journal/00000000000000000001.wal");
         match name {
             "no segment" => fs::remove_file(&segment).unwrap(),
