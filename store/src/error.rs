@@ -26,7 +26,9 @@ pub enum CommitError<V> {
         /// Bytes.
         limit: usize,
     },
-    /// There is too little room on the disk; nothing was written. Deletes are still taken.
+    /// There is too little room on the disk; nothing was written. Deletes are still taken, unless the
+    /// file system refuses them too, or the served copy has had no room for so long that no more may
+    /// wait for it.
     #[error(
         "too little room on the disk of the store: {} bytes are missing in {place} ({free} are free, {needed} must be)",
         needed.saturating_sub(*free)

@@ -4,7 +4,7 @@
 //! directory with that name holds a whole store or nothing.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::read::Reader;
@@ -42,6 +42,11 @@ pub fn restore(path: &Path, dir: &Path, bump: u64, options: &Options) -> Result<
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
         Err(error) => return Err(io("look into")(error)),
     };
+    if is_there && is_mount_point(dir).map_err(io("look into"))? {
+        let what = "it is a file system of its own, which cannot be exchanged for the new store; \
+            give a directory in it that does not exist yet";
+        return Err(io("restore into")(std::io::Error::other(what)));
+    }
     let reader = Reader::open(path)?;
     let from = reader.header;
     let moved = |revision: Revision| revision.0.checked_add(bump).filter(|moved| *moved < i64::MAX as u64);
@@ -64,12 +69,12 @@ pub fn restore(path: &Path, dir: &Path, bump: u64, options: &Options) -> Result<
             return Err(error);
         }
     };
-    if is_there {
-        fs::remove_dir(dir).map_err(io("replace"))?;
+    // In one step, also when there is an empty directory.
+    if let Err(error) = fs::rename(&new, dir) {
+        let _ = fs::remove_dir_all(&new);
+        return Err(io("give the restored store its name")(error));
     }
-    fs::rename(&new, dir).map_err(io("give the restored store its name"))?;
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::File::open(parent).and_then(|dir| dir.sync_all()).map_err(io("sync the directory of"))?;
+    fs::File::open(parent(dir)).and_then(|dir| dir.sync_all()).map_err(io("sync the directory of"))?;
     Ok(Restored { from, store, revision })
 }
 
@@ -113,9 +118,34 @@ fn fill(
     Ok(store.0)
 }
 
+/// Whether a file system starts at a directory: then it cannot be renamed or replaced.
+fn is_mount_point(dir: &Path) -> std::io::Result<bool> {
+    Ok(fs::metadata(dir)?.dev() != fs::metadata(parent(dir))?.dev())
+}
+
+fn parent(dir: &Path) -> &Path {
+    dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// `a/b/` and `a/b` are both made in `a/b.restoring`.
 fn beside(dir: &Path) -> PathBuf {
     let mut name = dir.components().collect::<PathBuf>().into_os_string();
     name.push(".restoring");
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn where_a_file_system_starts() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().join("below");
+        fs::create_dir(&below).unwrap();
+        assert!(!is_mount_point(&below).unwrap());
+        assert!(is_mount_point(Path::new("/proc")).unwrap());
+    }
 }

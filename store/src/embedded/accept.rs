@@ -140,12 +140,18 @@ pub(crate) fn settle(places: &Places<'_>, files: &dyn Files, store: StoreId) -> 
     let path = places.root.join(NAME);
     tracing::warn!(path = %path.display(), "the acceptance of a loss was interrupted; it is undone");
     let segment = journal::segment_path(&places.journal, continues.next());
-    for path in [snapshot::path_of(&places.snapshots, continues), segment, path] {
-        match files.remove(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            result => result.map_err(places.io("remove", &path))?,
-        }
+    let fine_without = |result: std::io::Result<()>| match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    };
+    for (dir, name) in
+        [(&places.snapshots, snapshot::path_of(&places.snapshots, continues)), (&places.journal, segment)]
+    {
+        fine_without(files.remove(&name)).map_err(places.io("remove", &name))?;
+        // Durably, before that goes which says that they are to be removed.
+        fine_without(files.sync_dir(dir)).map_err(places.io("sync", dir))?;
     }
+    fine_without(files.remove(&path)).map_err(places.io("remove", &path))?;
     Ok(Revision::ZERO)
 }
 

@@ -9,13 +9,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::frame::StoreId;
-use super::guard::guarded;
-use super::high_water::{self, Found};
+use super::guard::{deadline, guarded};
+use super::high_water::{self, Found, Mark};
 use super::identity::{self, Identity};
-use super::recover::{Places, RESTORE, behind};
+use super::recover::{Places, RESTORE, check_mark, check_segments, compacted_between};
 use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
-use super::{Options, accept, claim, hygiene, lock, snapshot, verify};
+use super::verify::{self, Loaded};
+use super::{Options, accept, claim, hygiene, lock, snapshot};
 use crate::{OpenError, Revision};
 
 /// How a directory is checked.
@@ -142,6 +143,15 @@ pub fn check(dir: impl AsRef<Path>, options: &CheckOptions) -> Report {
     Report { lines: check.lines, verdict }
 }
 
+/// What a served copy holds.
+#[derive(Clone, Copy)]
+struct Copied {
+    /// Everything up to here.
+    applied: Revision,
+    /// The past from here on.
+    oldest: Revision,
+}
+
 struct Check<'a> {
     places: Places<'a>,
     options: &'a CheckOptions,
@@ -182,14 +192,19 @@ impl Check<'_> {
         let scan = self.journal(store, given_up);
         let usable = self.snapshots(store, &snapshots, scan.as_ref().ok());
         let scan = scan?;
-        let applied = self.served(store, &scan, &snapshots);
+        check_segments(&self.places, &scan)?;
+        let copy = self.served(store, &scan, &snapshots);
+        let applied = copy.map(|copy| copy.applied);
         let head = scan.last().max(applied.unwrap_or_default());
         if applied.is_none() && scan.first() > Revision(1) && !usable {
             return Err(self.places.damaged(format!(
                 "its served copy cannot be used, and no snapshot reaches the journal; {RESTORE}"
             )));
         }
-        if applied.is_some_and(|applied| applied > scan.last()) {
+        if let Some(Copied { applied, oldest }) = copy.filter(|copy| copy.applied > scan.last()) {
+            if oldest > scan.last() {
+                return Err(self.places.damaged(compacted_between(scan.last(), applied)));
+            }
             self.repairs.push("the end of the journal, from the served copy".into());
         }
         if let Some(newest) = snapshots.last().filter(|newest| **newest > head) {
@@ -198,20 +213,18 @@ impl Check<'_> {
                  {RESTORE}"
             )));
         }
-        if let Some(mark) = mark.filter(|mark| *mark > head) {
-            return Err(self.places.damaged(behind(root, mark, head)));
-        }
+        check_mark(&self.places, files, &scan, store, mark, head)?;
         if self.repairs.is_empty() {
             return Ok(Verdict::Sound { head });
         }
         Ok(Verdict::Repairable { head, what: self.repairs.join("; ") })
     }
 
-    fn mark(&mut self, store: StoreId) -> Result<Option<Revision>, OpenError> {
+    fn mark(&mut self, store: StoreId) -> Result<Option<Mark>, OpenError> {
         match high_water::read(&*self.options.options.files, self.places.root, store)? {
             Found::Mark(mark) => {
                 self.fine(high_water::NAME, format!("revision {} was acknowledged", mark.revision));
-                Ok(Some(mark.revision))
+                Ok(Some(mark))
             }
             Found::Missing | Found::Damaged => {
                 self.repair(high_water::NAME, "missing or damaged; it is written anew");
@@ -263,8 +276,9 @@ impl Check<'_> {
         usable
     }
 
-    /// Looks into a copy of the served copy. How far it is, when it can be used.
-    fn served(&mut self, store: StoreId, scan: &Scan, snapshots: &[Revision]) -> Option<Revision> {
+    /// Looks into a copy of the served copy. What it holds, when it can be used.
+    fn served(&mut self, store: StoreId, scan: &Scan, snapshots: &[Revision]) -> Option<Copied> {
+        let as_the_journal = Copied { applied: scan.last(), oldest: Revision::ZERO };
         if !self.places.sled.exists() {
             if scan.last() > Revision::ZERO || !snapshots.is_empty() {
                 self.repair("sled", "missing; it is made anew from snapshot and journal");
@@ -273,33 +287,34 @@ impl Check<'_> {
         }
         let Some(scratch) = &self.options.scratch else {
             self.fine("sled", "not looked into");
-            return Some(scan.last());
+            return Some(as_the_journal);
         };
         let copy = scratch.join(format!("orlop-check-{}", uuid::Uuid::new_v4()));
         let result = copy_dir(&self.places.sled, &copy).map_err(ServedError::System).and_then(|()| {
             hygiene::before_open(&copy)?;
             let (dir, options) = (copy.clone(), self.options.options.clone());
-            guarded("opening sled", options.open_deadline, move || {
+            guarded("opening sled", deadline(self.places.root, &options), move || {
                 let served = Served::open(&dir, options.lock_wait)?;
                 let loaded = verify::load::<()>(&served, store)?;
-                Ok(loaded.map_or(Revision::ZERO, |loaded| loaded.applied))
+                let nothing = Copied { applied: Revision::ZERO, oldest: Revision::ZERO };
+                Ok(loaded.map_or(nothing, |Loaded { applied, oldest, .. }| Copied { applied, oldest }))
             })
         });
         if let Err(error) = fs::remove_dir_all(&copy) {
             tracing::warn!(%error, path = %copy.display(), "cannot remove a scratch directory");
         }
         match result {
-            Ok(applied) if applied.next() < scan.first() => {
+            Ok(Copied { applied, .. }) if applied.next() < scan.first() => {
                 self.repair("sled", format!("ends at revision {applied}, before the journal starts"));
                 None
             }
-            Ok(applied) => {
-                self.fine("sled", format!("up to revision {applied}"));
-                Some(applied)
+            Ok(copied) => {
+                self.fine("sled", format!("up to revision {}", copied.applied));
+                Some(copied)
             }
             Err(ServedError::System(error)) => {
                 self.fine("sled", format!("not looked into: {error}"));
-                Some(scan.last())
+                Some(as_the_journal)
             }
             Err(ServedError::Unusable(why)) => {
                 self.repair(

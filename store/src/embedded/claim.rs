@@ -28,7 +28,11 @@ pub(super) fn remove_unfinished(places: &Places<'_>, files: &dyn Files) -> Resul
         for name in files.list(dir).map_err(places.io("list", dir))? {
             if name.ends_with(".tmp") {
                 let path = dir.join(name);
-                files.remove(&path).map_err(places.io("remove", &path))?;
+                match files.remove(&path) {
+                    // Who had the store before may just have removed it.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    result => result.map_err(places.io("remove", &path))?,
+                }
             }
         }
     }

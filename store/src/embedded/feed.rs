@@ -255,7 +255,12 @@ impl Feeder {
         self.served.as_ref().expect("nothing is fed while the copy is opened anew")
     }
 
-    /// Makes durable what was fed.
+    /// Whether there is a copy; there is none while it is opened anew.
+    pub(crate) fn has_copy(&self) -> bool {
+        self.served.is_some()
+    }
+
+    /// Makes durable what was fed; nothing when there is no copy.
     pub(crate) fn sync(&self) -> Result<(), ServedError> {
         self.served.as_ref().map_or(Ok(()), |served| served.sync())
     }

@@ -19,6 +19,8 @@ const FRESH_BYTES: u64 = 1 << 20;
 const SIZE_FRESH: Duration = Duration::from_secs(10);
 /// The ballast goes when less than this part of it is free.
 const NEARLY_NOTHING: u64 = 4;
+/// A ballast that could not be made is tried again after this.
+const BALLAST_AGAIN: Duration = Duration::from_secs(60);
 
 /// A file that holds nothing.
 pub(super) const BALLAST: &str = "BALLAST";
@@ -56,6 +58,8 @@ struct State {
     written: u64,
     /// The probe has failed, and that was told.
     blind: bool,
+    /// When the ballast could not be made the last time; that was told.
+    no_ballast: Option<Instant>,
 }
 
 impl Gate {
@@ -77,6 +81,7 @@ impl Gate {
                 sized_at: None,
                 written: 0,
                 blind: false,
+                no_ballast: None,
             }),
         }
     }
@@ -148,7 +153,7 @@ impl Gate {
         let state = self.lock();
         let limits = self.limits(&state);
         let missing = limits.ballast.saturating_sub(state.held);
-        self.shortage(state.space.free, limits.least + limits.least / 8 + missing)
+        self.shortage(state.space.free, limits.resumes(limits.least, missing))
     }
 
     /// So many bytes were written.
@@ -166,9 +171,14 @@ impl Gate {
 
     /// Whether the served copy can be tried again: there is as much room as deletes are left.
     pub(crate) fn has_some(&self) -> bool {
+        self.leaves_some(0)
+    }
+
+    /// Whether a file of so many bytes leaves as much room as that.
+    pub(crate) fn leaves_some(&self, bytes: u64) -> bool {
         let mut state = self.lock();
         self.look(&mut state, true);
-        state.space.free >= self.limits(&state).least / 4
+        state.space.free >= bytes.saturating_add(self.limits(&state).least / 4)
     }
 
     /// Makes the ballast again when there is room, and says what the room is like now.
@@ -176,10 +186,11 @@ impl Gate {
         let mut state = self.lock();
         self.look(&mut state, false);
         let limits = self.limits(&state);
-        let line = limits.least + limits.least / 8;
+        let failed_just_now = state.no_ballast.is_some_and(|failed| failed.elapsed() < BALLAST_AGAIN);
         if state.held >= limits.ballast
             || state.level.full
-            || state.space.free < line.saturating_add(limits.ballast)
+            || state.space.free < limits.resumes(limits.least, limits.ballast)
+            || failed_just_now
         {
             return;
         }
@@ -191,10 +202,13 @@ impl Gate {
         match made {
             Ok(()) => {
                 state.held = limits.ballast;
+                state.no_ballast = None;
                 tracing::debug!(path = %path.display(), bytes = limits.ballast, "ballast is held");
             }
             Err(error) => {
-                tracing::warn!(%error, path = %path.display(), "cannot make the ballast file");
+                if state.no_ballast.replace(Instant::now()).is_none() {
+                    tracing::warn!(%error, path = %path.display(), "cannot make the ballast file; trying on");
+                }
                 let _ = std::fs::remove_file(&path);
             }
         }
@@ -306,4 +320,34 @@ fn make(path: &Path, bytes: u64) -> io::Result<()> {
         Err(error) => return Err(error.into()),
     }
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_ballast_that_cannot_be_made_is_tried_again_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let ballast = dir.path().join(BALLAST);
+        let options =
+            Options { min_free_bytes: Some(0), ballast_bytes: Some(64 << 10), ..Options::default() };
+        let gate = Gate::new(dir.path(), &options);
+        std::fs::create_dir(&ballast).unwrap();
+        // What a directory takes is not a ballast.
+        gate.lock().held = 0;
+        gate.settle();
+        let failed = gate.lock().no_ballast;
+        assert!(failed.is_some());
+        std::fs::remove_dir(&ballast).unwrap();
+        gate.settle();
+        assert!(!ballast.exists(), "not at once");
+        gate.lock().no_ballast = failed.and_then(|failed| failed.checked_sub(BALLAST_AGAIN));
+        gate.settle();
+        assert!(ballast.exists());
+        assert_eq!(gate.lock().no_ballast, None);
+        assert_eq!(gate.lock().held, 64 << 10);
+    }
 }

@@ -1,11 +1,19 @@
 //! Work that may panic or never come back, kept at arm's length.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use super::sled::ServedError;
+use super::{Options, space};
+
+/// How long opening the copy in a directory may take. Large ones get more time: even a slow disk reads
+/// this many bytes in a second.
+pub(crate) fn deadline(root: &Path, options: &Options) -> Duration {
+    options.open_deadline + Duration::from_secs(space::allocated(root) / (5 << 20))
+}
 
 /// Runs the work in a thread of its own. A panic is an error; so is a deadline that passes, and
 /// then the thread is left behind with whatever it holds.

@@ -37,7 +37,7 @@ pub(crate) struct Journal {
     room: u64,
     ahead: Ahead,
     next: Revision,
-    /// The checksum of the newest entry, when it is in the segment that is written.
+    /// The checksum of the newest entry; none when the journal holds none.
     newest: Option<u32>,
     segments: Arc<Segments>,
     /// There is no room for segments that are not needed yet.
@@ -227,8 +227,14 @@ impl Journal {
         let cut = self.segments.awaits_cut();
         let must = cut || self.length >= self.rotate_at;
         let fits = self.length + self.writer.size() <= self.room;
-        // Two segments cannot start at the same revision.
-        if self.length <= HEADER as u64 || (!must && fits) {
+        if self.length <= HEADER as u64 {
+            // Two segments cannot start at the same revision, and this one starts here.
+            if cut {
+                self.segments.cut.store(false, Ordering::Relaxed);
+            }
+            return Ok(());
+        }
+        if !must && fits {
             return Ok(());
         }
         let path = segment_path(&self.dir, self.next);
@@ -249,10 +255,10 @@ impl Journal {
             Err(error) => {
                 let why = format!("cannot create {}: {error}", path.display());
                 // Without it the segment before is the last one still, and goes on: at once when it
-                // has zeros left. It must be certain that no power cut brings the other one back.
+                // has zeros left, or need not end here. It must be certain that no power cut brings the other one back.
                 let undone = is_no_room(&error) && self.discard(&path).is_ok();
                 return match undone {
-                    true if fits => Ok(()),
+                    true if fits || !must => Ok(()),
                     true => Err(Refused::NoRoom(why)),
                     false => Err(Refused::Unknown(why)),
                 };

@@ -110,7 +110,7 @@ pub struct Options {
     /// whichever is more, but at most an eighth of the disk.
     pub min_free_bytes: Option<u64>,
     /// Bytes of a file that is kept for recovery and deletes when the disk is full to the last byte;
-    /// `None` is 32 MiB, or less on a small disk.
+    /// `None` is 16 MiB, or less on a small disk.
     pub ballast_bytes: Option<u64>,
     /// Keys below these prefixes are not taken below twice the least: what can be told again.
     pub shed_first: Vec<String>,

@@ -118,15 +118,6 @@ fn renew(
     oldest: Revision,
 ) -> Result<(), ServedError> {
     let mut shrink = Shrink::begin(dir, store)?;
-    loop {
-        match shrink.step(feeder) {
-            Ok(true) => break,
-            Ok(false) => {}
-            Err(error) => {
-                shrink.abandon();
-                return Err(error);
-            }
-        }
-    }
+    while !shrink.step(feeder)? {}
     shrink.finish(&*options.files, feeder, oldest, feeder.time_ms).map(drop)
 }

@@ -62,7 +62,7 @@ impl<V: View> Past<V> {
     }
 
     fn served(&self) -> Result<Arc<Served>, ReadError> {
-        self.served.get().ok_or_else(|| ReadError::Damaged("the store is closed".into()))
+        self.served.get().map_err(|why| ReadError::Damaged(why.into()))
     }
 
     fn check(&self, wanted: Revision) -> Result<(), ReadError> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::feed::{BATCH_BYTES, Feeder};
 use super::frame::StoreId;
-use super::guard::guarded;
+use super::guard::{deadline, guarded};
 use super::recover::{Opening, RESTORE, Recovered, Replay, Rung};
 use super::retention::Marks;
 use super::rows::{self, CurrentRow};
@@ -47,7 +47,7 @@ impl Opening<'_> {
             tracing::info!(from = %base.revision, "building the served copy from snapshot and journal");
         }
         let (dir, store, patience) = (self.places.sled.clone(), self.store, self.options.lock_wait);
-        let deadline = self.deadline();
+        let deadline = deadline(self.places.root, self.options);
         let (revision, time_ms) = (base.revision, base.time_ms);
         let (feeder, index) = guarded("building the served copy", deadline, move || {
             let served = Arc::new(Served::open(&dir, patience)?);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::feed::{BATCH_BYTES, Feeder};
 use super::files::Files;
 use super::frame::{Entry, StoreId};
-use super::guard::guarded;
+use super::guard::{deadline, guarded};
 use super::high_water::{self, Found, Mark};
 use super::identity::{self, Identity};
 use super::journal::Journal;
@@ -23,7 +23,7 @@ use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
 use super::snapshot;
 use super::verify::{self, Loaded};
-use super::{Options, accept, claim, hygiene, read, shrink, space};
+use super::{Options, accept, claim, hygiene, read, shrink};
 use crate::snapshot::Index;
 use crate::{Event, Key, OpenError, Record, Revision, View};
 
@@ -125,9 +125,7 @@ pub(super) fn recover_with<V: View>(
     }
     let given_up = accept::settle(&places, files, store)?;
     let scan = scan::scan(files, root, &places.journal, store, given_up)?;
-    if scan.segments.is_empty() {
-        return Err(places.damaged(format!("the journal has no segment; {RESTORE}")));
-    }
+    check_segments(&places, &scan)?;
     let mut snapshots =
         snapshot::list(files, &places.snapshots).map_err(places.io("list", &places.snapshots))?;
     snapshots.retain(|revision| *revision >= given_up);
@@ -180,12 +178,6 @@ impl Opening<'_> {
         &*self.options.files
     }
 
-    /// Large copies get more time: even a slow disk reads this many bytes in a second.
-    pub(super) fn deadline(&self) -> std::time::Duration {
-        self.options.open_deadline
-            + std::time::Duration::from_secs(space::allocated(self.places.root) / (5 << 20))
-    }
-
     /// The served copy as it is, brought up to the journal.
     fn with_served<V: View>(&self) -> Result<Recovered<V>, Rung> {
         let rung = |error: ServedError| match error {
@@ -197,7 +189,7 @@ impl Opening<'_> {
         }
         hygiene::before_open(&self.places.sled).map_err(rung)?;
         let (dir, store, patience) = (self.places.sled.clone(), self.store, self.options.lock_wait);
-        let deadline = self.deadline();
+        let deadline = deadline(self.places.root, self.options);
         let (served, loaded) = guarded("opening sled", deadline, move || {
             let served = Served::open(&dir, patience)?;
             let loaded = verify::load::<V>(&served, store)?;
@@ -234,11 +226,7 @@ impl Opening<'_> {
             return Ok(Vec::new());
         }
         if loaded.oldest > last {
-            return Err(Rung::Final(self.places.damaged(format!(
-                "the journal ends at revision {last}, but revision {} was acknowledged, and what lies \
-                 between is compacted; {RESTORE}",
-                loaded.applied
-            ))));
+            return Err(Rung::Final(self.places.damaged(compacted_between(last, loaded.applied))));
         }
         let applied = loaded.applied;
         tracing::error!(%last, %applied, "the end of the journal was damaged; taking it from the served copy");
@@ -260,19 +248,8 @@ impl Opening<'_> {
 
     /// Whether everything is there that the high-water mark knows of.
     pub(super) fn check_mark(&self, head: Revision) -> Result<(), OpenError> {
-        let Some(mark) = self.mark.filter(|_| !self.accept_loss) else { return Ok(()) };
-        if head < mark.revision {
-            return Err(self.places.damaged(behind(self.places.root, mark.revision, head)));
-        }
-        let Some(wanted) = mark.entry else { return Ok(()) };
-        match scan::entry_crc(self.files(), &self.scan, self.store, mark.revision)? {
-            Some(found) if found != wanted => Err(self.places.damaged(format!(
-                "the journal holds another write at revision {} than the one that was acknowledged: files of \
-                 two moments were put together; {RESTORE}",
-                mark.revision
-            ))),
-            Some(_) | None => Ok(()),
-        }
+        let mark = self.mark.filter(|_| !self.accept_loss);
+        check_mark(&self.places, self.files(), &self.scan, self.store, mark, head)
     }
 
     /// Plays the journal over the state, and makes both durable.
@@ -342,8 +319,48 @@ impl Opening<'_> {
     }
 }
 
+/// Whether everything is there that a high-water mark knows of.
+pub(super) fn check_mark(
+    places: &Places<'_>,
+    files: &dyn Files,
+    scan: &Scan,
+    store: StoreId,
+    mark: Option<Mark>,
+    head: Revision,
+) -> Result<(), OpenError> {
+    let Some(mark) = mark else { return Ok(()) };
+    if head < mark.revision {
+        return Err(places.damaged(behind(places.root, mark.revision, head)));
+    }
+    let Some(wanted) = mark.entry else { return Ok(()) };
+    match scan::entry_crc(files, scan, store, mark.revision)? {
+        Some(found) if found != wanted => Err(places.damaged(format!(
+            "the journal holds another write at revision {} than the one that was acknowledged: files of \
+             two moments were put together; {RESTORE}",
+            mark.revision
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether there is a journal to go on from.
+pub(super) fn check_segments(places: &Places<'_>, scan: &Scan) -> Result<(), OpenError> {
+    if scan.segments.is_empty() {
+        return Err(places.damaged(format!("the journal has no segment; {RESTORE}")));
+    }
+    Ok(())
+}
+
+/// What is said of a journal whose end is lost, and not in the served copy either.
+pub(super) fn compacted_between(last: Revision, applied: Revision) -> String {
+    format!(
+        "the journal ends at revision {last}, but revision {applied} was acknowledged, and what lies between \
+         is compacted; {RESTORE}"
+    )
+}
+
 /// What is said of a store that ends below its high-water mark.
-pub(super) fn behind(root: &Path, mark: Revision, head: Revision) -> String {
+fn behind(root: &Path, mark: Revision, head: Revision) -> String {
     format!(
         "revision {mark} was acknowledged (the high-water mark says so), but the journal ends at {head}: its end \
          is lost. Put the missing file back, or {RESTORE}, or accept the loss (orlop store check \

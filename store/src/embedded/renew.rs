@@ -22,7 +22,6 @@ impl<V: View> Upkeep<V> {
         };
         if last || self.past.backlog.bytes() > self.options.backlog_bytes / 2 {
             rounds.look_at = Some(Instant::now() + LOOK_AFTER);
-            shrinking.abandon();
             return Ok(());
         }
         match shrinking.step(&self.feeder) {
@@ -32,7 +31,7 @@ impl<V: View> Upkeep<V> {
             }
             Ok(true) => {}
             Err(error) => {
-                shrinking.abandon();
+                drop(shrinking);
                 self.shrinks_later(rounds, &error);
                 return Ok(());
             }
@@ -61,8 +60,9 @@ impl<V: View> Upkeep<V> {
 
     fn begin_shrinking(&mut self, rounds: &mut Rounds) {
         let now = Instant::now();
-        let is_old =
-            rounds.fed_at > rounds.renewed_at && rounds.renewed_at.elapsed() >= self.options.renew_every;
+        let is_old = rounds.fed_at > rounds.renewed_at
+            && rounds.renewed_at.elapsed() >= self.options.renew_every
+            && rounds.pace.since <= now;
         if !is_old && rounds.look_at.is_none_or(|at| now < at) {
             return;
         }
@@ -87,15 +87,15 @@ impl<V: View> Upkeep<V> {
             return;
         }
         // What is current and older than the log is held too. Counting it takes a walk.
-        let head = self.past.published.current();
-        let older = head.index.iter().filter(|(_, record)| record.mod_revision <= self.feeder.swept);
-        let held = held + older.map(|(_, record)| record.size() as u64 + 64).sum::<u64>();
+        let held = held + self.older(rounds);
         if !is_old && !shrink::is_worth_it(file, held) {
             return;
         }
         if !self.gate.fits(held * 2) {
             tracing::debug!(held, "no room for a fresh served copy now");
             rounds.look_at = Some(now + TICK);
+            // Also when it is old, which is asked in every round.
+            rounds.pace.since = now + TICK;
             return;
         }
         match Shrink::begin(&self.root, self.past.store) {
@@ -105,6 +105,21 @@ impl<V: View> Upkeep<V> {
         if is_old {
             rounds.renewed_at = now;
         }
+    }
+
+    /// Bytes of what is held at or before `swept`. What is overwritten goes when that moves on.
+    fn older(&self, rounds: &mut Rounds) -> u64 {
+        let swept = self.feeder.swept;
+        if let Some((at, bytes)) = rounds.older
+            && at == swept
+        {
+            return bytes;
+        }
+        let head = self.past.published.current();
+        let older = head.index.values().filter(|record| record.mod_revision <= swept);
+        let bytes = older.map(|record| record.size() as u64 + 64).sum();
+        rounds.older = Some((swept, bytes));
+        bytes
     }
 
     fn shrinks_later(&self, rounds: &mut Rounds, error: &ServedError) {

@@ -24,6 +24,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 const READS: Duration = Duration::from_secs(10);
 /// How often a journal must look damaged while it is written to.
 const LOOKS: u32 = 5;
+/// What readers of the past are told meanwhile.
+const NO_COPY: &str = "the served copy is closed, and could not be opened again yet";
 
 impl<V: View> Upkeep<V> {
     /// Waits for room, and opens the copy anew. False when the store is to be closed before that.
@@ -33,12 +35,22 @@ impl<V: View> Upkeep<V> {
         tracing::error!(%why, path = %root, "the served copy has no room on the disk; it waits for some");
         self.past.backlog.stall(true);
         self.gate.refused();
+        let mut told = false;
         loop {
             if self.gate.has_some() {
                 match self.open_anew() {
                     Ok(()) => break,
-                    Err(ServedError::System(error)) if is_no_room(&error) => {}
-                    Err(error) => return Err(error),
+                    // Such as a lock that somebody who reads still holds.
+                    Err(ServedError::System(error)) => {
+                        self.past.served.lose(NO_COPY);
+                        if !is_no_room(&error) && !std::mem::replace(&mut told, true) {
+                            tracing::warn!(%error, path = %self.root.display(), "it cannot be opened now; trying on");
+                        }
+                    }
+                    Err(error) => {
+                        self.past.served.lose(NO_COPY);
+                        return Err(error);
+                    }
                 }
             }
             if self.past.backlog.closes_within(AGAIN) {
@@ -93,17 +105,21 @@ impl<V: View> Upkeep<V> {
         let (places, store) = (Places::below(&self.root), self.past.store);
         let given_up = accept::read(&places, files, store).map_err(unreadable)?;
         let mut looks = 1;
-        let scan = loop {
+        let mut scan = loop {
             match scan::scan(files, &self.root, &places.journal, store, given_up) {
                 // It is read while it is written: a group that was seen in part, and the one behind it
                 // whole, look like damage.
                 Err(OpenError::Damaged { .. }) if looks < LOOKS => looks += 1,
+                // A segment that could not be made whole is removed again.
+                Err(OpenError::Io { source, .. }) if is_missing(&source) && looks < LOOKS => looks += 1,
                 scan => break scan.map_err(unreadable)?,
             }
         };
         if scan.first() > feeder.applied.next() || scan.last() < upto {
             return Err(format!("revision {} is not in the journal any more", feeder.applied.next()).into());
         }
+        // One that is empty may go still.
+        scan.segments.retain(|segment| segment.next > segment.first);
         let mut batch = Vec::new();
         let mut bytes = 0;
         let after = feeder.applied;
@@ -135,6 +151,10 @@ fn event(entry: Entry) -> Arc<Event<()>> {
     let prev = (prev > Revision::ZERO).then(|| record(bytes::Bytes::new(), prev));
     let record = value.map(|value| record(value, revision));
     Arc::new(Event { revision, key, time_ms, record, prev })
+}
+
+fn is_missing(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound
 }
 
 fn unreadable(error: OpenError) -> ServedError {

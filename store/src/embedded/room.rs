@@ -1,13 +1,16 @@
 //! How much room the disk has, and what may still be written for it. The decisions are pure.
 //!
 //! As it fills up, the store stops taking writes in this order: what is to be shed first (Events),
-//! what adds to what is stored, what changes without growing. Deletes are always taken. So there is
-//! always a way out, and what a person has declared outlives what can be told again.
+//! what adds to what is stored, what changes without growing. Deletes are never refused for the lines drawn here, so
+//! there is a way out, and what a person has declared outlives what can be told again.
 //!
 //! ```text
 //! free  ......... shed_first ......... everything that grows ......... the rest but deletes ... 0
 //!             twice the least                 the least                a quarter of the least
 //! ```
+//!
+//! A delete is refused only when the file system has no room for it in the journal, or when the served
+//! copy has had none for so long that the backlog is full.
 //!
 //! Another program may fill the disk to the last byte. For that case a **ballast** is kept: a file
 //! that holds nothing and is removed when recovery or deletes need its room.
@@ -47,7 +50,7 @@ impl Room for FileSystem {
 /// Free bytes below which nothing is taken that grows, when the options do not say.
 const LEAST: u64 = 64 << 20;
 /// Bytes of the ballast, when the disk is not a small one.
-const BALLAST: u64 = 32 << 20;
+const BALLAST: u64 = 16 << 20;
 /// An update may grow by so much and still count as one that does not: a deletion puts its time and
 /// its grace period into an object, and must be possible.
 pub(crate) const SLACK: u64 = 256;
@@ -73,6 +76,13 @@ pub(crate) struct Limits {
     pub(crate) ballast: u64,
 }
 
+impl Limits {
+    /// The free bytes at which what has ended at a line is taken again, when so many are owed.
+    pub(crate) fn resumes(&self, line: u64, missing: u64) -> u64 {
+        line.saturating_add(self.least / 8).saturating_add(missing)
+    }
+}
+
 /// The limits for a store of so many bytes on a file system of so many.
 ///
 /// On a small file system both would be most of it; there the least is an eighth of it and the
@@ -95,7 +105,7 @@ pub(crate) struct Level {
 /// The level for so many free bytes; `missing` bytes are owed to the ballast.
 pub(crate) fn level(before: Level, limits: Limits, free: u64, missing: u64) -> Level {
     let free = free.saturating_sub(missing);
-    let below = |was: bool, line: u64| free < if was { line + limits.least / 8 } else { line };
+    let below = |was: bool, line: u64| free < if was { limits.resumes(line, 0) } else { line };
     Level {
         sheds: below(before.sheds, limits.least.saturating_mul(2)),
         full: below(before.full, limits.least),
@@ -110,7 +120,7 @@ pub(crate) fn admits(
     missing: u64,
     effect: Effect,
 ) -> Result<(), u64> {
-    let resumes = |line: u64| line + limits.least / 8 + missing;
+    let resumes = |line| limits.resumes(line, missing);
     match effect {
         Effect::Deletes => Ok(()),
         Effect::Keeps if free >= limits.least / 4 => Ok(()),
@@ -176,6 +186,21 @@ mod tests {
                 .filter(|effect| admits(now, limits, free, missing, *effect).is_ok())
                 .collect();
             assert_eq!(taken, wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_huge_least_takes_only_deletes() {
+        let limits = limits(Some(u64::MAX), None, 0, 100_000 * MB);
+        let now = level(level(Level::default(), limits, 1000 * MB, 0), limits, 1000 * MB, 32 * MB);
+        assert!(now.full && now.sheds);
+        for (effect, wanted) in [
+            (Effect::Deletes, Ok(())),
+            (Effect::Keeps, Err(u64::MAX / 4)),
+            (Effect::Grows, Err(u64::MAX)),
+            (Effect::Shed, Err(u64::MAX)),
+        ] {
+            assert_eq!(admits(now, limits, 1000 * MB, 32 * MB, effect), wanted, "{effect:?}");
         }
     }
 

@@ -95,10 +95,13 @@ fn remove(dir: &Path) -> io::Result<()> {
 /// A copy that is being made.
 pub(crate) struct Shrink {
     root: PathBuf,
-    next: Arc<Served>,
+    /// There is one until it is finished.
+    next: Option<Arc<Served>>,
     store: StoreId,
     copied: Revision,
     pub(crate) began: Instant,
+    /// It has got its name; what is called `sled.next` is not it.
+    is_named: bool,
 }
 
 impl Shrink {
@@ -109,7 +112,8 @@ impl Shrink {
         let next = guarded("making a copy", DEADLINE, move || {
             Served::open_with(&dir, Duration::ZERO, CACHE).map(Arc::new)
         })?;
-        Ok(Shrink { root: root.to_owned(), next, store, copied: Revision::ZERO, began: Instant::now() })
+        let (root, next, began) = (root.to_owned(), Some(next), Instant::now());
+        Ok(Shrink { root, next, store, copied: Revision::ZERO, began, is_named: false })
     }
 
     /// Copies one batch. True when everything is there that the other one has.
@@ -139,9 +143,10 @@ impl Shrink {
                 break;
             }
         }
-        self.next.put_in_order(log)?;
-        self.next.apply(changes)?;
-        self.next.hand_over()?;
+        let next = self.next();
+        next.put_in_order(log)?;
+        next.apply(changes)?;
+        next.hand_over()?;
         self.copied = reached;
         Ok(reached == from.applied)
     }
@@ -149,7 +154,7 @@ impl Shrink {
     /// Notes how far it is, closes it and opens it again, so that sled has a snapshot of it, and
     /// gives it its name. The old one is gone when this returns `Ok`, but for those who read it.
     pub(crate) fn finish(
-        self,
+        mut self,
         files: &dyn Files,
         from: &Feeder,
         oldest: Revision,
@@ -159,9 +164,9 @@ impl Shrink {
         let mut changes = Changes::default();
         from.set_compacted(&mut changes, oldest.max(from.swept), from.swept);
         from.set_applied(&mut changes, from.applied, time_ms);
-        self.next.apply(changes)?;
-        self.next.sync()?;
-        drop(self.next);
+        self.next().apply(changes)?;
+        self.next().sync()?;
+        drop(self.next.take());
         let path = dir.clone();
         let served =
             guarded("opening the copy", DEADLINE, move || Served::open(&path, DEADLINE).map(Arc::new))?;
@@ -171,6 +176,7 @@ impl Shrink {
         }
         hygiene::after_open(&dir)?;
         let old = exchange(&self.root)?;
+        self.is_named = true;
         // From here on the new one is in use. Should its name not be durable, the old one comes back
         // after a power cut, and it holds as much as this one does now.
         let removed = files.sync_dir(&self.root).and_then(|()| remove(&old));
@@ -180,10 +186,19 @@ impl Shrink {
         Ok(served)
     }
 
-    /// Gives it up.
-    pub(crate) fn abandon(self) {
+    fn next(&self) -> &Served {
+        self.next.as_ref().expect("only finishing takes it, and comes last")
+    }
+}
+
+impl Drop for Shrink {
+    /// Gives it up, unless it is in use: an unfinished copy must not take the room of the next one.
+    fn drop(&mut self) {
+        drop(self.next.take());
+        if self.is_named {
+            return;
+        }
         let dir = self.root.join(NEXT);
-        drop(self.next);
         if let Err(error) = remove(&dir) {
             tracing::warn!(%error, path = %dir.display(), "cannot remove an unfinished copy");
         }
@@ -217,6 +232,7 @@ mod tests {
 
     use super::*;
     use crate::embedded::files::Disk;
+    use crate::embedded::retention::Marks;
 
     #[test]
     fn what_is_worth_it() {
@@ -262,6 +278,29 @@ mod tests {
             let names = Disk.list(root.path()).unwrap();
             assert!(names.iter().all(|name| name == "sled"), "{name}: {names:?}");
         }
+    }
+
+    #[test]
+    fn what_is_not_finished_is_gone() {
+        let root = tempfile::tempdir().unwrap();
+        let store = StoreId::new();
+        let shrink = Shrink::begin(root.path(), store).unwrap();
+        assert!(root.path().join(NEXT).exists());
+        drop(shrink);
+        assert_eq!(Disk.list(root.path()).unwrap(), Vec::<String>::new());
+
+        let other = tempfile::tempdir().unwrap();
+        let served = Arc::new(Served::open(&other.path().join("sled"), Duration::ZERO).unwrap());
+        let zero = Revision::ZERO;
+        let feeder = Feeder::new(served, store, zero, 0, zero, Marks::default());
+        // There is none to take the place of.
+        let shrink = Shrink::begin(root.path(), store).unwrap();
+        assert!(shrink.finish(&Disk, &feeder, zero, 0).is_err());
+        assert_eq!(Disk.list(root.path()).unwrap(), Vec::<String>::new());
+        std::fs::create_dir(root.path().join("sled")).unwrap();
+        let shrink = Shrink::begin(root.path(), store).unwrap();
+        shrink.finish(&Disk, &feeder, zero, 0).unwrap();
+        assert_eq!(Disk.list(root.path()).unwrap(), ["sled"]);
     }
 
     #[test]

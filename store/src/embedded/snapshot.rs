@@ -1,8 +1,8 @@
 //! Logical snapshots: all records of one revision in a file that needs nothing else to be read.
 //!
-//! `snapshot/<revision, 20 digits>.snap`: a header, blocks of entries as the journal has them, and
-//! an end that counts them. It is written under another name and renamed when it is durable, so a
-//! file with that name is whole, or damaged.
+//! `snapshot/<revision, 20 digits>.snap`: a header that counts the records, and blocks of
+//! records in key order. It is written under another name and renamed when it is durable, so a file
+//! with that name is whole, or damaged.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -100,13 +100,20 @@ pub(crate) fn write_file(
     files.sync_dir(files::parent(dir))?;
     let path = path_of(dir, revision);
     let tmp = files::tmp_of(&path);
-    let mut file = files.create(&tmp)?;
-    let mut sink = |bytes: &[u8]| file.append(bytes);
-    let mut encoder = Encoder::start(store, revision, time_ms, count, &mut sink)?;
-    records(&mut encoder)?;
-    let written = encoder.finish()?;
-    file.sync()?;
-    files.rename(&tmp, &path)?;
+    let fill = || -> io::Result<u64> {
+        let mut file = files.create(&tmp)?;
+        let mut sink = |bytes: &[u8]| file.append(bytes);
+        let mut encoder = Encoder::start(store, revision, time_ms, count, &mut sink)?;
+        records(&mut encoder)?;
+        let written = encoder.finish()?;
+        file.sync()?;
+        files.rename(&tmp, &path)?;
+        Ok(written)
+    };
+    let written = fill().inspect_err(|_| {
+        // Its room may be what is missing. It may not even have been made.
+        let _ = files.remove(&tmp);
+    })?;
     files.sync_dir(dir)?;
     Ok(written)
 }

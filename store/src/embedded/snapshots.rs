@@ -8,7 +8,7 @@ use std::sync::mpsc::{TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use super::read::Past;
-use super::upkeep::{Rounds, Upkeep};
+use super::upkeep::{Rounds, TICK, Upkeep};
 use super::{Options, snapshot, space};
 use crate::{Revision, View};
 
@@ -39,6 +39,11 @@ impl<V: View> Upkeep<V> {
         if rounds.running.is_some() {
             return;
         }
+        if !self.has_room_for_snapshot() {
+            rounds.no_snapshot_until = Some(Instant::now() + TICK);
+            return;
+        }
+        (rounds.no_snapshot_until, rounds.needs_snapshot) = (None, false);
         rounds.snapshot_from = self.segments.appended();
         let (sender, receiver) = channel();
         let (past, options, dir) = (self.past.clone(), self.options.clone(), self.snapshot_dir.clone());
@@ -52,6 +57,18 @@ impl<V: View> Upkeep<V> {
             Ok(_) => rounds.running = Some(receiver),
             Err(error) => tracing::warn!(%error, "cannot start a thread for a snapshot"),
         }
+    }
+
+    /// Whether a snapshot of the head would leave the room that deletes need. It may take of the rest:
+    /// segments that it covers are removed for it.
+    pub(super) fn has_room_for_snapshot(&self) -> bool {
+        let head = self.past.published.current();
+        let bytes = head.index.values().map(|record| record.size() as u64 + 64).sum::<u64>();
+        let fits = self.gate.leaves_some(bytes);
+        if !fits {
+            tracing::warn!(bytes, "there is no room for a snapshot now; the journal is kept");
+        }
+        fits
     }
 
     /// Takes note of a snapshot that is done.

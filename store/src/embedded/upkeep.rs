@@ -73,8 +73,12 @@ pub(super) struct Rounds {
     /// Bytes in the journal when the last snapshot was started.
     pub(super) snapshot_from: u64,
     pub(super) snapshot_bytes: u64,
+    /// One is needed however little was written.
+    pub(super) needs_snapshot: bool,
     /// A snapshot is due, and since when it waits for the next segment.
     pub(super) cut_at: Option<Instant>,
+    /// There was no room for one; until then none is due.
+    pub(super) no_snapshot_until: Option<Instant>,
     pub(super) running: Option<Receiver<Result<(Revision, u64), String>>>,
     pub(super) more_to_sweep: bool,
     /// When something was fed last.
@@ -85,6 +89,40 @@ pub(super) struct Rounds {
     /// When the served copy was made or opened.
     pub(super) renewed_at: Instant,
     pub(super) shrinking: Option<Shrink>,
+    /// Bytes that are held at or before `swept`, and for which `swept` they were counted.
+    pub(super) older: Option<(Revision, u64)>,
+}
+
+impl Rounds {
+    fn snapshot_is_due(&self, has_grown: bool) -> bool {
+        let had_no_room = self.no_snapshot_until.is_some_and(|until| Instant::now() < until);
+        let is_wanted = (has_grown || self.needs_snapshot) && !had_no_room;
+        // One that waits for its segment is not given up, or it would be waited for without end.
+        self.running.is_none() && (is_wanted || self.cut_at.is_some())
+    }
+
+    fn new(applied: Revision, snapshot_from: u64, snapshot_bytes: u64, needs_snapshot: bool) -> Self {
+        let now = Instant::now();
+        Rounds {
+            unsynced: 0,
+            synced_at: now,
+            durable: applied,
+            looked_at: now,
+            snapshot_from,
+            snapshot_bytes,
+            needs_snapshot,
+            cut_at: None,
+            no_snapshot_until: None,
+            running: None,
+            more_to_sweep: true,
+            fed_at: now,
+            look_at: Some(now + LOOK_AFTER),
+            pace: Pace { since: now, took: Duration::ZERO },
+            renewed_at: now,
+            shrinking: None,
+            older: None,
+        }
+    }
 }
 
 impl<V: View> Upkeep<V> {
@@ -95,23 +133,9 @@ impl<V: View> Upkeep<V> {
 
     fn run(mut self) {
         let guard = Ended(self.progress.clone(), self.past.clone());
-        let mut rounds = Rounds {
-            unsynced: 0,
-            synced_at: Instant::now(),
-            durable: self.feeder.applied,
-            looked_at: Instant::now(),
-            snapshot_from: self.snapshot_from,
-            snapshot_bytes: self.last_snapshot_bytes(),
-            cut_at: None,
-            running: None,
-            more_to_sweep: true,
-            fed_at: Instant::now(),
-            look_at: Some(Instant::now() + LOOK_AFTER),
-            pace: Pace { since: Instant::now(), took: Duration::ZERO },
-            renewed_at: Instant::now(),
-            shrinking: None,
-        };
-        if self.needs_snapshot {
+        let (applied, bytes) = (self.feeder.applied, self.last_snapshot_bytes());
+        let mut rounds = Rounds::new(applied, self.snapshot_from, bytes, self.needs_snapshot);
+        if rounds.needs_snapshot {
             self.begin_snapshot(&mut rounds);
         }
         loop {
@@ -119,9 +143,7 @@ impl<V: View> Upkeep<V> {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(ServedError::System(error)) if is_no_room(&error) => {
-                    if let Some(shrinking) = rounds.shrinking.take() {
-                        shrinking.abandon();
-                    }
+                    rounds.shrinking = None;
                     match self.recover_from_no_room(&ServedError::System(error)) {
                         Ok(true) => rounds.unsynced = 1,
                         Ok(false) => break,
@@ -137,9 +159,8 @@ impl<V: View> Upkeep<V> {
                 }
             }
         }
-        if let Some(shrinking) = rounds.shrinking.take() {
-            shrinking.abandon();
-        }
+        // While the directory is locked.
+        rounds.shrinking = None;
         self.finish(rounds);
         drop(guard);
     }
@@ -149,6 +170,9 @@ impl<V: View> Upkeep<V> {
         let why = format!("the served copy has failed: {error}");
         self.past.published.poison(why.clone());
         self.past.backlog.fail(why);
+        if !self.feeder.has_copy() {
+            self.past.served.lose("the served copy has failed");
+        }
         self.progress.send_modify(|progress| progress.ended = true);
         self.past.backlog.wait_for_close();
     }
@@ -196,7 +220,7 @@ impl<V: View> Upkeep<V> {
         // When nothing is written any more, a smaller reason is enough: what stays is small then.
         let is_quiet = rounds.fed_at.elapsed() >= LOOK_AFTER;
         let enough = self.options.snapshot_bytes.max(rounds.snapshot_bytes) / if is_quiet { 4 } else { 1 };
-        if grown >= enough && rounds.running.is_none() {
+        if rounds.snapshot_is_due(grown >= enough) {
             self.cut_and_begin_snapshot(rounds);
         }
         // A batch that was cut short leaves events for the next round, also when closing.
@@ -252,7 +276,9 @@ impl<V: View> Upkeep<V> {
     fn finish(mut self, mut rounds: Rounds) {
         if self.past.published.poisoned().is_none() {
             match self.feeder.sync() {
-                Ok(()) => rounds.durable = self.feeder.applied,
+                // Without a copy nothing more has become durable.
+                Ok(()) if self.feeder.has_copy() => rounds.durable = self.feeder.applied,
+                Ok(()) => {}
                 Err(error) => tracing::warn!(%error, "the served copy could not be synced at the end"),
             }
             if let Some(running) = rounds.running.take()
@@ -261,7 +287,7 @@ impl<V: View> Upkeep<V> {
                 self.note_snapshot(revision);
             }
             let grown = self.segments.appended() - rounds.snapshot_from;
-            if grown >= self.options.snapshot_bytes / 8 {
+            if grown >= self.options.snapshot_bytes / 8 && self.has_room_for_snapshot() {
                 match take_snapshot(&self.past, &self.options, &self.snapshot_dir) {
                     Ok((revision, _)) => self.note_snapshot(revision),
                     Err(why) => tracing::warn!(why, "a snapshot could not be written; the journal is kept"),
@@ -296,6 +322,33 @@ impl<V: View> Drop for Ended<V> {
             self.1.backlog.fail(why.into());
             self.1.served.close();
             self.0.send_replace(Progress { swept: Revision(u64::MAX), ended: true, closed: true });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_a_snapshot_is_due() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(3600);
+        for (name, has_grown, cut_at, no_room_until, needed, wanted) in [
+            ("nothing was written", false, None, None, false, false),
+            ("it has grown", true, None, None, false, true),
+            ("it has grown, without room", true, None, Some(later), false, false),
+            ("room is looked for again", true, None, Some(now), false, true),
+            // As when something is written after a quiet second: then more must have been written.
+            ("it waits for its segment", false, Some(now), None, false, true),
+            ("needed", false, None, None, true, true),
+            ("needed, without room", false, None, Some(later), true, false),
+        ] {
+            let mut rounds = Rounds::new(Revision::ZERO, 0, 0, needed);
+            (rounds.cut_at, rounds.no_snapshot_until) = (cut_at, no_room_until);
+            assert_eq!(rounds.snapshot_is_due(has_grown), wanted, "{name}");
+            rounds.running = Some(std::sync::mpsc::channel().1);
+            assert!(!rounds.snapshot_is_due(has_grown), "{name}, but one is being written");
         }
     }
 }

@@ -285,3 +285,21 @@ async fn nothing_is_prepared_any_more_when_the_directory_is_free() {
         assert!(names.iter().all(|name| name.ends_with(".wal")), "round {round}: {names:?}");
     }
 }
+
+#[test]
+fn a_failed_snapshot_leaves_nothing() {
+    use crate::embedded::{StoreId, snapshot};
+    for op in [Op::Create, Op::Write, Op::Sync, Op::Rename] {
+        let dir = super::scratch();
+        let files = Faulty::with(Fault { op: Some(op), nth: 0, for_good: false, is_full: true });
+        let write = || {
+            snapshot::write_file(&files, dir.path(), StoreId::new(), Revision(1), 0, 1, |encoder| {
+                encoder.record(Revision(1), Revision(1), 0, "/r/p/a", b"x")
+            })
+        };
+        assert!(write().is_err(), "{op:?}");
+        assert_eq!(super::names(dir.path()), Vec::<String>::new(), "{op:?}");
+        write().unwrap();
+        assert_eq!(super::names(dir.path()), ["00000000000000000001.snap"], "{op:?}");
+    }
+}

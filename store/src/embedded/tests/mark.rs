@@ -241,6 +241,42 @@ async fn marks_of_other_stores_and_other_pasts_are_refused() {
     fs::write(&mark, good).unwrap();
     let told = refused(dir.path());
     assert!(told.contains("another write at revision 60"), "{told}");
+    let report = check(dir.path(), &CheckOptions::default());
+    assert!(matches!(&report.verdict, Verdict::Refused(why) if told.contains(why)), "{report}");
+}
+
+#[tokio::test]
+async fn a_check_refuses_what_opening_refuses() {
+    for (name, wanted) in [
+        ("no segment", "the journal has no segment"),
+        ("the first one has no header", "the journal has no segment"),
+        ("the end is lost and compacted", "is compacted"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { segment_bytes: 1 << 30, snapshot_bytes: 1 << 30, ..small() };
+        let store = Embedded::<Sum>::open(dir.path(), options).unwrap();
+        story(&store, 30).await;
+        if wanted == "is compacted" {
+            store.compact(Revision(30)).await.unwrap();
+        }
+        store.close().await;
+        drop(store);
+        let _ = fs::remove_dir_all(dir.path().join("snapshot"));
+        // The mark would tell as well.
+        fs::remove_file(dir.path().join("high-water")).unwrap();
+        let segment = dir.path().join("journal/00000000000000000001.wal");
+        match name {
+            "no segment" => fs::remove_file(&segment).unwrap(),
+            "the first one has no header" => fs::write(&segment, b"ORLOP").unwrap(),
+            // The header, and nothing behind it.
+            _ => fs::OpenOptions::new().write(true).open(&segment).unwrap().set_len(48).unwrap(),
+        }
+        let report = check(dir.path(), &CheckOptions::default());
+        let Verdict::Refused(why) = &report.verdict else { panic!("{name}: {report}") };
+        assert!(why.contains(wanted), "{name}: {report}");
+        let told = refused(dir.path());
+        assert!(told.contains(wanted), "{name}: {told}");
+    }
 }
 
 #[tokio::test]

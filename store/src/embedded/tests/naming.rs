@@ -232,3 +232,32 @@ fn without_room_for_another_segment_the_old_one_goes_on() {
         assert_eq!(scan.last(), Revision(next + 1), "{turn:?}");
     }
 }
+
+#[test]
+fn a_prepared_segment_that_cannot_be_named_is_not_needed() {
+    let dir = super::scratch();
+    let files = Faulty::new(u64::MAX);
+    let store = StoreId::new();
+    let (mut journal, entries, length) = before(Turn::TooLong, dir.path(), &files, store);
+    files.fail(Fault { op: None, nth: files.done(), for_good: false, is_full: true });
+    let next = entries.len() as u64 + 1;
+    journal.append_entries(&[entry(next, length)]).unwrap();
+    let scan = scanned(dir.path(), &files, store, "after it");
+    assert_eq!(
+        (scan.segments.len(), scan.last()),
+        (1, Revision(next)),
+        "it is in the segment that was there"
+    );
+}
+
+#[test]
+fn a_segment_that_just_began_is_not_cut() {
+    let dir = super::scratch();
+    let files = Faulty::new(u64::MAX);
+    let made = Journal::create(Arc::new(files.clone()), dir.path().join("journal"), StoreId::new(), SEGMENT);
+    let mut journal = made.unwrap();
+    journal.segments().ask_for_cut();
+    journal.append_entries(&[entry(1, 10)]).unwrap();
+    assert!(!journal.segments().awaits_cut(), "what was asked for is so");
+    assert_eq!(super::names(&dir.path().join("journal")).len(), 1);
+}
