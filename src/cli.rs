@@ -32,7 +32,8 @@ directory, and stops them. Results go to stdout, progress to stderr. docs/perfor
 each row measures.
 
 Exit codes: 0 measured, and nothing was wrong; 1 requests failed, events were lost, or a row could not \
-be measured; 2 the command line is wrong; 130 or 143 stopped by SIGINT or SIGTERM.";
+be measured; 2 the command line is wrong; 129, 130 or 143 stopped by
+SIGHUP, SIGINT or SIGTERM.";
 
 /// The storage half of Kubernetes in one small binary.
 #[derive(Debug, Parser)]

@@ -6,6 +6,7 @@
 mod accept;
 pub(crate) mod files;
 mod guard;
+mod sending;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum_server::Handle;
-use axum_server::accept::NoDelayAcceptor;
+use axum_server::accept::DefaultAcceptor;
 use hyper_util::rt::TokioTimer;
 use orlop_apiserver::auth::Auth;
 use orlop_apiserver::auth::token_file::{TokenFile, TokenFileError};
@@ -245,7 +246,7 @@ impl Listener {
                 server.acceptor(acceptor).serve(service).await
             }
             None => {
-                let acceptor = Bounded::new(NoDelayAcceptor::new(), connections, times);
+                let acceptor = Bounded::new(DefaultAcceptor::new(), connections, times);
                 server.acceptor(acceptor).serve(service).await
             }
         };

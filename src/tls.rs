@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::middleware::AddExtension;
-use axum_server::accept::{Accept, NoDelayAcceptor};
+use axum_server::accept::{Accept, DefaultAcceptor};
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use orlop_apiserver::auth::certificate::ClientCertificate;
 use rustls::crypto::ring;
@@ -16,7 +16,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tower::Layer as _;
 
 /// Why there is no TLS.
@@ -87,12 +87,12 @@ pub(crate) fn server_config(
 /// Shakes hands, and gives each request of the connection the client's certificate.
 #[derive(Clone, Debug)]
 pub(crate) struct Acceptor {
-    inner: RustlsAcceptor<NoDelayAcceptor>,
+    inner: RustlsAcceptor<DefaultAcceptor>,
 }
 
 impl Acceptor {
     pub(crate) fn new(config: Arc<ServerConfig>) -> Self {
-        let inner = RustlsAcceptor::new(RustlsConfig::from_config(config)).acceptor(NoDelayAcceptor::new());
+        let inner = RustlsAcceptor::new(RustlsConfig::from_config(config)).acceptor(DefaultAcceptor::new());
         Acceptor { inner }
     }
 }
@@ -100,12 +100,16 @@ impl Acceptor {
 /// A connection's service, whose requests carry the certificate when there is one.
 type WithCertificate<S> = tower::util::Either<AddExtension<S, ClientCertificate>, S>;
 
-impl<S: Send + 'static> Accept<TcpStream, S> for Acceptor {
-    type Stream = <RustlsAcceptor<NoDelayAcceptor> as Accept<TcpStream, S>>::Stream;
+impl<I, S> Accept<I, S> for Acceptor
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Send + 'static,
+{
+    type Stream = <RustlsAcceptor<DefaultAcceptor> as Accept<I, S>>::Stream;
     type Service = WithCertificate<S>;
     type Future = Pin<Box<dyn Future<Output = io::Result<(Self::Stream, Self::Service)>> + Send>>;
 
-    fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
+    fn accept(&self, stream: I, service: S) -> Self::Future {
         let handshake = self.inner.accept(stream, service);
         Box::pin(async move {
             let (stream, service) = handshake.await?;

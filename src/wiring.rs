@@ -1,7 +1,8 @@
 //! The only place that sees every crate: builds a process from its parts, and takes it down in order.
 //!
 //! The order of the end: readiness fails, so that nobody new is sent here; the controllers stop, so
-//! that nothing is half done; watches end cleanly and requests in flight finish; the store closes.
+//! that nothing is half done; watches end cleanly and requests in flight finish; a snapshot that is
+//! being written is finished; the store closes.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -110,12 +111,13 @@ async fn serve(
         }
         end_snapshots.cancel();
         end_controllers.cancel();
-        let snapshots = snapshots.finish().await;
         let controllers = controllers.finish().await;
         handle.graceful_shutdown(Some(config.api.request_timeout));
         server.drain().await;
         let serving = serving.finish().await;
-        early.and(controllers).and(snapshots).and(serving)
+        // Last: one that is being written needs nothing but the store, and nobody else waits for it.
+        let snapshots = snapshots.finish().await;
+        early.and(controllers).and(serving).and(snapshots)
     }
     .await;
     store.close().await;

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
 use super::args::BenchArgs;
@@ -18,6 +17,7 @@ use super::objects::{self, LABEL, Template};
 use super::plan::Plan;
 use super::process::Cpu;
 use super::samples::Samples;
+use crate::listen::files;
 
 /// Requests in flight of all loads but one.
 pub(crate) const IN_FLIGHT: usize = 64;
@@ -83,7 +83,9 @@ impl Ground {
         })?;
         let plan = Plan::new(args.scale, args.operations, against.is_some());
         let machine = Machine::look(dir.path(), plan.syncs)?;
-        raise_open_files();
+        // A thousand watchers need more than a shell allows by default. When it cannot be raised,
+        // connections fail and say why.
+        let _ = files::raise();
         Ok(Ground {
             knows_disk: given.is_none() || args.data_dir.is_some(),
             plan,
@@ -167,13 +169,6 @@ impl Ground {
     }
 }
 
-/// A thousand watchers need more files than a shell allows by default. Children inherit it.
-fn raise_open_files() {
-    let limit = getrlimit(Resource::Nofile);
-    // When it cannot be raised, connections fail and say why.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-}
-
 /// Processor time of bench, and of the server when it is our own.
 pub(crate) struct BothEnds {
     own: Option<Cpu>,
@@ -190,6 +185,11 @@ impl BothEnds {
 }
 
 impl Server {
+    /// A process of our own; its data is looked after elsewhere.
+    pub(crate) fn of(child: Child) -> Self {
+        Server { endpoint: child.endpoint.clone(), child: Some(child), data: None }
+    }
+
     /// Its data, when it is our own.
     pub(crate) fn data(&self) -> Option<&Path> {
         self.data.as_deref()

@@ -64,21 +64,40 @@ pub(crate) fn run(args: &BenchArgs) -> ExitCode {
 
 /// A signal drops whatever is being done, which kills our servers and removes the directory.
 async fn until_signal(args: &BenchArgs) -> ExitCode {
-    let signals = signal(SignalKind::interrupt()).and_then(|one| Ok((one, signal(SignalKind::terminate())?)));
-    let (mut interrupts, mut terminations) = match signals {
+    let signals = signal(SignalKind::interrupt()).and_then(|interrupts| {
+        // Whoever has it ignored (nohup) wants bench to go on.
+        let hangups = if ignores_hangups() { None } else { Some(signal(SignalKind::hangup())?) };
+        Ok((interrupts, signal(SignalKind::terminate())?, hangups))
+    });
+    let (mut interrupts, mut terminations, mut hangups) = match signals {
         Ok(signals) => signals,
         Err(error) => {
             eprintln!("error: signals cannot be received: {error}");
             return ExitCode::from(FAILED);
         }
     };
+    let hangup = async {
+        match &mut hangups {
+            Some(hangups) => hangups.recv().await,
+            None => std::future::pending().await,
+        }
+    };
     let code = tokio::select! {
         code = bench(args) => return code,
+        _ = hangup => 129,
         _ = interrupts.recv() => 130,
         _ = terminations.recv() => 143,
     };
     progress("stopped by a signal; servers of bench are ended and their data is removed");
     ExitCode::from(code)
+}
+
+/// Whether this process was started with SIGHUP ignored. Where nobody says so, it was not.
+fn ignores_hangups() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // The lowest bit is signal 1.
+    ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).is_some_and(|bits| bits & 1 == 1)
 }
 
 async fn bench(args: &BenchArgs) -> ExitCode {

@@ -1,5 +1,5 @@
 //! What a connection goes through before its first request: is there room for one more, TLS, and
-//! its clocks.
+//! its clocks, of sending below TLS and of reading above.
 
 use std::future::Future;
 use std::io;
@@ -14,6 +14,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
 use super::guard::{Guarded, Times};
+use super::sending::Sending;
 
 /// A peer that says nothing for so long is asked whether it is there.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
@@ -56,9 +57,10 @@ impl<A> Bounded<A> {
     }
 }
 
-/// Has the system find out when the peer is gone without a word, and keep no more for a client that
+/// Has the system send what it has without waiting for more, find out when the peer is gone without a word, and keep no more for a client that
 /// does not read than it has room for.
 fn set_up(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
     let keepalive =
         TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES);
@@ -70,7 +72,7 @@ fn set_up(stream: &TcpStream) -> io::Result<()> {
 
 impl<A, S> Accept<TcpStream, S> for Bounded<A>
 where
-    A: Accept<TcpStream, S>,
+    A: Accept<Sending<TcpStream>, S>,
     A::Future: Send + 'static,
     A::Stream: Send + 'static,
     A::Service: Send + 'static,
@@ -85,8 +87,9 @@ where
             Ok(connection) => connection,
             Err(error) => return Box::pin(std::future::ready(Err(error))),
         };
-        let accepted = self.inner.accept(stream, service);
         let times = self.times;
+        let stream = Sending::new(stream, connection.peer(), times.write);
+        let accepted = self.inner.accept(stream, service);
         Box::pin(async move {
             let (stream, service) = accepted.await?;
             let service = Tracked::new(service, connection.clone(), times.write);

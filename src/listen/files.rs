@@ -1,6 +1,6 @@
 //! How many connections the process can carry: each is an open file.
 
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Files that the store and the process itself have open besides connections, generously.
 const OTHERS: u64 = 256;
@@ -10,23 +10,33 @@ const LEAST: u64 = 16;
 /// Raises the limit of open files as far as it goes without more rights, and says how many
 /// connections there may be when so many are wanted (0: as many as possible; so is the answer).
 pub(crate) fn room_for(wanted: usize) -> usize {
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
-        match setrlimit(Resource::Nofile, raised) {
-            Ok(()) => limit = raised,
-            Err(error) => tracing::warn!("the limit of open files cannot be raised: {error}"),
-        }
-    }
-    let room = carried(wanted, limit.current);
+    let files = raise();
+    let room = carried(wanted, files);
     if wanted > room {
         tracing::warn!(
             "there may be {room} connections and not {wanted} (--max-connections): the process may open {} files; \
              raise that limit (ulimit -Hn, LimitNOFILE=)",
-            limit.current.unwrap_or_default()
+            files.unwrap_or_default()
         );
     }
     room
+}
+
+/// Raises the limit of open files as far as it goes without more rights, for this process and those
+/// that it starts; to how many. `None` is no limit.
+pub(crate) fn raise() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return limit.current;
+    }
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => raised.current,
+        Err(error) => {
+            tracing::warn!("the limit of open files cannot be raised: {error}");
+            limit.current
+        }
+    }
 }
 
 /// `files`: how many may be open; `None` is no limit.

@@ -99,3 +99,45 @@ async fn it_serves_and_stops() {
     handle.graceful_shutdown(Some(Duration::from_secs(5)));
     serving.await.unwrap().unwrap();
 }
+
+/// A client that keeps its connection and says nothing more. The clocks are those of the connection,
+/// and who wakes whom is decided in hyper.
+#[tokio::test]
+async fn a_silent_connection_is_closed() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    let flags = ["--listen", "127.0.0.1:0", "--read-header-timeout", "200ms", "--idle-timeout", "500ms"];
+    let listener = endpoint(&flags).unwrap().bind().unwrap();
+    let (url, handle) = (listener.url(), listener.handle());
+    let slow = axum::routing::get(|| async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        "hello"
+    });
+    let quick = axum::routing::get(|| async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        "hello"
+    });
+    let router = Router::new().route("/at-once", axum::routing::get(|| async { "hello" }));
+    let router = router.route("/quick", quick).route("/slow", slow);
+    let serving = tokio::spawn(listener.serve(router, Connections::new(10)));
+    for paths in [&["at-once"][..], &["quick"], &["slow"], &["slow", "quick"], &["quick", "at-once", "slow"]]
+    {
+        let mut stream = tokio::net::TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
+        let mut answer = String::new();
+        for path in paths {
+            let request = format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            answer.clear();
+            while !answer.ends_with("hello") {
+                let mut buffer = [0; 1024];
+                let n = stream.read(&mut buffer).await.unwrap();
+                assert!(n > 0, "{paths:?}: closed too early");
+                answer.push_str(std::str::from_utf8(&buffer[..n]).unwrap());
+            }
+        }
+        let end = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut [0; 16])).await;
+        assert_eq!(end.expect("it is closed").unwrap(), 0, "{paths:?}");
+    }
+    handle.graceful_shutdown(Some(Duration::from_secs(5)));
+    serving.await.unwrap().unwrap();
+}

@@ -44,8 +44,12 @@ pub(super) async fn fetch(file: &Path, from: Endpoint) -> Result<Header, Box<dyn
 /// What comes from the server, or why no more does.
 type Part = Result<Option<bytes::Bytes>, String>;
 
+/// It is checked before it has its name: a good file of before is not lost for a bad one.
 fn store(file: &Path, parts: &std::sync::mpsc::Receiver<Part>) -> Result<Header, ArchiveError> {
-    archive::save(file, |out| {
+    let mut came = file.as_os_str().to_owned();
+    came.push(".unchecked");
+    let came = Path::new(&came);
+    archive::save(came, |out| {
         for part in parts {
             match part {
                 Ok(Some(bytes)) => out.write_all(&bytes)?,
@@ -55,12 +59,18 @@ fn store(file: &Path, parts: &std::sync::mpsc::Receiver<Part>) -> Result<Header,
         }
         Ok(())
     })?;
-    let whole = archive::check(file);
-    if whole.is_err() {
-        // It came without an error and is not whole all the same.
-        let _ = std::fs::remove_file(file);
+    let named = archive::check(came).and_then(|whole| {
+        let io = |action| move |source| ArchiveError::Io { action, path: file.to_owned(), source };
+        std::fs::rename(came, file).map_err(io("write"))?;
+        let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::File::open(parent).and_then(|dir| dir.sync_all()).map_err(io("sync the directory of"))?;
+        Ok(whole.header)
+    });
+    if named.is_err() {
+        // It came without an error and is not whole all the same. It may also have its name already.
+        let _ = std::fs::remove_file(came);
     }
-    Ok(whole?.header)
+    named
 }
 
 fn refusal(status: http::StatusCode, body: &[u8]) -> String {
@@ -83,4 +93,46 @@ pub(super) fn take(file: &Path, data_dir: &Path) -> Result<Header, Box<dyn Error
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(store.close());
     Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// What a server would send.
+    fn archive_bytes(folder: &Path) -> Vec<u8> {
+        let store = orlop_store::memory::Memory::<()>::new();
+        let made = folder.join("made");
+        archive::save(&made, |out| archive::write(out, store.id(), 0, &store.head())).unwrap();
+        std::fs::read(made).unwrap()
+    }
+
+    #[test]
+    fn a_good_file_is_not_lost_for_a_bad_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let good = archive_bytes(folder.path());
+        let mut damaged = good.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 1;
+        let file = folder.path().join("file");
+        for (case, parts, is_good) in [
+            ("1 good", vec![Ok(Some(good.clone().into())), Ok(None)], true),
+            ("2 nothing", vec![], false),
+            ("3 half of it", vec![Ok(Some(good[..middle].to_vec().into()))], false),
+            ("4 damaged", vec![Ok(Some(damaged.into()))], false),
+            ("5 broken off", vec![Ok(Some(good.clone().into())), Err("gone".to_owned())], false),
+        ] {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            for part in parts {
+                sender.send(part).unwrap();
+            }
+            drop(sender);
+            assert_eq!(store(&file, &receiver).is_ok(), is_good, "{case}");
+            assert_eq!(std::fs::read(&file).unwrap(), good, "{case}: the good one is there");
+            let there = std::fs::read_dir(folder.path()).unwrap().count();
+            assert_eq!(there, 2, "{case}: nothing else is left");
+        }
+    }
 }

@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
 use futures::task::AtomicWaker;
+use tokio::time::Instant;
 
 /// The connections of a listener, and how many there may be.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ impl Connections {
         Some(Connection(Arc::new(State {
             all: self.clone(),
             peer,
+            made: Instant::now(),
+            answered: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             at_work: AtomicUsize::new(0),
             stalled: AtomicBool::new(false),
@@ -50,6 +54,9 @@ impl Connections {
 struct State {
     all: Arc<Connections>,
     peer: SocketAddr,
+    made: Instant,
+    /// When a request was last answered: milliseconds after `made`.
+    answered: AtomicU64,
     requests: AtomicU64,
     at_work: AtomicUsize,
     stalled: AtomicBool,
@@ -71,7 +78,7 @@ pub struct Connection(Arc<State>);
 #[derive(Debug)]
 pub struct AtWork {
     connection: Connection,
-    /// On HTTP/1 the owner itself drops this, and looks for the next request anyway.
+    /// On HTTP/1 the owner looks often enough by its timer, and is not woken for each request.
     wakes: bool,
 }
 
@@ -98,6 +105,11 @@ impl Connection {
         self.0.at_work.load(Ordering::Acquire) > 0
     }
 
+    /// When the last request was answered; if none was, when the connection was made.
+    pub fn idle_since(&self) -> Instant {
+        self.0.made + Duration::from_millis(self.0.answered.load(Ordering::Acquire))
+    }
+
     /// The client takes no more of an answer; the connection is to end.
     pub fn stall(&self) {
         self.0.stalled.store(true, Ordering::Release);
@@ -121,6 +133,9 @@ impl AtWork {
 impl Drop for AtWork {
     fn drop(&mut self) {
         let state = &self.connection.0;
+        // First, so that whoever sees no work sees this.
+        let now = u64::try_from(state.made.elapsed().as_millis()).unwrap_or(u64::MAX);
+        state.answered.store(now, Ordering::Release);
         let before = state.at_work.fetch_sub(1, Ordering::AcqRel);
         if self.wakes && before == 1 {
             // The owner has to begin to count the time without a request.

@@ -1,7 +1,7 @@
 //! Waiting for a seat, and giving it back: the thin layer between requests and [`Seats`].
 //!
 //! The lock is held for a few instructions and never over an await. With seats to spare a request
-//! takes it twice and allocates nothing.
+//! takes it twice and nothing else is done for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -47,8 +47,8 @@ pub(super) struct Gate {
     patience: Duration,
 }
 
-/// A seat. Dropped, it is the next one's.
-pub(super) struct Seat(Arc<Gate>);
+/// A seat, and whose it is where that counts. Dropped, it is the next one's.
+pub(super) struct Seat(Arc<Gate>, Option<Client>);
 
 /// Someone who waits. Dropped, it does not wait any more, or passes on the seat that it was given
 /// in that moment.
@@ -76,22 +76,22 @@ impl Gate {
         (seats.taken(), seats.waiting())
     }
 
-    /// A seat now or not at all.
+    /// A seat now or not at all, whoever comes. A gate has either such seats or those of `enter`.
     pub(super) fn try_enter(self: &Arc<Self>) -> Result<Seat, Refusal> {
-        if self.seats().try_seat() { Ok(Seat(self.clone())) } else { Err(Refusal::Limit) }
+        if self.seats().try_seat() { Ok(Seat(self.clone(), None)) } else { Err(Refusal::Limit) }
     }
 
     /// A seat, perhaps after a while.
     pub(super) async fn enter(self: &Arc<Self>, client: Client) -> Result<Seat, Refusal> {
         let (ticket, told) = oneshot::channel();
         let number = match self.arrive(client, ticket) {
-            Ok(None) => return Ok(Seat(self.clone())),
+            Ok(None) => return Ok(Seat(self.clone(), Some(client))),
             Ok(Some(number)) => number,
             Err(refusal) => return Err(refusal),
         };
         let mut place = Place { gate: self, client, number, told };
         match tokio::time::timeout(self.patience, &mut place.told).await {
-            Ok(Ok(Told::Seated)) => Ok(Seat(self.clone())),
+            Ok(Ok(Told::Seated)) => Ok(Seat(self.clone(), Some(client))),
             Ok(Ok(Told::Refused) | Err(_)) => Err(Refusal::QueueFull),
             // `place` sees to a seat that comes at the last moment.
             Err(_) => Err(Refusal::TimeOut),
@@ -113,9 +113,9 @@ impl Gate {
         }
     }
 
-    fn leave(&self) {
+    fn leave(&self, client: Option<Client>) {
         let mut seats = self.seats();
-        if let Some(next) = seats.leave() {
+        if let Some(next) = seats.leave(client) {
             // Under the lock, as above. Who has just given up finds it when its place is dropped.
             let _ = next.send(Told::Seated);
         }
@@ -124,7 +124,7 @@ impl Gate {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.leave(self.1);
     }
 }
 
@@ -135,7 +135,7 @@ impl Drop for Place<'_> {
         }
         // In no queue, so it has been told; what it has not heard is still in the channel.
         match self.told.try_recv() {
-            Ok(Told::Seated) => self.gate.leave(),
+            Ok(Told::Seated) => self.gate.leave(Some(self.client)),
             Ok(Told::Refused) | Err(_) => {}
         }
     }

@@ -3,7 +3,9 @@
 //!
 //! On HTTP/1 a client that does not read stops the socket, and the socket's owner sees that. On
 //! HTTP/2 a client can let one answer stand and the others move; so there each answer that is held
-//! has a clock that runs while the client's turn is to take more, and ends the connection.
+//! has a clock that runs while the client's turn is to take more, and ends the connection. There it
+//! is also handed over in slices: h2 takes whatever it is given, however little the client takes,
+//! and asks for more only while the client does.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,12 +18,15 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::Version;
 use http_body::{Body as _, Frame, SizeHint};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::connection::Connection;
 
 /// Answers of HTTP/1 up to this many bytes go to the connection's buffer at once.
 const AT_ONCE: u64 = 64 * 1024;
+/// An answer of HTTP/2 is handed over in slices of so many bytes: a frame of HTTP/2.
+const SLICE: usize = 16 * 1024;
 
 /// Whether an answer is handed over as soon as it is made.
 pub(super) fn is_handed_over(version: Version, body: &Body) -> bool {
@@ -36,14 +41,16 @@ pub(super) fn hold<T: Send + Unpin + 'static>(
     what: T,
     clock: Option<(&Connection, Duration)>,
 ) -> Response {
-    let clock = clock.map(|(connection, patience)| Clock::start(connection.clone(), patience));
-    response.map(|inner| Body::new(Held { inner, what: Some(what), clock }))
+    let clock = clock.map(|(connection, patience)| Ticking::start(connection.clone(), patience));
+    response.map(|inner| Body::new(Held { inner, rest: Bytes::new(), what: Some(what), clock }))
 }
 
 struct Held<T> {
     inner: Body,
+    /// Of the last frame, what was not handed over yet.
+    rest: Bytes,
     what: Option<T>,
-    clock: Option<Arc<Clock>>,
+    clock: Option<Ticking>,
 }
 
 impl<T: Unpin + Send + 'static> http_body::Body for Held<T> {
@@ -54,25 +61,43 @@ impl<T: Unpin + Send + 'static> http_body::Body for Held<T> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.inner).poll_frame(context);
-        if let Some(clock) = &self.clock {
-            clock.set(matches!(polled, Poll::Ready(Some(_))));
-        }
+        let this = &mut *self;
+        let polled = if this.rest.is_empty() {
+            Pin::new(&mut this.inner).poll_frame(context)
+        } else {
+            Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.rest)))))
+        };
         if let Poll::Ready(None | Some(Err(_))) = polled {
-            self.what = None;
-            self.clock = None;
+            this.what = None;
+            this.clock = None;
         }
-        polled
+        let Some(clock) = &this.clock else { return polled };
+        clock.set(matches!(polled, Poll::Ready(Some(_))));
+        let Poll::Ready(Some(Ok(frame))) = polled else { return polled };
+        Poll::Ready(Some(Ok(match frame.into_data() {
+            Ok(mut data) => {
+                this.rest = data.split_off(data.len().min(SLICE));
+                Frame::data(data)
+            }
+            Err(trailers) => trailers,
+        })))
     }
 
-    /// Never before it has been asked for more than its last frame: then that frame is on its way,
-    /// and not only in a buffer.
+    /// Never before it has been asked for more than its last frame. On HTTP/2 that tells that the
+    /// client lets more come: all but a slice, and what the connection's buffer holds, is on its way.
     fn is_end_stream(&self) -> bool {
         false
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        let rest = self.rest.len() as u64;
+        let inner = self.inner.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(inner.lower().saturating_add(rest));
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper.saturating_add(rest));
+        }
+        hint
     }
 }
 
@@ -82,14 +107,32 @@ struct Clock {
     since: AtomicU64,
 }
 
-impl Clock {
-    fn start(connection: Connection, patience: Duration) -> Arc<Self> {
+/// A clock that runs until this is dropped. What it holds of the connection goes with it.
+struct Ticking {
+    clock: Arc<Clock>,
+    task: AbortHandle,
+}
+
+impl Ticking {
+    fn start(connection: Connection, patience: Duration) -> Self {
         // A new answer waits for its client at once.
         let clock = Arc::new(Clock { start: Instant::now(), since: AtomicU64::new(1) });
-        tokio::spawn(Self::run(Arc::downgrade(&clock), connection, patience));
-        clock
+        let task = tokio::spawn(Clock::run(Arc::downgrade(&clock), connection, patience)).abort_handle();
+        Ticking { clock, task }
     }
 
+    fn set(&self, clients_turn: bool) {
+        self.clock.set(clients_turn);
+    }
+}
+
+impl Drop for Ticking {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Clock {
     fn set(&self, clients_turn: bool) {
         let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.since.store(if clients_turn { now.max(1) } else { 0 }, Ordering::Release);
@@ -189,10 +232,59 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_is_gone_has_no_clock() {
-        let connection = connection();
-        let answer = hold(Response::new(Body::from("x")), (), Some((&connection, Duration::from_secs(1))));
-        drop(answer);
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        let all = Connections::new(0);
+        let connection = all.open("127.0.0.1:1".parse().unwrap()).unwrap();
+        let patience = Duration::from_secs(60);
+        let unread = hold(Response::new(Body::from("x")), (), Some((&connection, patience)));
+        let read = hold(Response::new(Body::from("x")), (), Some((&connection, patience)));
+        // Both clocks run.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(unread);
+        read.into_body().collect().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!is_stalled(&connection));
+        assert_eq!(all.count().0, 1);
+        drop(connection);
+        assert_eq!(all.count().0, 0, "nobody holds the connection for the sake of a clock");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slices() {
+        const LENGTH: usize = 3 * SLICE + 5;
+        let text: Vec<u8> = (0..LENGTH).map(|at| at as u8).collect();
+        let patience = Duration::from_secs(60);
+        for (case, sliced, want) in
+            [("1 HTTP/1", false, &[LENGTH][..]), ("2 HTTP/2", true, &[SLICE, SLICE, SLICE, 5])]
+        {
+            let connection = connection();
+            let what = Arc::new(());
+            let clock = sliced.then_some((&connection, patience));
+            let mut body = hold(Response::new(Body::from(text.clone())), what.clone(), clock).into_body();
+            let (mut lengths, mut got) = (Vec::new(), Vec::new());
+            while let Some(frame) = body.frame().await {
+                let data = frame.unwrap().into_data().unwrap();
+                assert_eq!(Arc::strong_count(&what), 2, "{case}: held");
+                lengths.push(data.len());
+                got.extend_from_slice(&data);
+                assert_eq!(body.size_hint().exact(), Some((LENGTH - got.len()) as u64), "{case}");
+            }
+            assert_eq!((lengths.as_slice(), &got), (want, &text), "{case}");
+            assert_eq!(Arc::strong_count(&what), 1, "{case}: gone");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_of_one_piece_is_timed() {
+        let connection = connection();
+        let patience = Duration::from_secs(60);
+        let large = Response::new(Body::from(vec![0; 9 * SLICE]));
+        let mut body = hold(large, (), Some((&connection, patience))).into_body();
+        for _ in 0..5 {
+            body.frame().await.unwrap().unwrap();
+            tokio::time::sleep(patience / 2).await;
+            assert!(!is_stalled(&connection), "it takes some");
+        }
+        tokio::time::sleep(patience).await;
+        assert!(is_stalled(&connection));
     }
 }

@@ -12,6 +12,7 @@ mod seats;
 pub mod tracked;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -114,8 +115,9 @@ impl Limits {
         }
         let (open, refused) = self.connections.count();
         self.metrics.connections.set(i64::try_from(open).unwrap_or(i64::MAX));
-        let refused_connections = &self.metrics.refused_connections;
-        refused_connections.inc_by(refused.saturating_sub(refused_connections.get()));
+        // Two may report at once: whoever comes second adds only what the first has not.
+        let reported = self.metrics.reported_refused.fetch_max(refused, Ordering::AcqRel);
+        self.metrics.refused_connections.inc_by(refused.saturating_sub(reported));
     }
 
     /// What a request needs to be worked on, if that can be told without waiting.
@@ -133,11 +135,7 @@ impl Limits {
             Sort::Read => &self.reads,
             Sort::Write => &self.writes,
         };
-        // Whose it is matters only when there is no seat.
-        match gate.try_enter() {
-            Ok(seat) => Asked::Seated(seat),
-            Err(_) => Asked::Queue(gate, client::client(request)),
-        }
+        Asked::Queue(gate, client::client(request))
     }
 }
 
@@ -147,7 +145,7 @@ enum Asked<'l> {
     Free,
     Seated(Seat),
     Refused(Refusal),
-    /// There is none now.
+    /// One of these, perhaps after a while.
     Queue(&'l Arc<Gate>, Client),
 }
 
@@ -179,6 +177,8 @@ struct LimitMetrics {
     rejected: IntCounterVec,
     connections: IntGauge,
     refused_connections: IntCounter,
+    /// What `refused_connections` has been brought to.
+    reported_refused: AtomicU64,
 }
 
 impl LimitMetrics {
@@ -202,6 +202,7 @@ impl LimitMetrics {
                 "orlop_refused_connections_total",
                 "Connections that were closed at once because there were too many.",
             )?,
+            reported_refused: AtomicU64::new(0),
         };
         registry.register(Box::new(metrics.inflight.clone()))?;
         registry.register(Box::new(metrics.inqueue.clone()))?;

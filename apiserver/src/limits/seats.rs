@@ -3,9 +3,11 @@
 //! There are so many seats. Who finds none free waits in the queue of its client, and a seat that
 //! becomes free goes to the clients in turn, one request each: a client with a hundred requests
 //! waits behind itself and not before everybody else. Queues are bounded one by one and together.
-//! When all together are full, whoever has most waiting gives way to a client with less.
+//! When all together are full, whoever has most waiting gives way to a client with less. No client
+//! has all seats: three quarters are the most, and beyond them it waits however many are free, so
+//! that requests which take long keep nobody else out.
 //!
-//! Invariants: nobody waits while a seat is free; a client is in `turns` exactly once while its
+//! Invariants: nobody waits while a seat is free, but who has its three quarters; a client is in `turns` exactly once while its
 //! queue is not empty, and has no queue otherwise.
 
 use std::collections::{HashMap, VecDeque};
@@ -21,12 +23,23 @@ pub(super) struct Number(pub(super) u64);
 /// How many there may be of what.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Seats.
+    /// Seats; `usize::MAX` is no limit.
     pub(super) seats: usize,
     /// Requests of one client that wait.
     pub(super) per_client: usize,
     /// Requests that wait at all.
     pub(super) waiting: usize,
+}
+
+impl Bounds {
+    /// Seats that one client can have: three quarters of all, and at least one.
+    fn share(&self) -> usize {
+        if self.seats == usize::MAX {
+            return usize::MAX;
+        }
+        // Not `seats * 3 / 4`, which overflows.
+        (self.seats - self.seats.div_ceil(4)).max(1)
+    }
 }
 
 /// What becomes of a request that comes.
@@ -51,6 +64,8 @@ struct Waiting<T> {
 pub(super) struct Seats<T> {
     bounds: Bounds,
     taken: usize,
+    /// Of those, whose they are. Empty where a client can have all of them.
+    shares: HashMap<Client, usize>,
     waiting: usize,
     next: u64,
     queues: HashMap<Client, VecDeque<Waiting<T>>>,
@@ -60,7 +75,15 @@ pub(super) struct Seats<T> {
 
 impl<T> Seats<T> {
     pub(super) fn new(bounds: Bounds) -> Self {
-        Seats { bounds, taken: 0, waiting: 0, next: 0, queues: HashMap::new(), turns: VecDeque::new() }
+        Seats {
+            bounds,
+            taken: 0,
+            shares: HashMap::new(),
+            waiting: 0,
+            next: 0,
+            queues: HashMap::new(),
+            turns: VecDeque::new(),
+        }
     }
 
     /// Seats that are taken.
@@ -73,16 +96,36 @@ impl<T> Seats<T> {
         self.waiting
     }
 
-    /// Takes a seat if one is free.
+    /// Takes a seat if one is free, whoever comes. It is given back by `leave(None)`.
     pub(super) fn try_seat(&mut self) -> bool {
         let free = self.taken < self.bounds.seats;
         self.taken += usize::from(free);
         free
     }
 
+    /// Whether a client has all the seats that it can have.
+    fn has_its_share(&self, client: Client) -> bool {
+        self.shares.get(&client).is_some_and(|has| *has >= self.bounds.share())
+    }
+
+    fn count_in(&mut self, client: Client) {
+        if self.bounds.share() < usize::MAX {
+            *self.shares.entry(client).or_default() += 1;
+        }
+    }
+
+    fn count_out(&mut self, client: Client) {
+        let Some(has) = self.shares.get_mut(&client) else { return };
+        *has -= 1;
+        if *has == 0 {
+            self.shares.remove(&client);
+        }
+    }
+
     /// A request comes.
     pub(super) fn arrive(&mut self, client: Client, ticket: T) -> Arrival<T> {
-        if self.try_seat() {
+        if !self.has_its_share(client) && self.try_seat() {
+            self.count_in(client);
             return Arrival::Seated;
         }
         let own = self.queues.get(&client).map_or(0, VecDeque::len);
@@ -105,12 +148,19 @@ impl<T> Seats<T> {
         }
     }
 
-    /// Who was seated goes. The seat is passed on to whoever is returned, or is free.
-    pub(super) fn leave(&mut self) -> Option<T> {
-        let Some(client) = self.turns.pop_front() else {
+    /// Who was seated goes: this client, if it was seated as one. The seat is passed on to whoever
+    /// is returned, or is free.
+    pub(super) fn leave(&mut self, client: Option<Client>) -> Option<T> {
+        if let Some(client) = client {
+            self.count_out(client);
+        }
+        // At most three have their share, so this ends soon.
+        let turn = self.turns.iter().position(|client| !self.has_its_share(*client));
+        let Some(client) = turn.and_then(|turn| self.turns.remove(turn)) else {
             self.taken = self.taken.saturating_sub(1);
             return None;
         };
+        self.count_in(client);
         let queue = self.queues.get_mut(&client)?;
         let next = queue.pop_front()?;
         if queue.is_empty() {
@@ -171,22 +221,33 @@ mod tests {
     use super::*;
 
     /// Plays a story and writes down what became of each step. `a1` comes for client `a` as ticket
-    /// 1, `-` frees a seat, `!a1` gives up.
+    /// 1, `-` frees the seat that has been taken longest, `-a` one of that client, `!a1` gives up.
     fn play(seats: usize, per_client: usize, waiting: usize, story: &str) -> String {
-        let mut room = Seats::new(Bounds { seats, per_client, waiting });
+        let mut room: Seats<String> = Seats::new(Bounds { seats, per_client, waiting });
         let mut numbers: HashMap<String, Number> = HashMap::new();
+        let mut seated: VecDeque<Client> = VecDeque::new();
         let mut out = Vec::new();
         for step in story.split_whitespace() {
             let client = |name: &str| Client(u64::from(name.as_bytes()[0]));
             let said = match step.as_bytes()[0] {
-                b'-' => room.leave().unwrap_or_else(|| "free".to_owned()),
+                b'-' => {
+                    let wanted = step.as_bytes().get(1).map(|name| Client(u64::from(*name)));
+                    let at = seated.iter().position(|has| wanted.is_none_or(|wanted| wanted == *has));
+                    let goes = seated.remove(at.expect("one is seated")).expect("it is there");
+                    let next = room.leave(Some(goes));
+                    seated.extend(next.iter().map(|next| client(next)));
+                    next.unwrap_or_else(|| "free".to_owned())
+                }
                 b'!' => {
                     let name = &step[1..];
                     let number = numbers.get(name).copied().unwrap_or(Number(u64::MAX));
                     if room.give_up(client(name), number) { "gone".to_owned() } else { "no".to_owned() }
                 }
                 _ => match room.arrive(client(step), step.to_owned()) {
-                    Arrival::Seated => "in".to_owned(),
+                    Arrival::Seated => {
+                        seated.push_back(client(step));
+                        "in".to_owned()
+                    }
                     Arrival::Waits(number) => {
                         numbers.insert(step.to_owned(), number);
                         "waits".to_owned()
@@ -203,7 +264,12 @@ mod tests {
             assert_eq!(queued, room.waiting, "{story}: the count of who waits");
             assert_eq!(room.queues.len(), room.turns.len(), "{story}: each queue has its turn once");
             assert!(room.queues.values().all(|queue| !queue.is_empty()), "{story}: no empty queue");
-            assert!(room.taken == room.bounds.seats || queued == 0, "{story}: nobody waits for a free seat");
+            let eager = room.turns.iter().any(|client| !room.has_its_share(*client));
+            assert!(room.taken == room.bounds.seats || !eager, "{story}: nobody waits for a free seat");
+            let share = room.bounds.share();
+            assert!(room.shares.values().all(|has| (1..=share).contains(has)), "{story}: the shares");
+            let shared: usize = room.shares.values().sum();
+            assert!(shared == room.taken || share == usize::MAX, "{story}: each seat is someone's");
         }
         out.join(" ")
     }
@@ -252,8 +318,47 @@ mod tests {
             ("14 was refused already", (1, 9, 2), "a1 a2 a3 b1 !a3", "in waits waits for:a3 no"),
             ("15 never waited", (1, 9, 9), "a1 !a1 !z9", "in no no"),
             ("16 no limit", (usize::MAX, 0, 0), "a1 a2 a3 -", "in in in free"),
+            ("17 one does not have all", (4, 9, 9), "a1 a2 a3 a4 b1 b2", "in in in waits in waits"),
+            (
+                "18 its own seat is for itself",
+                (4, 9, 9),
+                "a1 a2 a3 a4 a5 -a - -",
+                "in in in waits waits a4 a5 free",
+            ),
+            ("19 another's is not", (4, 9, 9), "a1 a2 a3 a4 b1 -b -a", "in in in waits in free a4"),
+            (
+                "20 nor before others, though it waits longer",
+                (4, 9, 9),
+                "a1 a2 a3 a4 b1 b2 -b -b -a",
+                "in in in waits in waits b2 free a4",
+            ),
+            (
+                "21 in turn among those who may",
+                (4, 9, 9),
+                "a1 a2 a3 b1 a4 b2 c1 -a - -",
+                "in in in in waits waits waits a4 b2 c1",
+            ),
+            ("22 two seats, one each", (2, 9, 9), "a1 a2 b1 c1 -b -a", "in waits in waits c1 a2"),
+            ("23 no queue, and a seat that it cannot have", (4, 0, 0), "a1 a2 a3 a4 b1", "in in in 429 in"),
         ] {
             assert_eq!(play(seats, per_client, waiting, story), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn shares() {
+        for (seats, want) in [
+            (1, 1),
+            (2, 1),
+            (3, 2),
+            (4, 3),
+            (5, 3),
+            (200, 150),
+            (400, 300),
+            (usize::MAX - 1, usize::MAX / 4 * 3 + 1),
+            (usize::MAX, usize::MAX),
+        ] {
+            assert_eq!(Bounds { seats, per_client: 0, waiting: 0 }.share(), want, "{seats}");
         }
     }
 
@@ -265,20 +370,24 @@ mod tests {
         let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
         for round in 0..200 {
             let bounds = Bounds {
-                seats: rng.random_range(1..4),
+                seats: rng.random_range(1..7),
                 per_client: rng.random_range(0..5),
                 waiting: rng.random_range(0..9),
             };
             let mut room = Seats::new(bounds);
             let (mut came, mut seated, mut left, mut refused, mut gone) = (0, 0, 0, 0, 0);
             let mut waiting: Vec<(Client, Number, u64)> = Vec::new();
+            let mut sitting: Vec<Client> = Vec::new();
             for ticket in 0..300_u64 {
                 match rng.random_range(0..5) {
                     0..=2 => {
                         came += 1;
                         let client = Client(rng.random_range(0..4));
                         match room.arrive(client, ticket) {
-                            Arrival::Seated => seated += 1,
+                            Arrival::Seated => {
+                                seated += 1;
+                                sitting.push(client);
+                            }
                             Arrival::Waits(number) => waiting.push((client, number, ticket)),
                             Arrival::WaitsInsteadOf(number, other) => {
                                 refused += 1;
@@ -290,9 +399,11 @@ mod tests {
                     }
                     3 if seated > left => {
                         left += 1;
-                        if let Some(next) = room.leave() {
+                        let goes = sitting.swap_remove(rng.random_range(0..sitting.len()));
+                        if let Some(next) = room.leave(Some(goes)) {
                             seated += 1;
-                            waiting.retain(|found| found.2 != next);
+                            let at = waiting.iter().position(|found| found.2 == next);
+                            sitting.push(waiting.remove(at.expect("it waited")).0);
                         }
                     }
                     _ if !waiting.is_empty() => {
@@ -304,6 +415,10 @@ mod tests {
                 }
                 assert_eq!(room.taken(), seated - left, "seed {seed}, round {round}");
                 assert_eq!(room.waiting(), waiting.len(), "seed {seed}, round {round}");
+                for client in &sitting {
+                    let has = sitting.iter().filter(|other| *other == client).count();
+                    assert!(has <= bounds.share(), "seed {seed}, round {round}: one has {has}");
+                }
                 assert_eq!(came, seated + refused + gone + waiting.len(), "seed {seed}, round {round}");
             }
         }

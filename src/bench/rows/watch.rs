@@ -325,18 +325,34 @@ impl Watched {
     }
 }
 
+/// What follows the last event is looked at until for so long nothing comes.
+const SILENCE: Duration = Duration::from_millis(200);
+/// And no longer than this: others may be writing as well.
+const AFTERWARDS: Duration = Duration::from_secs(2);
+
 async fn watcher(mut watch: crate::bench::client::Watch, shared: &Shared) -> Watched {
     let mut watched =
         Watched { seen: vec![false; shared.n], late: Samples::with_capacity(shared.n), ..Watched::default() };
     let mut newest = 0;
-    while watched.late.len() < shared.n && watched.broken.is_none() {
+    let mut whole = false;
+    let mut afterwards = std::pin::pin!(tokio::time::sleep(AFTERWARDS));
+    while watched.broken.is_none() {
+        // All are there; one that comes twice may be behind them.
+        let all = watched.late.len() >= shared.n;
+        if all && !whole {
+            afterwards.as_mut().reset(tokio::time::Instant::now() + AFTERWARDS);
+        }
+        whole = all;
         let more = watch.more(|event| watched.note(event, shared, &mut newest));
         let outcome = tokio::select! {
             outcome = more => outcome,
             () = shared.stop.cancelled() => return watched,
+            () = tokio::time::sleep(SILENCE), if whole => return watched,
+            () = &mut afterwards, if whole => return watched,
         };
         match outcome {
             Ok(true) => {}
+            Ok(false) | Err(_) if whole => return watched,
             Ok(false) => watched.broken = Some("the server has ended the watch".to_owned()),
             Err(error) => watched.broken = Some(error.to_string()),
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream};
+use orlop_store::watch::BATCH;
 use orlop_store::{Event, Kv, Record, Revision, WatchError, Watcher};
 use prometheus::IntCounter;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -72,9 +73,10 @@ const PIECES_PER_CORE: u32 = 25_000;
 const LONGEST_REST: Duration = Duration::from_millis(250);
 
 /// How long a watcher that was served rests before it is served again, so that what happens
-/// meanwhile comes in one piece. The first event after a rest is never held back.
-fn rest(crowd: usize, cores: u32) -> Duration {
-    if crowd <= FEW {
+/// meanwhile comes in one piece. The first event after a rest is never held back. After a full batch
+/// there is more already: whoever catches up does not rest.
+fn rest(crowd: usize, count: usize, cores: u32) -> Duration {
+    if crowd <= FEW || count >= BATCH {
         return Duration::ZERO;
     }
     let crowd = u32::try_from(crowd).unwrap_or(u32::MAX);
@@ -214,7 +216,8 @@ impl Running {
             }
             events = next => events,
         };
-        self.rest = match rest(watcher.crowd(), cores()) {
+        let count = events.as_ref().map_or(0, Vec::len);
+        self.rest = match rest(watcher.crowd(), count, cores()) {
             Duration::ZERO => None,
             time => Some(self.rested(time)),
         };
@@ -273,17 +276,20 @@ mod tests {
     #[test]
     fn a_crowd_rests_so_long_that_the_pieces_of_all_stay_within_the_budget() {
         let cases = [
-            (1, 2, 0),
-            (FEW, 2, 0),
-            (FEW + 1, 2, 1_300),
-            (1_000, 2, 20_000),
-            (1_000, 4, 10_000),
-            (10_000, 2, 200_000),
-            (1_000_000, 2, 250_000),
-            (usize::MAX, 0, 250_000),
+            (1, 1, 2, 0),
+            (FEW, 1, 2, 0),
+            (FEW + 1, 1, 2, 1_300),
+            (1_000, 1, 2, 20_000),
+            (1_000, BATCH - 1, 4, 10_000),
+            (10_000, 1, 2, 200_000),
+            (10_000, 0, 2, 200_000),
+            (10_000, BATCH, 2, 0),
+            (1_000_000, 1, 2, 250_000),
+            (usize::MAX, 1, 0, 250_000),
         ];
-        for (crowd, cores, micros) in cases {
-            assert_eq!(rest(crowd, cores), Duration::from_micros(micros), "{crowd} watchers, {cores} cores");
+        for (crowd, count, cores, micros) in cases {
+            let got = rest(crowd, count, cores);
+            assert_eq!(got, Duration::from_micros(micros), "{crowd} watchers, {count} events, {cores} cores");
         }
     }
 }
