@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn limits_follow_store_and_disk() {
         for (name, least, store, total, wanted) in [
-            ("a small store on a large disk", None, 10 * MB, 100_000 * MB, (64 * MB, 32 * MB)),
-            ("a large store", None, 2000 * MB, 100_000 * MB, (200 * MB, 32 * MB)),
+            ("a small store on a large disk", None, 10 * MB, 100_000 * MB, (64 * MB, 16 * MB)),
+            ("a large store", None, 2000 * MB, 100_000 * MB, (200 * MB, 16 * MB)),
             ("a small disk", None, 10 * MB, 80 * MB, (10 * MB, 5 * MB)),
             ("as told", Some(7), 2000 * MB, 80 * MB, (7, 5 * MB)),
         ] {
