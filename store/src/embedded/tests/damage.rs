@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{events, fed, flip, names, open, records, small, story};
+use super::{events, fed, flip, names, one_snapshot, open, records, small, story};
 use crate::testing::faulty::{Fault, Faulty, Op};
 use crate::testing::{Sum, put, put_one};
 use crate::{Embedded, Kv, OpenError, Options, Revision};
@@ -339,7 +339,8 @@ async fn an_existing_store_is_never_taken_for_an_empty_one() {
             fs::remove_dir_all(dir.join("sled")).unwrap();
         }),
     ] {
-        let made = made(small(), 150).await;
+        let made = made(one_snapshot(), 150).await;
+        assert!(made.segments().len() > 2 && made.snapshots().len() == 1, "{name}: {:?}", made.segments());
         harm(made.path());
         made.refused(name);
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{events, flip, names, open, records, small, story};
+use super::{events, flip, names, one_snapshot, open, records, small, story};
 use crate::testing::{Sum, put_one};
 use crate::{
     CheckOptions, Embedded, Kv, OpenError, Options, Revision, Verdict, WatchError, accept_loss, check,
@@ -127,10 +127,11 @@ async fn an_interrupted_acceptance_is_undone() {
 #[tokio::test]
 async fn a_snapshot_ahead_of_the_journal_can_be_accepted() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let store = Embedded::open(dir.path(), one_snapshot()).unwrap();
     story(&store, 150).await;
     let wanted = records(&store);
     store.close().await;
+    assert_eq!(names(&dir.path().join("snapshot")).len(), 1);
     for name in names(&dir.path().join("journal")).iter().skip(1) {
         fs::remove_file(dir.path().join("journal").join(name)).unwrap();
     }
