@@ -1,0 +1,28 @@
+//! Makes Rust of the messages, without protoc: protox reads the files, tonic's builder writes the code.
+
+use std::error::Error;
+
+/// Requests that carry secrets have no Debug, so that no log line can show them.
+const SECRET: &[&str] = &[
+    "CreateVolumeRequest",
+    "DeleteVolumeRequest",
+    "ControllerPublishVolumeRequest",
+    "ControllerUnpublishVolumeRequest",
+    "ValidateVolumeCapabilitiesRequest",
+    "ControllerModifyVolumeRequest",
+    "ControllerExpandVolumeRequest",
+    "CreateSnapshotRequest",
+    "DeleteSnapshotRequest",
+    "ListSnapshotsRequest",
+    "NodeStageVolumeRequest",
+    "NodePublishVolumeRequest",
+    "NodeExpandVolumeRequest",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=proto");
+    let files = protox::compile(["csi.proto", "registration.proto"], ["proto"])?;
+    let secret: Vec<String> = SECRET.iter().map(|name| format!(".csi.v1.{name}")).collect();
+    tonic_prost_build::configure().skip_debug(&secret).compile_fds(files)?;
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! What the driver remembers: one JSON file per volume and per snapshot, written, synced and renamed
+//! into place before a call is answered, so that a crash at any point leaves the old or the new state.
+//!
+//! `volumes/ID/volume.json` beside the volume's content, `snapshots/ID/snapshot.json` beside its own.
+//! A directory without a record is what a crash left of a create or a delete: it is removed at the start.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// What a volume is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Form {
+    /// A directory, bind-mounted. Its size is not enforced.
+    Directory,
+    /// A file with a file system, mounted through a loop device.
+    Image,
+    /// A file that is given out as a block device.
+    Block,
+}
+
+/// Where a volume's first content came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Source {
+    Snapshot(String),
+    Volume(String),
+}
+
+/// How a volume was given to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Publication {
+    pub(crate) readonly: bool,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Volume {
+    pub(crate) id: String,
+    /// What the caller named it; one volume per name.
+    pub(crate) name: String,
+    pub(crate) bytes: i64,
+    pub(crate) form: Form,
+    /// The node that it is on; with topology only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<String>,
+    #[serde(default)]
+    pub(crate) context: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) mutable: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<Source>,
+    /// By node.
+    #[serde(default)]
+    pub(crate) published: BTreeMap<String, Publication>,
+    /// Where it is staged on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) staged: Option<PathBuf>,
+    /// Where it is published on this machine, and whether read-only.
+    #[serde(default)]
+    pub(crate) targets: BTreeMap<PathBuf, bool>,
+}
+
+/// A snapshot of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Snapshot {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) volume: String,
+    pub(crate) bytes: i64,
+    pub(crate) form: Form,
+    pub(crate) created: Timestamp,
+}
+
+/// Why records cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordsError {
+    /// A file or directory.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A record that is no record.
+    #[error("{} is damaged: {source}; restore it, or remove its directory if the volume is not needed", path.display())]
+    Damaged {
+        /// Which one.
+        path: PathBuf,
+        /// Where it is wrong.
+        source: serde_json::Error,
+    },
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> RecordsError + '_ {
+    move |source| RecordsError::File { path: path.to_owned(), source }
+}
+
+/// Everything that is remembered, in memory.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) volumes: BTreeMap<String, Volume>,
+    pub(crate) snapshots: BTreeMap<String, Snapshot>,
+}
+
+/// The records on disk and in memory. A call holds them while it works, so calls are one after the other;
+/// all of them are short.
+#[derive(Debug)]
+pub(crate) struct Records {
+    root: PathBuf,
+    state: Mutex<State>,
+}
+
+impl Records {
+    /// Reads all records below a directory, which is made when it is not there.
+    pub(crate) fn open(root: &Path) -> Result<Self, RecordsError> {
+        let mut state = State::default();
+        for volume in read_all::<Volume>(&root.join("volumes"), "volume.json")? {
+            state.volumes.insert(volume.id.clone(), volume);
+        }
+        for snapshot in read_all::<Snapshot>(&root.join("snapshots"), "snapshot.json")? {
+            state.snapshots.insert(snapshot.id.clone(), snapshot);
+        }
+        Ok(Records { root: root.to_owned(), state: Mutex::new(state) })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn volume_dir(&self, id: &str) -> PathBuf {
+        self.root.join("volumes").join(id)
+    }
+
+    pub(crate) fn snapshot_dir(&self, id: &str) -> PathBuf {
+        self.root.join("snapshots").join(id)
+    }
+
+    /// Remembers a volume, new or changed: on disk first.
+    pub(crate) fn put_volume(&self, state: &mut State, volume: Volume) -> Result<(), RecordsError> {
+        write(&self.volume_dir(&volume.id), "volume.json", &volume)?;
+        state.volumes.insert(volume.id.clone(), volume);
+        Ok(())
+    }
+
+    /// Forgets a volume: its record goes first, so that a crash leaves a directory without one.
+    pub(crate) fn drop_volume(&self, state: &mut State, id: &str) -> Result<(), RecordsError> {
+        remove(&self.volume_dir(id), "volume.json")?;
+        state.volumes.remove(id);
+        Ok(())
+    }
+
+    pub(crate) fn put_snapshot(&self, state: &mut State, snapshot: Snapshot) -> Result<(), RecordsError> {
+        write(&self.snapshot_dir(&snapshot.id), "snapshot.json", &snapshot)?;
+        state.snapshots.insert(snapshot.id.clone(), snapshot);
+        Ok(())
+    }
+
+    pub(crate) fn drop_snapshot(&self, state: &mut State, id: &str) -> Result<(), RecordsError> {
+        remove(&self.snapshot_dir(id), "snapshot.json")?;
+        state.snapshots.remove(id);
+        Ok(())
+    }
+}
+
+fn read_all<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Vec<T>, RecordsError> {
+    fs::create_dir_all(dir).map_err(at(dir))?;
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).map_err(at(dir))? {
+        let path = entry.map_err(at(dir))?.path();
+        let file = path.join(name);
+        match fs::read(&file) {
+            Ok(bytes) => all.push(
+                serde_json::from_slice(&bytes)
+                    .map_err(|source| RecordsError::Damaged { path: file, source })?,
+            ),
+            // Nobody was told of it, or everybody was told that it is gone.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                tracing::info!(path = %path.display(), "removing what a crash left");
+                fs::remove_dir_all(&path).map_err(at(&path))?;
+            }
+            Err(source) => return Err(RecordsError::File { path: file, source }),
+        }
+    }
+    Ok(all)
+}
+
+fn write(dir: &Path, name: &str, record: &impl Serialize) -> Result<(), RecordsError> {
+    fs::create_dir_all(dir).map_err(at(dir))?;
+    let file = dir.join(name);
+    let bytes =
+        serde_json::to_vec(record).map_err(|source| RecordsError::Damaged { path: file.clone(), source })?;
+    let new = dir.join(format!("{name}.new"));
+    let written = File::create(&new).and_then(|mut out| out.write_all(&bytes).and_then(|()| out.sync_all()));
+    written.map_err(at(&new))?;
+    fs::rename(&new, &file).map_err(at(&file))?;
+    sync_dir(dir)?;
+    dir.parent().map_or(Ok(()), sync_dir)
+}
+
+fn remove(dir: &Path, name: &str) -> Result<(), RecordsError> {
+    let file = dir.join(name);
+    fs::remove_file(&file).map_err(at(&file))?;
+    sync_dir(dir)?;
+    fs::remove_dir_all(dir).map_err(at(dir))
+}
+
+fn sync_dir(dir: &Path) -> Result<(), RecordsError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(at(dir))
+}

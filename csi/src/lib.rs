@@ -1,0 +1,22 @@
+//! The Container Storage Interface: its messages, how its sockets are reached and served, and a driver
+//! for laboratories. Knows nothing of Kubernetes' objects.
+//!
+//! * [`v1`] and [`registration`] are made from `proto/` when this crate is built.
+//! * [`socket`] connects to a driver and listens for one.
+//! * [`hostpath`] is a driver whose volumes are directories and files of one machine, with faults that a
+//!   script asks for.
+
+pub mod hostpath;
+pub mod socket;
+
+/// Messages and services of the Container Storage Interface (specification: csi.proto, `csi.v1`).
+#[allow(missing_docs, clippy::all, clippy::unwrap_used, unreachable_pub)]
+pub mod v1 {
+    tonic::include_proto!("csi.v1");
+}
+
+/// How a driver registers with a node (upstream: kubelet's plugin registration, v1).
+#[allow(missing_docs, clippy::all, clippy::unwrap_used, unreachable_pub)]
+pub mod registration {
+    tonic::include_proto!("pluginregistration");
+}
