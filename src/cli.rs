@@ -11,10 +11,12 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use self::driver::CsiHostpathArgs;
 pub(crate) use self::keep::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
 use crate::bench::args::BenchArgs;
 use crate::values;
 
+mod driver;
 mod keep;
 
 /// What `--help` says of exit codes and of where values come from.
@@ -61,6 +63,9 @@ pub(crate) enum Command {
     /// Look after the directory of a store that is not running
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Run a CSI driver for laboratories: its volumes are directories and files of this machine
+    #[command(after_help = AFTER_HELP)]
+    CsiHostpath(Box<CsiHostpathArgs>),
     /// Measure how fast this machine serves
     #[command(after_help = BENCH_HELP)]
     Bench(Box<BenchArgs>),

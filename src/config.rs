@@ -12,6 +12,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use clap_complete::Shell;
 use orlop_controller::client::Endpoint;
+use orlop_csi::hostpath;
 
 use crate::bench::args::BenchArgs;
 use crate::cli::{
@@ -63,6 +64,8 @@ pub(crate) enum Role {
     Apiserver(ServerConfig),
     /// The controllers.
     Controller(Endpoint, LoopArgs),
+    /// The CSI driver for laboratories.
+    CsiHostpath(hostpath::Options),
 }
 
 /// Everything about the API server.
@@ -213,6 +216,10 @@ fn typed(cli: Cli) -> Result<Config, ConfigError> {
         Command::Apiserver(args) => {
             let server = server(args.listen, args.store, args.snapshots, args.api)?;
             run(args.process, Role::Apiserver(server))
+        }
+        Command::CsiHostpath(args) => {
+            let (process, options) = args.options();
+            run(process, Role::CsiHostpath(options))
         }
         Command::Controller(args) => {
             let remote = remote(args.remote)?;

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use orlop_apimachinery::duration;
+use orlop_apimachinery::quantity::Quantity;
 
 /// A duration as Go writes it: `15s`, `1h30m`, `250ms`, `0`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -19,6 +20,16 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err(format!("`{text}` is neither true nor false")),
+    }
+}
+
+/// A size in bytes as a quantity: `10Gi`, `500M`, `4096`.
+pub(crate) fn bytes(text: &str) -> Result<i64, String> {
+    let quantity =
+        Quantity::parse(text).map_err(|problem| format!("{problem}; a size is written like 10Gi"))?;
+    match quantity.value() {
+        bytes if bytes > 0 => Ok(bytes),
+        _ => Err("a size must be more than 0".to_owned()),
     }
 }
 
@@ -53,6 +64,15 @@ mod tests {
         for wrong in ["", "15", "-1s", "1d"] {
             let error = duration(wrong).expect_err(wrong);
             assert!(error.contains("like 15s"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_quantities() {
+        assert_eq!(bytes("10Gi"), Ok(10 << 30));
+        assert_eq!(bytes("4096"), Ok(4096));
+        for wrong in ["", "0", "-1Gi", "many"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -14,6 +14,7 @@ use orlop_apiserver::{Config, Projection, Server, ServerError};
 use orlop_controller::client::{self, ConnectError, Endpoint};
 use orlop_controller::manager::{self, ManagerError};
 use orlop_controller::options::{Options, RecyclerOptions};
+use orlop_csi::hostpath;
 use orlop_store::embedded::{Embedded, Options as StoreOptions, Retention};
 use orlop_store::memory::Memory;
 use orlop_store::{Kv, OpenError};
@@ -42,6 +43,8 @@ pub(crate) enum RunError {
     Controllers(#[from] ManagerError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error("the driver cannot serve")]
+    Driver(#[from] hostpath::ServeError),
     #[error("the store cannot be opened")]
     Store(#[source] OpenError),
     /// A fault of ours; its text is in the log already.
@@ -58,6 +61,7 @@ pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
         Role::Serve(server, loops) => serve(server, Some(loops), stop).await,
         Role::Apiserver(server) => serve(server, None, stop).await,
         Role::Controller(endpoint, loops) => control(endpoint.clone(), loops, stop).await,
+        Role::CsiHostpath(options) => drive(options.clone(), stop).await,
     }
 }
 
@@ -141,6 +145,15 @@ async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) 
         Err(error) = controllers.ended() => return Err(error),
     }
     controllers.finish().await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The CSI driver for laboratories.
+async fn drive(options: hostpath::Options, stop: CancellationToken) -> Result<(), RunError> {
+    let (name, endpoint) = (options.name.clone(), options.endpoint.clone());
+    let ready = move || tracing::info!("driver {name} answers on {endpoint}");
+    hostpath::serve(options, ready, stop.cancelled()).await?;
     tracing::info!("stopped");
     Ok(())
 }
