@@ -25,7 +25,7 @@ use crate::registry::Scope;
 use crate::server::Inner;
 use crate::status::ApiError;
 use crate::verbs::request::Request;
-use crate::verbs::{binding, create, delete, delete_collection, finalize, get, list, patch, scale, update, watch};
+use crate::verbs::{binding, connect, create, delete, delete_collection, eviction, finalize, get, list, patch, scale, update, watch};
 use plan::{Verb, plan};
 
 /// The largest body that is read, bytes.
@@ -95,6 +95,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             accept: accept.clone(),
             content_type,
             user_agent: header_text(&parts.headers, header::USER_AGENT).unwrap_or_default(),
+            upgrade: parts.headers.contains_key(header::UPGRADE),
             pretty,
             body,
         };
@@ -209,6 +210,8 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
         Verb::DeleteCollection => delete_collection::delete_collection(request).await,
         Verb::Bind => binding::bind(request).await,
         Verb::Finalize => finalize::finalize(request).await,
+        Verb::Evict => eviction::evict(request).await,
+        Verb::Connect => connect::connect(request),
         Verb::GetScale => scale::get(request).await,
         Verb::UpdateScale => scale::update(request).await,
         Verb::PatchScale => scale::patch(request).await,
@@ -235,6 +238,7 @@ fn labels(verb: Verb, resource: &Resource, query: &Query) -> Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verbs::write::Part;
 
     #[test]
     fn time_limits() {

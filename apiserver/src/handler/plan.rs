@@ -24,11 +24,14 @@ pub(super) enum Verb {
     GetScale,
     UpdateScale,
     PatchScale,
+    Evict,
+    /// Leads on to a kubelet or a pod.
+    Connect,
 }
 
 impl Verb {
     pub(super) fn is_mutating(self) -> bool {
-        !matches!(self, Verb::Get | Verb::GetScale | Verb::List | Verb::Watch)
+        !matches!(self, Verb::Get | Verb::GetScale | Verb::List | Verb::Watch | Verb::Connect)
     }
 
     /// The verb as metrics name it.
@@ -37,7 +40,8 @@ impl Verb {
             Verb::Get | Verb::GetScale => "GET",
             Verb::List => "LIST",
             Verb::Watch => "WATCH",
-            Verb::Create | Verb::Bind => "POST",
+            Verb::Create | Verb::Bind | Verb::Evict => "POST",
+            Verb::Connect => "CONNECT",
             Verb::Update(_) | Verb::UpdateScale | Verb::Finalize => "PUT",
             Verb::Patch(_) | Verb::PatchScale => "PATCH",
             Verb::Delete => "DELETE",
@@ -101,6 +105,17 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
         ("status", &Method::PATCH) => Ok(Verb::Patch(Part::Status)),
         ("binding", &Method::POST) => Ok(Verb::Bind),
         ("finalize", &Method::PUT) => Ok(Verb::Finalize),
+        ("eviction", &Method::POST) => Ok(Verb::Evict),
+        ("ephemeralcontainers" | "resize", &Method::GET) => Ok(Verb::Get),
+        ("ephemeralcontainers", &Method::PUT) => Ok(Verb::Update(Part::Named("ephemeralcontainers"))),
+        ("ephemeralcontainers", &Method::PATCH) => Ok(Verb::Patch(Part::Named("ephemeralcontainers"))),
+        ("resize", &Method::PUT) => Ok(Verb::Update(Part::Named("resize"))),
+        ("resize", &Method::PATCH) => Ok(Verb::Patch(Part::Named("resize"))),
+        ("log", &Method::GET) => Ok(Verb::Connect),
+        ("attach" | "exec" | "portforward", &(Method::GET | Method::POST)) => Ok(Verb::Connect),
+        ("proxy", &(Method::GET | Method::POST | Method::PUT | Method::PATCH | Method::DELETE)) => {
+            Ok(Verb::Connect)
+        }
         ("scale", &Method::GET) => Ok(Verb::GetScale),
         ("scale", &Method::PUT) => Ok(Verb::UpdateScale),
         ("scale", &Method::PATCH) => Ok(Verb::PatchScale),
@@ -152,6 +167,17 @@ mod tests {
             ("PATCH", "/api/v1/namespaces/a/replicationcontrollers/b/scale", "PatchScale replicationcontrollers"),
             ("POST", "/apis/apps/v1/namespaces/a/deployments/b/scale", "405"),
             ("GET", "/apis/apps/v1/namespaces/a/daemonsets/b/scale", "404"),
+            ("GET", "/api/v1/namespaces/a/pods/b/ephemeralcontainers", "Get pods"),
+            ("PUT", "/api/v1/namespaces/a/pods/b/resize", "Update(Named(\"resize\")) pods"),
+            ("POST", "/api/v1/namespaces/a/pods/b/resize", "405"),
+            ("POST", "/api/v1/namespaces/a/pods/b/eviction", "Evict pods"),
+            ("GET", "/api/v1/namespaces/a/pods/b/eviction", "405"),
+            ("GET", "/api/v1/namespaces/a/pods/b/log", "Connect pods"),
+            ("POST", "/api/v1/namespaces/a/pods/b/log", "405"),
+            ("POST", "/api/v1/namespaces/a/pods/b/exec", "Connect pods"),
+            ("DELETE", "/api/v1/namespaces/a/pods/b:80/proxy/c/d", "Connect pods"),
+            ("GET", "/api/v1/nodes/a/proxy/metrics", "Connect nodes"),
+            ("GET", "/api/v1/namespaces/a/pods/b/exec/c", "404"),
             ("DELETE", "/api/v1/nodes/a", "Delete nodes"),
             ("DELETE", "/api/v1/nodes", "DeleteCollection nodes"),
             ("DELETE", "/api/v1/pods", "405"),

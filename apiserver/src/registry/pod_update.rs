@@ -1,7 +1,9 @@
-//! What may change in a pod that exists, by the main resource and by `/status`.
+//! What may change in a pod that exists, by the main resource and by its subresources.
 //!
-//! Upstream: pkg/apis/core/validation, `ValidatePodUpdate` and `ValidatePodStatusUpdate`.
+//! Upstream: pkg/apis/core/validation, `ValidatePodUpdate` and its siblings.
 
+pub(super) mod ephemeral;
+pub(super) mod resize;
 mod status;
 
 use k8s_openapi::api::core::v1 as api;

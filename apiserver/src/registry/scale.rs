@@ -17,7 +17,7 @@ use crate::validate::{FieldErrors, Path};
 pub(crate) struct Scale;
 
 /// Its names.
-pub(crate) const NAMES: Names = Names {
+pub(crate) static NAMES: Names = Names {
     group: "autoscaling",
     version: "v1",
     kind: "Scale",

@@ -85,7 +85,12 @@ pub(crate) async fn delete_named(
     }
 }
 
-fn check_preconditions(request: &Request, options: &DeleteOptions, old: &Object) -> Result<(), ApiError> {
+/// Whether the object is the one that the client means.
+pub(crate) fn check_preconditions(
+    request: &Request,
+    options: &DeleteOptions,
+    old: &Object,
+) -> Result<(), ApiError> {
     let names = request.names();
     // Upstream names the kind here where everything else names the resource.
     let kind = if names.group.is_empty() {

@@ -1,12 +1,14 @@
 //! What can be done to any kind, one file per verb. Nothing here knows a particular kind, except
-//! the subresources that only one kind has ([`binding`], [`finalize`]).
+//! the subresources that only one kind has ([`binding`], [`connect`], [`eviction`], [`finalize`]).
 
 pub(crate) mod apply;
 pub(crate) mod binding;
+pub(crate) mod connect;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
 pub(crate) mod delete_options;
+pub(crate) mod eviction;
 pub(crate) mod filter;
 pub(crate) mod finalize;
 pub(crate) mod get;

@@ -406,7 +406,16 @@ pub(crate) async fn put(
     record: &Arc<Record<Projection>>,
     object: Object,
 ) -> Result<Arc<Record<Projection>>, StoreError> {
-    let kind = request.kind();
+    put_as(request, request.kind(), record, object).await
+}
+
+/// The same for an object of another kind than the request's.
+pub(crate) async fn put_as(
+    request: &Request,
+    kind: &'static dyn Kind,
+    record: &Arc<Record<Projection>>,
+    object: Object,
+) -> Result<Arc<Record<Projection>>, StoreError> {
     let mut object = kind.to_stored(object);
     object.meta().remove("resourceVersion");
     let (value, view) = stored::encode(kind, &object);
