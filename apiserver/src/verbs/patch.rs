@@ -39,7 +39,8 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         attempts -= 1;
         let record = request.record(&request.head())?;
         let old = stored::decode_as(kind, &record);
-        let (object, mut warnings) = patched(request.names(), &request.body, patch_kind, &old, options.validation)?;
+        let (object, mut warnings) =
+            patched(request.names(), &request.body, patch_kind, &old, options.validation)?;
         check_name(request, &object)?;
         let mut object = object;
         write::settle_namespace(request, &mut object)?;
