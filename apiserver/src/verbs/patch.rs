@@ -1,10 +1,10 @@
 //! PATCH on an item or its status: JSON, merge and strategic merge patches.
 
 use axum::response::Response;
-use orlop_openapi::types;
+use orlop_openapi::{OPEN_OBJECT, types};
 use serde_json::{Map, Value};
 
-use crate::decode::{FieldValidation, conform, duplicate_fields};
+use crate::decode::{FieldValidation, conform_to, duplicate_fields};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::object::Object;
@@ -50,7 +50,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         match update::apply(request, object, change, &mut warnings).await {
             Ok(written) => {
                 return answer::written(
-                    kind,
+                    request.kind_ref(),
                     200,
                     &written,
                     wanted,
@@ -76,8 +76,17 @@ fn patched(
     validation: FieldValidation,
 ) -> Result<(Object, Vec<String>), ApiError> {
     let names = request.names();
-    let Some(ty) = types().named(names.schema) else {
-        return Err(ApiError::internal(format!("no type {} is known", names.schema)));
+    let kind = request.kind();
+    if kind.custom().is_some() && patch_kind == PatchKind::Strategic {
+        return Err(ApiError::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        ));
+    }
+    // Only strategic patches look at the type.
+    let schema = if kind.custom().is_some() { OPEN_OBJECT } else { names.schema };
+    let Some(ty) = types().named(schema) else {
+        return Err(ApiError::internal(format!("no type {schema} is known")));
     };
     let document = versioned(names, old);
     let result = patch::apply(patch_kind, document, &request.body, ty)?;
@@ -105,7 +114,7 @@ fn patched(
         );
         return Err(rejected(&shown(), &why));
     }
-    let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&shown(), &why))?;
+    let conformed = conform_to(kind, Value::Object(document)).map_err(|why| rejected(&shown(), &why))?;
     let duplicates = match patch_kind {
         PatchKind::Merge | PatchKind::Strategic => duplicate_fields(&request.body),
         PatchKind::Json | PatchKind::Apply => Vec::new(),

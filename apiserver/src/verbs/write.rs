@@ -168,7 +168,7 @@ fn admission_request<'a>(
 pub(crate) fn first_generation(kind: &dyn Kind, object: &mut Object) {
     match kind.policy().generation {
         Generation::Unmanaged => {}
-        Generation::Spec => object.set(&["metadata", "generation"], 1),
+        Generation::Spec | Generation::AllButMeta => object.set(&["metadata", "generation"], 1),
         Generation::SpecFromZero => {
             object.meta().remove("generation");
         }
@@ -241,6 +241,15 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
     let counted = match kind.policy().generation {
         Generation::Unmanaged => false,
         Generation::Spec | Generation::SpecFromZero => object.0.get("spec") != old.0.get("spec"),
+        Generation::AllButMeta => {
+            let has_status = kind.policy().status != StatusSubresource::None;
+            let counts = |name: &str| name != "metadata" && !(has_status && name == "status");
+            let members = |object: &Object| -> Vec<(String, Value)> {
+                let all = object.0.iter().filter(|(name, _)| counts(name));
+                all.map(|(name, value)| (name.clone(), value.clone())).collect()
+            };
+            members(object) != members(old)
+        }
     };
     if counted {
         let generation = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
