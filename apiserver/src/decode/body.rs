@@ -9,7 +9,7 @@ use super::source::InMemory;
 use super::walk::{Walked, walk};
 use super::{Decoded, FieldValidation, Media, protobuf, yaml};
 use crate::object::Object;
-use crate::registry::Names;
+use crate::registry::{Kind, Names};
 use crate::status::ApiError;
 
 /// How upstream's scheme is called in its errors.
@@ -41,6 +41,19 @@ struct Read {
 /// path; another one is refused, as are, with [`FieldValidation::Strict`], unknown and duplicate
 /// fields. Errors are 400 in upstream's words.
 pub fn decode_object(
+    kind: &dyn Kind,
+    media: Media,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, ApiError> {
+    match kind.custom() {
+        Some(custom) => crate::custom::decode::object(custom, media, body, validation),
+        None => decode_named(kind.names(), media, body, validation),
+    }
+}
+
+/// The same for an object with names of its own that is not stored: `Binding`, `Scale`.
+pub fn decode_named(
     names: &Names,
     media: Media,
     body: &[u8],
@@ -73,6 +86,47 @@ pub fn decode_object(
         },
     };
     Ok(Decoded { object: Object(read.walked.object), warnings, type_meta: read.walked.type_meta })
+}
+
+/// A body of which only the metadata is of a type that is known here.
+pub(crate) struct Open {
+    pub(crate) object: Map<String, Value>,
+    /// `apiVersion` and `kind` as the body gives them.
+    pub(crate) type_meta: (String, String),
+    /// What is unknown in the metadata, and what stands there twice, as warnings say it.
+    pub(crate) findings: Vec<String>,
+    /// The first value of the metadata that is of a wrong type.
+    pub(crate) misfit: Option<String>,
+    wanted: &'static str,
+    summary: String,
+}
+
+impl Open {
+    /// 400 for a body that does not say what it is.
+    pub(crate) fn unrecognized(&self, why: &str) -> ApiError {
+        let Open { wanted, summary, .. } = self;
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {wanted}): {why} ({summary})"
+        ))
+    }
+}
+
+/// Reads a body of a custom kind. The error is a 400 in upstream's words.
+pub(crate) fn read_open(wanted: &'static str, media: Media, body: &[u8]) -> Result<Open, ApiError> {
+    let ty = known_type(orlop_openapi::OPEN_OBJECT)?;
+    let read =
+        read(media, body, ty).map_err(|why| ApiError::bad_request(unrecognized(wanted, &why, body)))?;
+    let mut findings = warnings(&read);
+    if media == Media::Json {
+        for path in super::duplicates::find(body) {
+            let text = format!("duplicate field \"{path}\"");
+            if !findings.contains(&text) {
+                findings.push(text);
+            }
+        }
+    }
+    let Walked { object, type_meta, misfit, .. } = read.walked;
+    Ok(Open { object, type_meta, findings, misfit, wanted, summary: summary(body) })
 }
 
 /// Decodes a body of a given schema that is no stored object, such as `DeleteOptions`. Unknown
