@@ -147,13 +147,7 @@ fn resource(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Option<
     }
 }
 
-fn item(
-    kind: KindRef,
-    namespace: &str,
-    name: &str,
-    subresource: &str,
-    watch_path: bool,
-) -> Option<Target> {
+fn item(kind: KindRef, namespace: &str, name: &str, subresource: &str, watch_path: bool) -> Option<Target> {
     // Subresources have no old watch form.
     if !subresource.is_empty() && (watch_path || !has_subresource(&*kind, subresource)) {
         return None;

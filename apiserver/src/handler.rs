@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, Limited};
 use orlop_apimachinery::duration;
 use tokio::time::Instant;
 
-use crate::custom::Kinds;
+use crate::custom::{Kinds, scale};
 use crate::dispatch::Resource;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
@@ -200,6 +200,16 @@ async fn discard(mut body: axum::body::Body) {
 }
 
 async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
+    if request.resource.subresource == "scale"
+        && let Some(custom) = request.kind().custom()
+    {
+        let method = match verb {
+            Verb::Get => http::Method::GET,
+            Verb::Update => http::Method::PUT,
+            _ => http::Method::PATCH,
+        };
+        return scale::serve(custom, &method, request).await;
+    }
     match verb {
         Verb::Get => get::get(request).await,
         Verb::List => list::list(request).await,

@@ -225,7 +225,9 @@ fn filter_step(text: &str) -> Result<Step, String> {
             let quoted = right.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
             let value = match quoted {
                 Some(text) => Value::from(text),
-                None => serde_json::from_str(right).map_err(|_| format!("cannot read {right} in a filter"))?,
+                None => {
+                    serde_json::from_str(right).map_err(|_| format!("cannot read {right} in a filter"))?
+                }
             };
             return Ok(Step::Where(path(left)?, compare, value));
         }
@@ -264,7 +266,9 @@ fn collect<'v>(steps: &[Step], value: &'v Value, found: &mut Vec<&'v Value>, mos
         match value {
             Value::Array(list) => Box::new(list.iter()),
             Value::Object(map) => Box::new(map.values()),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Box::new(std::iter::empty()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                Box::new(std::iter::empty())
+            }
         }
     };
     let count = value.as_array().map_or(0, |list| i64::try_from(list.len()).unwrap_or(i64::MAX));

@@ -35,7 +35,10 @@ pub(crate) fn object(
     check_type(kind, api_version, given, read.object.get("metadata"))?;
     let refuse = |why: &str| {
         let version = names.version;
-        ApiError::bad_request(format!("{given} in version {version:?} cannot be handled as a {}: {why}", names.kind))
+        ApiError::bad_request(format!(
+            "{given} in version {version:?} cannot be handled as a {}: {why}",
+            names.kind
+        ))
     };
     if let Some(misfit) = &read.misfit {
         return Err(refuse(misfit));
@@ -49,7 +52,9 @@ pub(crate) fn object(
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => found,
         FieldValidation::Strict if found.is_empty() => found,
-        FieldValidation::Strict => return Err(refuse(&format!("strict decoding error: {}", found.join(", ")))),
+        FieldValidation::Strict => {
+            return Err(refuse(&format!("strict decoding error: {}", found.join(", "))));
+        }
     };
     Ok(Decoded { object: Object::from_value(value), warnings, type_meta: read.type_meta })
 }

@@ -143,7 +143,6 @@ fn validate_versions(object: &Object, old: Option<&Object>, path: &Path, errors:
 fn validate_version(version: &Value, known: Option<&Value>, path: &Path, errors: &mut FieldErrors) {
     let schema_path = path.child("schema").child("openAPIV3Schema");
     let schema = &version["schema"]["openAPIV3Schema"];
-    let has_status = version["subresources"]["status"].is_object();
     if !schema.is_object() {
         errors.required(&schema_path, "schemas are required");
     } else if known.is_none_or(|known| known["schema"] != version["schema"]) {
@@ -165,7 +164,7 @@ fn validate_version(version: &Value, known: Option<&Value>, path: &Path, errors:
         for (name, roots, is_required) in [
             ("specReplicasPath", &[".spec."][..], true),
             ("statusReplicasPath", &[".status."], true),
-            ("labelSelectorPath", &[".spec.", ".status."], false),
+            ("labelSelectorPath", &[".status.", ".spec."], false),
         ] {
             let path = path.child(name);
             let given = scale[name].as_str().unwrap_or_default();
@@ -178,8 +177,12 @@ fn validate_version(version: &Value, known: Option<&Value>, path: &Path, errors:
                 errors.invalid(&path, given, "should be a simple json path, such as .spec.replicas");
             } else if !under {
                 let roots: Vec<&str> = roots.iter().map(|root| root.trim_end_matches('.')).collect();
-                let why = format!("should be a json path under either {}", roots.join(" or "));
-                errors.invalid(&path, given, &why.replace("either .spec", "either .spec"));
+                let either = if roots.len() > 1 { "either " } else { "" };
+                errors.invalid(
+                    &path,
+                    given,
+                    &format!("should be a json path under {either}{}", roots.join(" or ")),
+                );
             }
         }
     }
@@ -198,7 +201,7 @@ fn validate_version(version: &Value, known: Option<&Value>, path: &Path, errors:
         if selectable[..at].iter().any(|other| other["jsonPath"] == given) {
             errors.duplicate(&path, given);
         }
-        validate_selectable(given, schema, has_status, &path, errors);
+        validate_selectable(given, schema, &path, errors);
     }
 }
 
@@ -213,8 +216,7 @@ fn validate_column(column: &Value, path: &Path, errors: &mut FieldErrors) {
         ty if TYPES.contains(&ty) => {}
         ty => errors.invalid(&path.child("type"), ty, "must be one of boolean,date,integer,number,string"),
     }
-    const FORMATS: [&str; 8] =
-        ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+    const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
     let format = text("format");
     if !format.is_empty() && !FORMATS.contains(&format) {
         let why = format!("must be one of {}", FORMATS.join(","));
@@ -231,19 +233,23 @@ fn validate_column(column: &Value, path: &Path, errors: &mut FieldErrors) {
 }
 
 /// Objects can be selected by texts, numbers and truths that stand at one place.
-fn validate_selectable(given: &str, schema: &Value, _has_status: bool, path: &Path, errors: &mut FieldErrors) {
+fn validate_selectable(given: &str, schema: &Value, path: &Path, errors: &mut FieldErrors) {
     if given.is_empty() {
         return errors.required(path, "");
     }
     let Some(steps) = columns::simple_path(given) else {
-        return errors.invalid(path, given, "is an invalid path: must be a simple json path, such as .spec.color");
+        return errors.invalid(
+            path,
+            given,
+            "is an invalid path: must be a simple json path, such as .spec.color",
+        );
     };
     if steps.first().is_some_and(|first| first == "metadata") {
         return errors.invalid(path, given, "must not point to fields in metadata");
     }
     let found = steps.iter().try_fold(schema, |schema, step| schema["properties"].get(step));
     let Some(found) = found else {
-        return errors.invalid(path, given, &format!("is an invalid path: does not refer to a valid field"));
+        return errors.invalid(path, given, "is an invalid path: does not refer to a valid field");
     };
     let ty = found["type"].as_str().unwrap_or_default();
     if !matches!(ty, "string" | "boolean" | "integer") {
@@ -343,7 +349,14 @@ pub(crate) fn is_established(object: &Object) -> bool {
 }
 
 /// Puts a condition in place of the one of its type; its time is that of the last change of its status.
-pub(crate) fn set_condition(object: &mut Object, ty: &str, status: &str, reason: &str, message: &str, now: &Value) {
+pub(crate) fn set_condition(
+    object: &mut Object,
+    ty: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: &Value,
+) {
     let conditions = object.object_at(&["status"]).entry("conditions").or_insert(Value::Null);
     if !conditions.is_array() {
         *conditions = json!([]);

@@ -40,12 +40,18 @@ macro_rules! pattern {
 }
 
 pattern!(EMAIL, r"^[^@\s<>]+@[^@\s<>]+$");
-pattern!(HOSTNAME, r"^[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*\.?$");
+pattern!(
+    HOSTNAME,
+    r"^[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*\.?$"
+);
 pattern!(MAC, r"^([0-9a-fA-F]{2}[:-]){5}([0-9a-fA-F]{2}[:-]?){1,3}$");
 pattern!(HEX_COLOR, r"^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$");
 pattern!(LABEL, r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$");
 pattern!(SUBDOMAIN, r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$");
-pattern!(UUID, r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?([0-9a-fA-F])[0-9a-fA-F]{3}-?([0-9a-fA-F])[0-9a-fA-F]{3}-?[0-9a-fA-F]{12}$");
+pattern!(
+    UUID,
+    r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?([0-9a-fA-F])[0-9a-fA-F]{3}-?([0-9a-fA-F])[0-9a-fA-F]{3}-?[0-9a-fA-F]{12}$"
+);
 
 fn matches(pattern: &Option<Regex>, text: &str) -> bool {
     pattern.as_ref().is_none_or(|pattern| pattern.is_match(text))

@@ -111,7 +111,9 @@ async fn settle(server: &Arc<Inner>, cleaning: &Arc<Cleaning>) -> bool {
 }
 
 async fn write(server: &Inner, record: &Arc<Record<Projection>>, object: &Object) -> bool {
-    let Some(kind) = by_resource("apiextensions.k8s.io", "v1", "customresourcedefinitions") else { return true };
+    let Some(kind) = by_resource("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
+        return true;
+    };
     let mut object = object.clone();
     object.meta().remove("resourceVersion");
     let (value, view) = stored::encode(kind, &object);
@@ -152,8 +154,11 @@ fn accept(object: &mut Object, others: &[&Object], now: &Value) {
         list.filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let short = list("shortNames");
-    let used: Vec<String> =
-        short.iter().filter(|name| taken.resources.contains(*name)).map(|name| format!("{name:?} is already in use")).collect();
+    let used: Vec<String> = short
+        .iter()
+        .filter(|name| taken.resources.contains(*name))
+        .map(|name| format!("{name:?} is already in use"))
+        .collect();
     if used.is_empty() {
         put_list(&mut accepted, "shortNames", short);
     } else {
@@ -273,7 +278,11 @@ impl Cleaning {
         tokio::spawn(async move {
             let work = async {
                 while let Err(why) = clean(&server, &name, &uid).await {
-                    tracing::warn!(definition = name, why, "objects of a definition that is deleted are left");
+                    tracing::warn!(
+                        definition = name,
+                        why,
+                        "objects of a definition that is deleted are left"
+                    );
                     tokio::time::sleep(AGAIN_AFTER).await;
                 }
             };
@@ -302,8 +311,7 @@ async fn clean(server: &Arc<Inner>, name: &str, uid: &str) -> Result<(), String>
             return let_go(server, &record, definition).await;
         };
         let prefix = kind.storage_prefix();
-        let mut watcher =
-            server.store.watch(prefix, head.revision()).map_err(|error| error.to_string())?;
+        let mut watcher = server.store.watch(prefix, head.revision()).map_err(|error| error.to_string())?;
         delete_all(server, &kind, &head).await?;
         let left = server.store.head().range(prefix, None).next().is_some();
         if !left {

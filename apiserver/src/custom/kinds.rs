@@ -160,7 +160,8 @@ mod tests {
 
     #[test]
     fn versions_have_an_order() {
-        let mut versions = ["foo1", "v1alpha1", "v2", "v11beta2", "v10", "v1", "v3beta1", "foo10", "v12alpha1"];
+        let mut versions =
+            ["foo1", "v1alpha1", "v2", "v11beta2", "v10", "v1", "v3beta1", "foo10", "v12alpha1"];
         versions.sort_by(|a, b| version_order(a, b));
         let want = ["v10", "v2", "v1", "v11beta2", "v3beta1", "v12alpha1", "v1alpha1", "foo1", "foo10"];
         assert_eq!(versions, want);

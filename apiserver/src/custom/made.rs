@@ -46,7 +46,6 @@ pub(crate) struct Version {
     names: Names,
     pub(crate) served: bool,
     schema: Schema,
-    has_rules: bool,
     ty: Arc<StructType>,
     has_status: bool,
     scale: Option<ScalePaths>,
@@ -153,21 +152,25 @@ impl Version {
             .collect();
         Version {
             served: version["served"] == true,
-            has_rules: schema.has_rules(),
             ty: schema.root_type(names.schema),
             has_status: version["subresources"]["status"].is_object(),
-            scale: path("specReplicasPath").zip(path("statusReplicasPath")).map(|(spec, status)| ScalePaths {
-                spec_replicas: spec,
-                status_replicas: status,
-                selector: path("labelSelectorPath"),
-                spec_replicas_text: scale["specReplicasPath"].as_str().unwrap_or_default().to_owned(),
+            scale: path("specReplicasPath").zip(path("statusReplicasPath")).map(|(spec, status)| {
+                ScalePaths {
+                    spec_replicas: spec,
+                    status_replicas: status,
+                    selector: path("labelSelectorPath"),
+                    spec_replicas_text: scale["specReplicasPath"].as_str().unwrap_or_default().to_owned(),
+                }
             }),
             columns: Columns::of(version),
             selectable: selectable.iter().map(|(name, _)| intern(name)).collect(),
             selectable_paths: selectable.into_iter().map(|(_, path)| path).collect(),
             deprecation: (version["deprecated"] == true).then(|| {
                 let own = version["deprecationWarning"].as_str();
-                own.map_or_else(|| format!("{} {} is deprecated", names.api_version(), names.kind), str::to_owned)
+                own.map_or_else(
+                    || format!("{} {} is deprecated", names.api_version(), names.kind),
+                    str::to_owned,
+                )
             }),
             schema,
             raw,
@@ -241,7 +244,7 @@ impl CustomKind {
         let before = errors.len();
         let root = Path::default();
         validate::validate(self.schema(), &root, &value, old.as_ref(), errors);
-        if !self.version().has_rules {
+        if !self.schema().rules_inside {
             return;
         }
         if errors.len() > before {

@@ -26,5 +26,5 @@ mod structural;
 mod validate;
 
 pub use kinds::Kinds;
-pub use made::CustomKind;
 pub(crate) use kinds::{Served, version_order};
+pub use made::CustomKind;

@@ -30,7 +30,7 @@ pub(crate) fn validate(schema: &Value, path: &Path, errors: &mut FieldErrors) {
     if let Err(why) = measure(schema, 0, &mut nodes) {
         return errors.forbidden(path, &why);
     }
-    let mut check = Check { errors, in_metadata: false };
+    let mut check = Check { errors, in_metadata: false, is_traceable: true };
     check.schema(schema, path, Place::Root);
 }
 
@@ -62,6 +62,8 @@ fn measure(schema: &Value, depth: usize, nodes: &mut usize) -> Result<(), String
 struct Check<'e> {
     errors: &'e mut FieldErrors,
     in_metadata: bool,
+    /// Below items of lists that nothing tells apart there is no value before.
+    is_traceable: bool,
 }
 
 impl Check<'_> {
@@ -78,14 +80,18 @@ impl Check<'_> {
                 self.in_metadata = outer;
                 continue;
             }
-            if is_root_like && matches!(name.as_str(), "apiVersion" | "kind") && property["type"] != "string" {
+            if is_root_like && matches!(name.as_str(), "apiVersion" | "kind") && property["type"] != "string"
+            {
                 let given = property["type"].as_str().unwrap_or_default();
                 self.errors.invalid(&path.child("type"), given, "must be string");
             }
             self.schema(property, &path, Place::Field);
         }
         if schema["items"].is_object() {
+            let traceable = self.is_traceable && schema["x-kubernetes-list-type"] == "map";
+            let outer = std::mem::replace(&mut self.is_traceable, traceable);
             self.schema(&schema["items"], &path.child("items"), Place::Item);
+            self.is_traceable = outer;
         }
         if schema["additionalProperties"].is_object() {
             self.schema(&schema["additionalProperties"], &path.child("additionalProperties"), Place::Field);
@@ -93,7 +99,8 @@ impl Check<'_> {
         self.combinations(schema, schema, path);
         self.default(schema, path);
         for (at, rule) in schema["x-kubernetes-validations"].as_array().into_iter().flatten().enumerate() {
-            rules::validate(rule, &path.child("x-kubernetes-validations").index(at), self.errors);
+            let path = path.child("x-kubernetes-validations").index(at);
+            rules::validate(rule, schema, self.is_traceable, &path, self.errors);
         }
     }
 
@@ -195,8 +202,14 @@ impl Check<'_> {
                 || item["type"] == "object" && item["x-kubernetes-map-type"] != "atomic";
             if list_type == Some("set") && is_container {
                 let (name, why) = match item["type"] == "array" {
-                    true => ("x-kubernetes-list-type", "must be atomic as item of a list with x-kubernetes-list-type=set"),
-                    false => ("x-kubernetes-map-type", "must be atomic as item of a list with x-kubernetes-list-type=set"),
+                    true => (
+                        "x-kubernetes-list-type",
+                        "must be atomic as item of a list with x-kubernetes-list-type=set",
+                    ),
+                    false => (
+                        "x-kubernetes-map-type",
+                        "must be atomic as item of a list with x-kubernetes-list-type=set",
+                    ),
                 };
                 errors.required(&path.child("items").child(name), why);
             }
@@ -314,7 +327,8 @@ impl Check<'_> {
             let path = path.child("properties").key(name);
             let is_open = form["x-kubernetes-preserve-unknown-fields"] == true;
             if !below.is_object() && !is_open {
-                self.errors.required(&path, "because it is defined in a value validation, but not in the structure");
+                self.errors
+                    .required(&path, "because it is defined in a value validation, but not in the structure");
                 continue;
             }
             self.judging(property, below, &path, false);

@@ -223,9 +223,8 @@ fn check_combinations(schema: &Schema, path: &Path, value: &Value, errors: &mut 
             let why = "must validate one and only one schema (oneOf). Found none valid";
             wrong(why.to_owned(), best(found));
         } else if fitting > 1 {
-            let why = format!(
-                "must validate one and only one schema (oneOf). Found {fitting} valid alternatives"
-            );
+            let why =
+                format!("must validate one and only one schema (oneOf). Found {fitting} valid alternatives");
             wrong(why, None);
         }
     }
@@ -243,13 +242,7 @@ fn check_combinations(schema: &Schema, path: &Path, value: &Value, errors: &mut 
     }
 }
 
-fn check_object(
-    schema: &Schema,
-    path: &Path,
-    value: &Value,
-    old: Option<&Value>,
-    errors: &mut FieldErrors,
-) {
+fn check_object(schema: &Schema, path: &Path, value: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     for name in &schema.limits.required {
         if value.get(name).is_none() {
             errors.required(&path.child(name), "");

@@ -58,8 +58,7 @@ pub(crate) fn answer(
         (Transform::Object, Media::Json) => return Ok(copied(kind, listed, wanted)),
         (Transform::Object, Media::Yaml | Media::Protobuf) => {
             let names = kind.names();
-            let items: Vec<Value> =
-                listed.records.iter().map(|record| item(&**kind, record)).collect();
+            let items: Vec<Value> = listed.records.iter().map(|record| item(&**kind, record)).collect();
             json!({
                 "kind": list_kind(&**kind), "apiVersion": names.api_version(),
                 "metadata": listed.metadata(), "items": items,

@@ -55,12 +55,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(
-        kind: KindRef,
-        version: &'static str,
-        include: IncludeObject,
-        now: Timestamp,
-    ) -> Self {
+    pub(crate) fn new(kind: KindRef, version: &'static str, include: IncludeObject, now: Timestamp) -> Self {
         Table { kind, version, include, now }
     }
 

@@ -90,6 +90,15 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
         return if *method == Method::GET && has("watch") { Ok(Verb::Watch) } else { refused };
     }
     let item = !resource.name.is_empty();
+    // What is done to the scale of a custom kind is in `custom::scale`.
+    if resource.subresource == "scale" && resource.kind.custom().is_some() {
+        return match *method {
+            Method::GET => Ok(Verb::Get),
+            Method::PUT => Ok(Verb::Update),
+            Method::PATCH => Ok(Verb::Patch),
+            _ => refused,
+        };
+    }
     match (resource.subresource.as_str(), method) {
         ("", &Method::GET) if item => Ok(Verb::Get),
         ("", &Method::GET) => Ok(if query.flag("watch") { Verb::Watch } else { Verb::List }),

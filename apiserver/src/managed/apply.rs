@@ -11,9 +11,7 @@ use super::config::{misfits, paths};
 use super::entries::{Entries, Entry, Operation};
 use super::merge::{merge, remove, with_fields_above};
 use super::set::Set;
-use super::update::{
-    Conflict, Writer, disown, empty_object, list, set_list, strip, update,
-};
+use super::update::{Conflict, Writer, disown, empty_object, list, set_list, strip, update};
 use super::{conflicts, last_applied};
 use crate::decode::conform_to;
 use crate::object::Object;

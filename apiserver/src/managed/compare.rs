@@ -37,11 +37,7 @@ impl Changes {
 }
 
 /// Compares two objects of a type.
-pub(crate) fn compare(
-    ty: &StructType,
-    old: &Map<String, Value>,
-    new: &Map<String, Value>,
-) -> Changes {
+pub(crate) fn compare(ty: &StructType, old: &Map<String, Value>, new: &Map<String, Value>) -> Changes {
     let mut level = Level::default();
     fields(ty, Some(old), Some(new), &mut level);
     level.finish()

@@ -127,15 +127,15 @@ fn items(kind: Items, live: &[Value], applied: &[Value]) -> Vec<Value> {
 // === Removing ===
 
 /// The object without these paths.
-pub(crate) fn remove(
-    ty: &StructType,
-    object: &Map<String, Value>,
-    paths: &Set,
-) -> Map<String, Value> {
+pub(crate) fn remove(ty: &StructType, object: &Map<String, Value>, paths: &Set) -> Map<String, Value> {
     without(object, paths, |name| Ty::of_member(ty, name))
 }
 
-fn without<'t>(map: &Map<String, Value>, paths: &Set, ty: impl Fn(&str) -> Option<Ty<'t>>) -> Map<String, Value> {
+fn without<'t>(
+    map: &Map<String, Value>,
+    paths: &Set,
+    ty: impl Fn(&str) -> Option<Ty<'t>>,
+) -> Map<String, Value> {
     let mut left = Map::new();
     for (name, value) in map {
         let value = match paths.get(&Element::field(name)) {

@@ -193,7 +193,8 @@ pub(super) fn disown(
     for entry in &entries.0 {
         let theirs = &entry.owner.api_version;
         if *theirs != version && !kept(entry) && !others.iter().any(|(known, _)| known == theirs) {
-            let changes = (writer.kind.sibling(theirs)).and_then(|kind| changes_in(writer.kind, &*kind, old, new));
+            let changes =
+                (writer.kind.sibling(theirs)).and_then(|kind| changes_in(writer.kind, &*kind, old, new));
             others.push((theirs.clone(), changes));
         }
     }

@@ -180,7 +180,10 @@ async fn one_group(
 }
 
 async fn core_resources(headers: HeaderMap) -> Response {
-    legacy(&headers, &json!({"kind": "APIResourceList", "groupVersion": VERSION, "resources": resources(&Served::default(), "", VERSION)}))
+    legacy(
+        &headers,
+        &json!({"kind": "APIResourceList", "groupVersion": VERSION, "resources": resources(&Served::default(), "", VERSION)}),
+    )
 }
 
 async fn group_resources(

@@ -10,9 +10,9 @@ use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use orlop_openapi::document::{Document, Documents, ResourceDoc, SubresourceDoc, index};
 
+use crate::custom::Served;
 use crate::encode::answer;
 use crate::query::Query;
-use crate::custom::Served;
 use crate::registry::{KINDS, Kind, Scope, StatusSubresource};
 use crate::server::Inner;
 
@@ -75,40 +75,40 @@ impl Custom {
 }
 
 fn resource(kind: &dyn Kind) -> ResourceDoc {
-            let names = kind.names();
-            let mut subresources: Vec<SubresourceDoc> = kind
-                .subresources()
-                .iter()
-                .map(|sub| SubresourceDoc {
-                    name: sub.name,
-                    group: sub.group,
-                    version: sub.version,
-                    kind: sub.kind,
-                    schema: sub.schema,
-                    verbs: sub.verbs,
-                })
-                .collect();
-            if kind.policy().status != StatusSubresource::None {
-                subresources.push(SubresourceDoc {
-                    name: "status",
-                    group: names.group,
-                    version: names.version,
-                    kind: names.kind,
-                    schema: names.schema,
-                    verbs: &["get", "patch", "update"],
-                });
-            }
-            ResourceDoc {
-                group: names.group,
-                version: names.version,
-                kind: names.kind,
-                plural: names.plural,
-                namespaced: kind.scope() == Scope::Namespaced,
-                schema: names.schema,
-                own_schema: None,
-                verbs: kind.verbs(),
-                subresources,
-            }
+    let names = kind.names();
+    let mut subresources: Vec<SubresourceDoc> = kind
+        .subresources()
+        .iter()
+        .map(|sub| SubresourceDoc {
+            name: sub.name,
+            group: sub.group,
+            version: sub.version,
+            kind: sub.kind,
+            schema: sub.schema,
+            verbs: sub.verbs,
+        })
+        .collect();
+    if kind.policy().status != StatusSubresource::None {
+        subresources.push(SubresourceDoc {
+            name: "status",
+            group: names.group,
+            version: names.version,
+            kind: names.kind,
+            schema: names.schema,
+            verbs: &["get", "patch", "update"],
+        });
+    }
+    ResourceDoc {
+        group: names.group,
+        version: names.version,
+        kind: names.kind,
+        plural: names.plural,
+        namespaced: kind.scope() == Scope::Namespaced,
+        schema: names.schema,
+        own_schema: None,
+        verbs: kind.verbs(),
+        subresources,
+    }
 }
 
 async fn v2(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {

@@ -56,7 +56,15 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
                 Err(error) if error.reason == "AlreadyExists" && attempts > 0 => continue,
                 Err(error) => return Err(error.with_warnings(&warnings)),
             };
-            return answer::written(request.kind_ref(), 201, &written, wanted, &warnings, &request.query, request.now());
+            return answer::written(
+                request.kind_ref(),
+                201,
+                &written,
+                wanted,
+                &warnings,
+                &request.query,
+                request.now(),
+            );
         };
         let old = stored::decode_as(kind, &record);
         if !object.uid().is_empty() && object.uid() != old.uid() {

@@ -20,7 +20,7 @@ fn documents() -> Documents {
                 kind: "Pod",
                 schema: "io.k8s.api.core.v1.Pod",
                 own_schema: None,
-        verbs: &["get", "patch", "update"],
+                verbs: &["get", "patch", "update"],
             },
             SubresourceDoc {
                 name: "eviction",
@@ -29,7 +29,7 @@ fn documents() -> Documents {
                 kind: "Eviction",
                 schema: "io.k8s.api.policy.v1.Eviction",
                 own_schema: None,
-        verbs: &["create"],
+                verbs: &["create"],
             },
         ],
     };
