@@ -16,6 +16,7 @@ use http_body_util::{BodyExt, Limited};
 use orlop_apimachinery::duration;
 use tokio::time::Instant;
 
+use crate::auth::UserInfo;
 use crate::dispatch::Resource;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
@@ -26,7 +27,7 @@ use crate::server::Inner;
 use crate::status::ApiError;
 use crate::verbs::request::Request;
 use crate::verbs::write::Part;
-use crate::verbs::{binding, create, delete, delete_collection, finalize, get, list, patch, update, watch};
+use crate::verbs::{binding, create, delete, delete_collection, finalize, get, list, patch, review, update, watch};
 use plan::{Verb, plan};
 
 /// The largest body that is read, bytes.
@@ -85,6 +86,8 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     let labels = labels(verb, &resource, &query);
     let open_watch = (verb == Verb::Watch).then(|| server.metrics.begin_watch(&labels));
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
+    // Without a guard before it a server asks nobody for a name, as it does without credentials.
+    let user = parts.extensions.get::<UserInfo>().cloned().unwrap_or_else(UserInfo::admin);
     let limit = time_limit(verb, &query, server.config.request_timeout);
     let work = async {
         // What is only read has no use for a body.
@@ -95,6 +98,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             query,
             accept: accept.clone(),
             content_type,
+            user,
             user_agent: header_text(&parts.headers, header::USER_AGENT).unwrap_or_default(),
             pretty,
             body,
@@ -203,7 +207,10 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
         Verb::Get => get::get(request).await,
         Verb::List => list::list(request).await,
         Verb::Watch => watch::watch(request).await,
-        Verb::Create => create::create(request).await,
+        Verb::Create => match request.kind().review() {
+            Some(question) => review::review(request, question),
+            None => create::create(request).await,
+        },
         Verb::Update => update::update(request, Part::Main).await,
         Verb::UpdateStatus => update::update(request, Part::Status).await,
         Verb::Patch => patch::patch(request, Part::Main).await,

@@ -14,6 +14,7 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::Predicate;
 
 use crate::admission::Chain;
+use crate::auth::{Auth, UserInfo};
 use crate::handler;
 use crate::limits::connection::Connections;
 use crate::limits::{Limits, LimitsConfig};
@@ -38,6 +39,8 @@ pub struct Config {
     /// Select volumes, claims and attachments also by fields that upstream refuses, such as
     /// `status.phase` and `spec.volumeName`.
     pub extra_field_selectors: bool,
+    /// Who may come. Reviews of tokens ask it, and [`Server::protect`] puts it before a router.
+    pub auth: Auth,
     /// How much is served at the same time.
     pub limits: LimitsConfig,
     /// The clock.
@@ -52,6 +55,7 @@ impl Default for Config {
             request_timeout: Duration::from_secs(60),
             min_request_timeout: Duration::from_secs(1800),
             extra_field_selectors: true,
+            auth: Auth::default(),
             limits: LimitsConfig::default(),
             clock: Arc::new(Timestamp::now),
         }
@@ -64,8 +68,8 @@ pub enum ServerError {
     /// The configuration names something that does not exist.
     #[error("{0}")]
     Config(String),
-    /// The namespaces that every cluster has could not be written.
-    #[error("cannot create the system namespaces: {0}")]
+    /// What every cluster has could not be written.
+    #[error("cannot create the objects that every cluster has: {0}")]
     Bootstrap(String),
 }
 
@@ -87,6 +91,19 @@ impl Inner {
     pub(crate) fn now(&self) -> Timestamp {
         let now = (self.config.clock)();
         Timestamp::from_second(now.as_second()).unwrap_or(now)
+    }
+
+    /// Whose token this is, and for which of the audiences asked for it is good (none: for this server).
+    /// The error is for whoever has the token, in upstream's words.
+    pub(crate) fn whose_token(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<(UserInfo, Vec<String>), String> {
+        let _ = audiences;
+        let tokens = self.config.auth.tokens.as_ref();
+        let user = tokens.and_then(|tokens| tokens.user_of(token.as_bytes()));
+        user.cloned().map(|user| (user, Vec::new())).ok_or_else(|| "invalid bearer token".to_owned())
     }
 }
 
@@ -119,6 +136,7 @@ impl Server {
             closing: CancellationToken::new(),
         });
         background::create_system_namespaces(&inner).await.map_err(ServerError::Bootstrap)?;
+        background::create_system_priority_classes(&inner).await.map_err(ServerError::Bootstrap)?;
         let tasks = TaskTracker::new();
         tasks.spawn(background::keep_system_namespaces(inner.clone()));
         tasks.spawn(background::expire_events(inner.clone()));

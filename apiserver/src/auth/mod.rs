@@ -10,6 +10,7 @@
 //! 3. Else a bearer token ([`token_file`]) or a client certificate ([`certificate`]) must be good.
 //!    Wrong credentials are refused on every path; no credentials are enough for [`PUBLIC_PATHS`].
 
+pub(crate) mod authorize;
 pub mod certificate;
 pub mod guard;
 pub mod token_file;
@@ -35,6 +36,10 @@ pub const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version",
 
 /// The group of everybody who is known.
 const AUTHENTICATED: &str = "system:authenticated";
+/// The name of who is not known.
+const ANONYMOUS: &str = "system:anonymous";
+/// The group of who is not known.
+const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// Who sends a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,9 +80,9 @@ impl UserInfo {
     /// Nobody in particular.
     pub fn anonymous() -> Self {
         UserInfo {
-            username: "system:anonymous".to_owned(),
+            username: ANONYMOUS.to_owned(),
             uid: String::new(),
-            groups: vec!["system:unauthenticated".to_owned()],
+            groups: vec![UNAUTHENTICATED.to_owned()],
             extra: BTreeMap::new(),
         }
     }

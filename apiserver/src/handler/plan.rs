@@ -85,8 +85,10 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
     }
     let item = !resource.name.is_empty();
     match (resource.subresource.as_str(), method) {
+        // What is never stored has no items.
+        ("", _) if item && !has("get") => Err(ApiError::no_such_resource()),
         ("", &Method::GET) if item => Ok(Verb::Get),
-        ("", &Method::GET) => Ok(if query.flag("watch") { Verb::Watch } else { Verb::List }),
+        ("", &Method::GET) if has("list") => Ok(if query.flag("watch") { Verb::Watch } else { Verb::List }),
         ("", &Method::POST) if !item && !resource.is_all_namespaces() && has("create") => Ok(Verb::Create),
         ("", &Method::PUT) if item && has("update") => Ok(Verb::Update),
         ("", &Method::PATCH) if item && has("patch") => Ok(Verb::Patch),
@@ -153,6 +155,10 @@ mod tests {
             ("POST", "/api/v1/namespaces/a/bindings", "Bind pods"),
             ("POST", "/api/v1/namespaces/a/pods/b/binding", "Bind pods"),
             ("GET", "/api/v1/namespaces/a/bindings", "405"),
+            ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", "Create tokenreviews"),
+            ("GET", "/apis/authentication.k8s.io/v1/tokenreviews", "405"),
+            ("GET", "/apis/authentication.k8s.io/v1/tokenreviews/a", "404"),
+            ("POST", "/apis/authorization.k8s.io/v1/localsubjectaccessreviews", "405"),
             ("GET", "/api/v1/nope", "404"),
             ("GET", "/apis/nope/v1", "nothing"),
             ("GET", "/favicon.ico", "nothing"),

@@ -120,6 +120,23 @@ impl Policy {
     };
 }
 
+/// A kind that is never stored: its objects are questions, and a create answers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Review {
+    /// Whose token this is.
+    Token,
+    /// Who asks.
+    SelfSubject,
+    /// Whether somebody may do something.
+    SubjectAccess,
+    /// The same within a namespace.
+    LocalSubjectAccess,
+    /// Whether who asks may do something.
+    SelfSubjectAccess,
+    /// What who asks may do in a namespace.
+    SelfSubjectRules,
+}
+
 /// How an unknown field in a field selector is refused; upstream has two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownField {
@@ -270,6 +287,15 @@ pub trait Kind: Send + Sync {
     /// where a new object is stored without something that every read fills in (a claim's phase).
     fn first_update_writes(&self) -> bool {
         false
+    }
+
+    /// What a create of this kind answers, when its objects are questions and never stored.
+    fn review(&self) -> Option<Review> {
+        None
+    }
+    /// Whether there are objects of this kind in the store.
+    fn is_stored(&self) -> bool {
+        self.review().is_none()
     }
 
     /// Whether this kind is another view of the objects of a kind that is stored in its own form.

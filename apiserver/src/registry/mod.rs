@@ -4,6 +4,9 @@
 
 mod cells;
 mod checks;
+mod cluster_role;
+mod cluster_role_binding;
+mod conditions;
 mod config_map;
 mod csi_driver;
 mod csi_node;
@@ -18,11 +21,17 @@ mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
+mod pod_disruption_budget;
 mod pod_spec;
 mod pod_status;
 mod pod_table;
 mod pod_update;
 mod pod_volume;
+pub(crate) mod priority_class;
+mod rbac;
+mod review;
+mod role;
+mod role_binding;
 mod secret;
 mod service_account;
 pub(crate) mod storage_class;
@@ -36,7 +45,7 @@ mod volume_source;
 mod volume_testing;
 
 pub use kind::{
-    ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Scope, StatusSubresource,
+    ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Review, Scope, StatusSubresource,
     Subresource, UnknownField,
 };
 
@@ -52,12 +61,24 @@ pub const KINDS: &[&dyn Kind] = &[
     &secret::Secret,
     &service_account::ServiceAccount,
     &events_k8s_io::Event,
+    &review::TOKEN_REVIEW,
+    &review::SELF_SUBJECT_REVIEW,
+    &review::LOCAL_SUBJECT_ACCESS_REVIEW,
+    &review::SELF_SUBJECT_ACCESS_REVIEW,
+    &review::SELF_SUBJECT_RULES_REVIEW,
+    &review::SUBJECT_ACCESS_REVIEW,
+    &pod_disruption_budget::PodDisruptionBudget,
+    &cluster_role_binding::ClusterRoleBinding,
+    &cluster_role::ClusterRole,
+    &role_binding::RoleBinding,
+    &role::Role,
     &storage_class::StorageClass,
     &volume_attachment::VolumeAttachment,
     &csi_driver::CsiDriver,
     &csi_node::CsiNode,
     &csi_storage_capacity::CsiStorageCapacity,
     &volume_attributes_class::VolumeAttributesClass,
+    &priority_class::PriorityClass,
     &lease::Lease,
 ];
 
@@ -71,5 +92,5 @@ pub fn by_resource(group: &str, version: &str, plural: &str) -> Option<&'static 
 
 /// The kind whose objects are stored under a prefix such as `/registry/pods/`, in its stored form.
 pub fn by_storage_prefix(prefix: &str) -> Option<&'static dyn Kind> {
-    KINDS.iter().copied().find(|kind| !kind.is_view() && kind.storage_prefix() == prefix)
+    KINDS.iter().copied().find(|kind| kind.is_stored() && !kind.is_view() && kind.storage_prefix() == prefix)
 }

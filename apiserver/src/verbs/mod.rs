@@ -14,6 +14,7 @@ pub(crate) mod list;
 pub(crate) mod options;
 pub(crate) mod patch;
 pub(crate) mod request;
+pub(crate) mod review;
 pub(crate) mod revision;
 pub(crate) mod update;
 pub(crate) mod watch;

@@ -6,6 +6,7 @@ use orlop_store::{Record, Snapshot};
 use std::sync::Arc;
 
 use crate::admission;
+use crate::auth::UserInfo;
 use crate::decode::Media;
 use crate::dispatch::{self, Resource};
 use crate::encode::negotiate::{Endpoint, Wanted, negotiate};
@@ -26,6 +27,8 @@ pub(crate) struct Request {
     pub(crate) query: Query,
     pub(crate) accept: Option<String>,
     pub(crate) content_type: Option<String>,
+    /// Who sends it.
+    pub(crate) user: UserInfo,
     /// What the client calls itself; `""` when it does not say.
     pub(crate) user_agent: String,
     /// People read the answer: indent it.
