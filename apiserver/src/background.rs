@@ -9,6 +9,7 @@ use orlop_store::{CommitError, Expect, Key, Op, Write};
 use crate::dispatch;
 use crate::encode::stored;
 use crate::object::{Object, show_time};
+use crate::own_service;
 use crate::registry::priority_class::SYSTEM_CLASSES;
 use crate::registry::{Kind, by_resource};
 use crate::server::Inner;
@@ -68,8 +69,15 @@ async fn create_missing(
     }
 }
 
-/// Brings system namespaces back that somebody has removed.
-pub(crate) async fn keep_system_namespaces(server: Arc<Inner>) {
+/// Keeps the service that leads to this server. What hinders it is told and is no reason not to serve.
+pub(crate) async fn keep_own_service(server: &Inner) {
+    if let Err(error) = own_service::keep(server).await {
+        tracing::warn!(error, "cannot keep the service of this server");
+    }
+}
+
+/// Brings system namespaces back that somebody has removed, and the service of this server.
+pub(crate) async fn keep_system_objects(server: Arc<Inner>) {
     loop {
         tokio::select! {
             () = server.closing.cancelled() => return,
@@ -78,6 +86,7 @@ pub(crate) async fn keep_system_namespaces(server: Arc<Inner>) {
         if let Err(error) = create_system_namespaces(&server).await {
             tracing::warn!(error, "cannot create the system namespaces");
         }
+        keep_own_service(&server).await;
     }
 }
 

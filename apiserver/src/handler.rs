@@ -24,10 +24,13 @@ use crate::metrics::{self, Labels, OpenWatch};
 use crate::query::Query;
 use crate::registry::Scope;
 use crate::server::Inner;
+use crate::services::Held;
 use crate::status::ApiError;
 use crate::verbs::request::Request;
 use crate::verbs::write::Part;
-use crate::verbs::{binding, create, delete, delete_collection, finalize, get, list, patch, review, update, watch};
+use crate::verbs::{
+    binding, create, delete, delete_collection, finalize, get, list, patch, review, update, watch,
+};
 use plan::{Verb, plan};
 
 /// The largest body that is read, bytes.
@@ -83,6 +86,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         Ok(None) => return answer::text(404, "404 page not found\n"),
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), pretty),
     };
+    let deprecated = resource.kind.deprecated();
     let labels = labels(verb, &resource, &query);
     let open_watch = (verb == Verb::Watch).then(|| server.metrics.begin_watch(&labels));
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
@@ -102,6 +106,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             user_agent: header_text(&parts.headers, header::USER_AGENT).unwrap_or_default(),
             pretty,
             body,
+            held: Held::default(),
         };
         serve(verb, &request).await
     };
@@ -113,7 +118,12 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         Err(error) => Err(error),
     };
     let response = match result {
-        Ok(response) => response,
+        Ok(mut response) => {
+            if let Some(text) = deprecated {
+                answer::add_warnings(response.headers_mut(), &[text.to_owned()]);
+            }
+            response
+        }
         Err(error) => {
             let leaves_body = verb.is_mutating() && matches!(error.code, 413 | 504);
             if error.code >= 500 {

@@ -1,5 +1,6 @@
 //! The server: a store, the plugins, and the router that leads requests to them.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::limits::connection::Connections;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::projection::Projection;
+use crate::services::{Pool, Ranges};
 use crate::{background, routes};
 
 /// Tells the time. Tests put their own in.
@@ -41,6 +43,11 @@ pub struct Config {
     pub extra_field_selectors: bool,
     /// Who may come. Reviews of tokens ask it, and [`Server::protect`] puts it before a router.
     pub auth: Auth,
+    /// What services get their addresses and node ports from.
+    pub services: Ranges,
+    /// Where other processes reach this server; the service `kubernetes` leads there. `None`: there is no
+    /// such service.
+    pub advertised: Option<SocketAddr>,
     /// How much is served at the same time.
     pub limits: LimitsConfig,
     /// The clock.
@@ -56,6 +63,8 @@ impl Default for Config {
             min_request_timeout: Duration::from_secs(1800),
             extra_field_selectors: true,
             auth: Auth::default(),
+            services: Ranges::default(),
+            advertised: None,
             limits: LimitsConfig::default(),
             clock: Arc::new(Timestamp::now),
         }
@@ -80,6 +89,8 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Arc<Limits>,
+    /// Addresses of services that are given and not yet written.
+    pub(crate) pool: Arc<Pool>,
     /// Set once shutdown has begun: readyz fails, everything else goes on.
     pub(crate) leaving: AtomicBool,
     /// Cancelled when watches have to end.
@@ -132,13 +143,15 @@ impl Server {
             config,
             metrics,
             limits,
+            pool: Arc::default(),
             leaving: AtomicBool::new(false),
             closing: CancellationToken::new(),
         });
         background::create_system_namespaces(&inner).await.map_err(ServerError::Bootstrap)?;
         background::create_system_priority_classes(&inner).await.map_err(ServerError::Bootstrap)?;
+        background::keep_own_service(&inner).await;
         let tasks = TaskTracker::new();
-        tasks.spawn(background::keep_system_namespaces(inner.clone()));
+        tasks.spawn(background::keep_system_objects(inner.clone()));
         tasks.spawn(background::expire_events(inner.clone()));
         tasks.close();
         Ok(Server { inner, tasks })
@@ -157,6 +170,11 @@ impl Server {
             .with_state(self.inner.clone());
         let limits = self.inner.limits.clone();
         limits.protect(router).layer(axum::middleware::from_fn_with_state(self.inner.clone(), handler::frame))
+    }
+
+    /// A router behind the authentication of the configuration.
+    pub fn protect(&self, router: Router) -> Router {
+        self.inner.config.auth.clone().protect(router)
     }
 
     /// The connections that there may be, for whoever owns the socket.

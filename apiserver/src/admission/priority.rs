@@ -210,7 +210,12 @@ mod tests {
             ("1 the first", Write::create("priorityclasses", class("new")), false, None),
             ("2 the second", Write::create("priorityclasses", class("new")), true, Some(taken)),
             ("3 itself", Write::update("priorityclasses", class("mine"), class("mine")), true, None),
-            ("4 becomes the second", Write::update("priorityclasses", class("new"), class("new")), true, Some(taken)),
+            (
+                "4 becomes the second",
+                Write::update("priorityclasses", class("new"), class("new")),
+                true,
+                Some(taken),
+            ),
             (
                 "5 none",
                 Write::create("priorityclasses", json!({"metadata": {"name": "new"}, "value": 1})),

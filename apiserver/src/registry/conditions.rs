@@ -128,7 +128,9 @@ mod tests {
         for (case, conditions, want) in cases {
             assert_eq!(causes(|errors| validate(&conditions, &Path::new("c"), errors)), want, "{case}");
         }
-        for (reason, want) in [("a", true), ("A1:b", true), ("a,", false), ("1a", false), ("_a", false), ("a b", false)] {
+        for (reason, want) in
+            [("a", true), ("A1:b", true), ("a,", false), ("1a", false), ("_a", false), ("a b", false)]
+        {
             assert_eq!(like_reason(reason), want, "{reason}");
         }
     }

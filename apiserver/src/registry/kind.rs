@@ -56,6 +56,8 @@ pub enum NameRule {
     Subdomain,
     /// RFC 1123 label, at most 63 characters.
     Label,
+    /// RFC 1035 label, at most 63 characters: begins with a letter.
+    Label1035,
     /// Anything that is one path segment.
     PathSegment,
 }
@@ -287,6 +289,20 @@ pub trait Kind: Send + Sync {
     /// where a new object is stored without something that every read fills in (a claim's phase).
     fn first_update_writes(&self) -> bool {
         false
+    }
+
+    /// Whether objects of this kind have something for themselves alone ([`Kind::reserved`]).
+    fn reserves(&self) -> bool {
+        false
+    }
+    /// What an object has for itself alone, such as an address: keys in the store that are taken and given
+    /// back in the commits that write the object.
+    fn reserved(&self, _object: &Object) -> Vec<String> {
+        Vec::new()
+    }
+    /// Why nobody should use this kind any more, for a `Warning` with every answer.
+    fn deprecated(&self) -> Option<&'static str> {
+        None
     }
 
     /// What a create of this kind answers, when its objects are questions and never stored.

@@ -2,6 +2,7 @@
 //!
 //! Adding a kind takes its own file and one line in [`KINDS`] (docs/adding-a-kind.md).
 
+mod addresses;
 mod cells;
 mod checks;
 mod cluster_role;
@@ -11,6 +12,8 @@ mod config_map;
 mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
+mod endpoint_slice;
+mod endpoints;
 mod event;
 mod events_k8s_io;
 mod go_shown;
@@ -33,6 +36,7 @@ mod review;
 mod role;
 mod role_binding;
 mod secret;
+pub(crate) mod service;
 mod service_account;
 pub(crate) mod storage_class;
 #[cfg(test)]
@@ -45,13 +49,14 @@ mod volume_source;
 mod volume_testing;
 
 pub use kind::{
-    ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Review, Scope, StatusSubresource,
-    Subresource, UnknownField,
+    ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Review, Scope,
+    StatusSubresource, Subresource, UnknownField,
 };
 
 /// Every kind that is served.
 pub const KINDS: &[&dyn Kind] = &[
     &config_map::ConfigMap,
+    &endpoints::Endpoints,
     &event::Event,
     &namespace::Namespace,
     &node::Node,
@@ -60,6 +65,7 @@ pub const KINDS: &[&dyn Kind] = &[
     &pod::Pod,
     &secret::Secret,
     &service_account::ServiceAccount,
+    &service::Service,
     &events_k8s_io::Event,
     &review::TOKEN_REVIEW,
     &review::SELF_SUBJECT_REVIEW,
@@ -80,6 +86,7 @@ pub const KINDS: &[&dyn Kind] = &[
     &volume_attributes_class::VolumeAttributesClass,
     &priority_class::PriorityClass,
     &lease::Lease,
+    &endpoint_slice::EndpointSlice,
 ];
 
 /// The kind at a path: `("", "v1", "pods")`.

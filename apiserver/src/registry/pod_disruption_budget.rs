@@ -4,6 +4,7 @@
 mod tests;
 
 use jiff::Timestamp;
+use orlop_apimachinery::names;
 use serde_json::{Value, json};
 
 use super::go_shown::Shape;
@@ -35,9 +36,6 @@ const SPEC: Shape = Shape::Struct(&[
     ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", Shape::Plain),
 ]);
 const UNHEALTHY: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
-const NO_PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
-                          '93%', regex used for validation is '[0-9]+%')";
-
 impl Kind for PodDisruptionBudget {
     fn names(&self) -> &'static Names {
         &NAMES
@@ -132,10 +130,10 @@ fn number_or_percent(value: &Value, path: &Path, errors: &mut FieldErrors) {
     let Some(text) = value.as_str() else {
         return checks::non_negative(errors, path, value.as_i64().unwrap_or_default());
     };
-    let digits = text.strip_suffix('%').unwrap_or_default();
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        errors.invalid(path, text, NO_PERCENT);
-    } else if !digits.parse::<u32>().is_ok_and(|percent| percent <= 100) {
+    let messages = names::percent(text);
+    if !messages.is_empty() {
+        checks::each(errors, path, text, messages);
+    } else if !text.trim_end_matches('%').parse::<u32>().is_ok_and(|percent| percent <= 100) {
         errors.invalid(path, text, "must not be greater than 100%");
     }
 }

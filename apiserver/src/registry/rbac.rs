@@ -63,8 +63,7 @@ pub(super) fn aggregation(role: &Object, errors: &mut FieldErrors) {
     let path = Path::new("aggregationRule.clusterRoleSelectors");
     let selectors = items(rule, "clusterRoleSelectors");
     if selectors.is_empty() {
-        errors
-            .required(&path, "at least one clusterRoleSelector required if aggregationRule is non-nil");
+        errors.required(&path, "at least one clusterRoleSelector required if aggregationRule is non-nil");
     }
     for (i, selector) in selectors.iter().enumerate() {
         if let Some(selector) = super::volume_rules::typed(selector) {
@@ -146,8 +145,7 @@ pub(super) fn same_role(new: &Object, old: &Object, errors: &mut FieldErrors) {
 
 /// The cells of a binding besides its name: the role, the age, and who has it.
 pub(super) fn binding_cells(binding: &Object, now: jiff::Timestamp) -> Vec<Value> {
-    let role =
-        format!("{}/{}", binding.str_at(&["roleRef", "kind"]), binding.str_at(&["roleRef", "name"]));
+    let role = format!("{}/{}", binding.str_at(&["roleRef", "kind"]), binding.str_at(&["roleRef", "name"]));
     let subjects = binding.at(&["subjects"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let of = |kind: &str| -> Value {
         let shown = |subject: &Value| match kind {

@@ -79,8 +79,7 @@ review!(
     "selfsubjectrulesreview"
 );
 
-const NON_RESOURCE: Shape =
-    Shape::Pointer(&[("Path", "path", Shape::Text), ("Verb", "verb", Shape::Text)]);
+const NON_RESOURCE: Shape = Shape::Pointer(&[("Path", "path", Shape::Text), ("Verb", "verb", Shape::Text)]);
 
 impl Kind for ReviewKind {
     fn names(&self) -> &'static Names {
@@ -237,13 +236,27 @@ mod tests {
                 json!({"metadata": {"managedFields": [{}]}, "spec": {"resourceAttributes": pods}}),
                 &[],
             ),
-            ("7 a user's", &SUBJECT_ACCESS_REVIEW, spec(json!({"resourceAttributes": pods, "user": "u"})), &[]),
-            ("8 a group's", &SUBJECT_ACCESS_REVIEW, spec(json!({"resourceAttributes": pods, "groups": ["g"]})), &[]),
+            (
+                "7 a user's",
+                &SUBJECT_ACCESS_REVIEW,
+                spec(json!({"resourceAttributes": pods, "user": "u"})),
+                &[],
+            ),
+            (
+                "8 a group's",
+                &SUBJECT_ACCESS_REVIEW,
+                spec(json!({"resourceAttributes": pods, "groups": ["g"]})),
+                &[],
+            ),
             (
                 "9 nobody's",
                 &SUBJECT_ACCESS_REVIEW,
                 spec(json!({"resourceAttributes": pods})),
-                &[(INVALID, "spec.user", "Invalid value: \"\": at least one of user or group must be specified")],
+                &[(
+                    INVALID,
+                    "spec.user",
+                    "Invalid value: \"\": at least one of user or group must be specified",
+                )],
             ),
             (
                 "10 here",

@@ -17,6 +17,7 @@ use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::{Kind, Names};
 use crate::server::Inner;
+use crate::services::Held;
 use crate::status::ApiError;
 use crate::verbs::options::WriteOptions;
 
@@ -34,6 +35,8 @@ pub(crate) struct Request {
     /// People read the answer: indent it.
     pub(crate) pretty: bool,
     pub(crate) body: Bytes,
+    /// Addresses that this request has been given and has not yet written.
+    pub(crate) held: Held,
 }
 
 impl Request {

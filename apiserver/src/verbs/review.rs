@@ -37,7 +37,8 @@ pub(crate) fn review(request: &Request, review: Review) -> Result<Response, ApiE
         Review::SelfSubject => who_asks(request),
         Review::SelfSubjectRules => what_may(request, &question)?,
         Review::SubjectAccess | Review::LocalSubjectAccess => {
-            let groups = question.at(&["spec", "groups"]).and_then(Value::as_array).cloned().unwrap_or_default();
+            let groups =
+                question.at(&["spec", "groups"]).and_then(Value::as_array).cloned().unwrap_or_default();
             let groups = groups.iter().filter_map(Value::as_str);
             let decision = decide(question.str_at(&["spec", "user"]), groups, action(&question));
             decided(question, decision)

@@ -7,7 +7,8 @@ const FORBIDDEN: &str = "FieldValueForbidden";
 
 #[test]
 fn new_classes() {
-    let reserved = "Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: ";
+    let reserved =
+        "Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: ";
     let cases = [
         ("1 good", "a", 5, false, "Never", None),
         ("2 the highest", "a", 1_000_000_000, false, PREEMPT, None),
@@ -18,7 +19,11 @@ fn new_classes() {
             1_000_000_001,
             false,
             PREEMPT,
-            Some((FORBIDDEN, "value", "Forbidden: maximum allowed value of a user defined priority is 1000000000".to_owned())),
+            Some((
+                FORBIDDEN,
+                "value",
+                "Forbidden: maximum allowed value of a user defined priority is 1000000000".to_owned(),
+            )),
         ),
         (
             "5 a name of the system",
@@ -26,7 +31,11 @@ fn new_classes() {
             5,
             false,
             PREEMPT,
-            Some((FORBIDDEN, "metadata.name", format!("{reserved}system-x is not a known system priority class"))),
+            Some((
+                FORBIDDEN,
+                "metadata.name",
+                format!("{reserved}system-x is not a known system priority class"),
+            )),
         ),
         (
             "6 another value",
@@ -62,7 +71,8 @@ fn new_classes() {
             Some((
                 "FieldValueNotSupported",
                 "preemptionPolicy",
-                "Unsupported value: \"Maybe\": supported values: \"PreemptLowerPriority\", \"Never\"".to_owned(),
+                "Unsupported value: \"Maybe\": supported values: \"PreemptLowerPriority\", \"Never\""
+                    .to_owned(),
             )),
         ),
         (
@@ -88,7 +98,11 @@ fn new_classes() {
 fn changed_classes() {
     let old = object(json!({"value": 5, "preemptionPolicy": "Never"}));
     let cases: [(&str, Value, &[(&str, &str, &str)]); 3] = [
-        ("1 the text and the default", json!({"value": 5, "preemptionPolicy": "Never", "globalDefault": true, "description": "x"}), &[]),
+        (
+            "1 the text and the default",
+            json!({"value": 5, "preemptionPolicy": "Never", "globalDefault": true, "description": "x"}),
+            &[],
+        ),
         (
             "2 the value",
             json!({"value": 6, "preemptionPolicy": "Never"}),
@@ -97,11 +111,19 @@ fn changed_classes() {
         (
             "3 the policy",
             json!({"value": 5, "preemptionPolicy": PREEMPT}),
-            &[("FieldValueInvalid", "preemptionPolicy", "Invalid value: \"PreemptLowerPriority\": field is immutable")],
+            &[(
+                "FieldValueInvalid",
+                "preemptionPolicy",
+                "Invalid value: \"PreemptLowerPriority\": field is immutable",
+            )],
         ),
     ];
     for (case, new, want) in cases {
-        assert_eq!(causes(|errors| PriorityClass.validate_update(&object(new), &old, errors)), want, "{case}");
+        assert_eq!(
+            causes(|errors| PriorityClass.validate_update(&object(new), &old, errors)),
+            want,
+            "{case}"
+        );
     }
 }
 
@@ -122,7 +144,10 @@ fn the_lowest_default_counts() {
     let of = |classes: Vec<Object>| default_of(classes).map(|class| class.name().to_owned());
     assert_eq!(of(vec![]), None);
     assert_eq!(of(vec![class("a", 1, false)]), None);
-    assert_eq!(of(vec![class("a", 9, true), class("b", 3, true), class("c", 1, false)]).as_deref(), Some("b"));
+    assert_eq!(
+        of(vec![class("a", 9, true), class("b", 3, true), class("c", 1, false)]).as_deref(),
+        Some("b")
+    );
 }
 
 #[test]

@@ -21,8 +21,16 @@ fn rules_of_roles() {
             json!({}),
             &[
                 (REQUIRED, "rules[0].verbs", "Required value: verbs must contain at least one value"),
-                (REQUIRED, "rules[0].apiGroups", "Required value: resource rules must supply at least one api group"),
-                (REQUIRED, "rules[0].resources", "Required value: resource rules must supply at least one resource"),
+                (
+                    REQUIRED,
+                    "rules[0].apiGroups",
+                    "Required value: resource rules must supply at least one api group",
+                ),
+                (
+                    REQUIRED,
+                    "rules[0].resources",
+                    "Required value: resource rules must supply at least one resource",
+                ),
             ],
         ),
         (
@@ -35,7 +43,12 @@ fn rules_of_roles() {
                 "Required value: resource names cannot apply to multiple resources",
             )],
         ),
-        ("4 names of one", true, json!({"verbs": ["get"], "apiGroups": [""], "resources": ["a"], "resourceNames": ["x"]}), &[]),
+        (
+            "4 names of one",
+            true,
+            json!({"verbs": ["get"], "apiGroups": [""], "resources": ["a"], "resourceNames": ["x"]}),
+            &[],
+        ),
         ("5 paths", false, json!({"verbs": ["get"], "nonResourceURLs": ["/a"]}), &[]),
         (
             "6 paths in a namespace",
@@ -111,13 +124,21 @@ fn bindings() {
             "2 a role for all namespaces",
             false,
             bound("Role", user.clone()),
-            &[(UNSUPPORTED, "roleRef.kind", "Unsupported value: \"Role\": supported values: \"ClusterRole\"")],
+            &[(
+                UNSUPPORTED,
+                "roleRef.kind",
+                "Unsupported value: \"Role\": supported values: \"ClusterRole\"",
+            )],
         ),
         (
             "3 no kind of role",
             true,
             bound("", user),
-            &[(UNSUPPORTED, "roleRef.kind", "Unsupported value: \"\": supported values: \"Role\", \"ClusterRole\"")],
+            &[(
+                UNSUPPORTED,
+                "roleRef.kind",
+                "Unsupported value: \"\": supported values: \"Role\", \"ClusterRole\"",
+            )],
         ),
         (
             "4 no name of a role",
@@ -169,7 +190,12 @@ fn bindings() {
                 "Unsupported value: \"x\": supported values: \"rbac.authorization.k8s.io\"",
             )],
         ),
-        ("10 an account of this namespace", true, bound("Role", json!({"kind": "ServiceAccount", "name": "a"})), &[]),
+        (
+            "10 an account of this namespace",
+            true,
+            bound("Role", json!({"kind": "ServiceAccount", "name": "a"})),
+            &[],
+        ),
         (
             "11 an account of no namespace",
             false,

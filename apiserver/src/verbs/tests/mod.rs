@@ -9,6 +9,7 @@ mod racy;
 mod rig;
 mod samples;
 mod selectors;
+mod services;
 mod serving;
 mod walk;
 mod watches;
