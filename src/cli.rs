@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use orlop_apiserver::server::DEFAULT_ISSUER;
 use orlop_apiserver::services::range::{self, AddressRange};
 
 pub(crate) use self::keep::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
@@ -270,6 +271,9 @@ pub(crate) struct ApiArgs {
     /// Ports of every node that services get theirs from
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = range::parse_ports)]
     pub(crate) service_node_port_range: RangeInclusive<u16>,
+    /// How tokens of service accounts call this server, and whom they are for unless they say otherwise
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ISSUER)]
+    pub(crate) service_account_issuer: String,
     /// Address that the service kubernetes leads to [default: the one of --listen, or of this machine
     /// when that is all of them]
     #[arg(long, value_name = "ADDR")]

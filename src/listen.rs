@@ -147,7 +147,12 @@ impl Endpoint {
     /// Who may come.
     pub(crate) fn auth(&self) -> Result<Auth, TokenFileError> {
         let tokens = self.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
-        Ok(Auth { tokens: tokens.map(Arc::new), client_certificates: self.client_ca_file.is_some() })
+        Ok(Auth::new(tokens.map(Arc::new), self.client_ca_file.is_some()))
+    }
+
+    /// Whether clients speak TLS.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// What a person types to see that it works.

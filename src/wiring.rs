@@ -76,6 +76,7 @@ async fn serve(
         let connections = files::room_for(endpoint.max_connections);
         let settings = Config {
             auth,
+            tls: endpoint.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
             ..server_config(&config.api, connections, loops.is_some())
         };
@@ -188,6 +189,7 @@ fn server_config(args: &ApiArgs, connections: usize, with_controllers: bool) -> 
         request_timeout: args.request_timeout,
         min_request_timeout: Duration::from_secs(args.min_request_timeout.into()),
         extra_field_selectors: args.extra_field_selectors.unwrap_or(with_controllers),
+        service_account_issuer: args.service_account_issuer.clone(),
         services: Ranges {
             addresses: args.service_cluster_ip_range,
             node_ports: args.service_node_port_range.clone(),

@@ -29,7 +29,7 @@ use crate::status::ApiError;
 use crate::verbs::request::Request;
 use crate::verbs::write::Part;
 use crate::verbs::{
-    binding, create, delete, delete_collection, finalize, get, list, patch, review, update, watch,
+    binding, create, delete, delete_collection, finalize, get, list, patch, review, token, update, watch,
 };
 use plan::{Verb, plan};
 
@@ -229,6 +229,7 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
         Verb::DeleteCollection => delete_collection::delete_collection(request).await,
         Verb::Bind => binding::bind(request).await,
         Verb::Finalize => finalize::finalize(request).await,
+        Verb::RequestToken => token::request_token(request),
     }
 }
 

@@ -5,6 +5,7 @@
 //! [`patch`] and [`validate`] are pure, [`admission`] changes or refuses a write before it is
 //! stored, [`services`] gives addresses, `routes` are the paths that are no resources, [`server`] puts it all on a router.
 
+mod accounts;
 pub mod admission;
 pub mod auth;
 mod background;

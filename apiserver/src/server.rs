@@ -14,8 +14,9 @@ use tokio_util::task::TaskTracker;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::Predicate;
 
+use crate::accounts::Accounts;
 use crate::admission::Chain;
-use crate::auth::{Auth, UserInfo};
+use crate::auth::Auth;
 use crate::handler;
 use crate::limits::connection::Connections;
 use crate::limits::{Limits, LimitsConfig};
@@ -48,6 +49,10 @@ pub struct Config {
     /// Where other processes reach this server; the service `kubernetes` leads there. `None`: there is no
     /// such service.
     pub advertised: Option<SocketAddr>,
+    /// How tokens of service accounts call this server, and whom they are for unless they say otherwise.
+    pub service_account_issuer: String,
+    /// Whether clients reach this server over TLS.
+    pub tls: bool,
     /// How much is served at the same time.
     pub limits: LimitsConfig,
     /// The clock.
@@ -65,11 +70,16 @@ impl Default for Config {
             auth: Auth::default(),
             services: Ranges::default(),
             advertised: None,
+            service_account_issuer: DEFAULT_ISSUER.to_owned(),
+            tls: false,
             limits: LimitsConfig::default(),
             clock: Arc::new(Timestamp::now),
         }
     }
 }
+
+/// How tokens of service accounts call a server that is called nothing else.
+pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// A server could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +90,9 @@ pub enum ServerError {
     /// What every cluster has could not be written.
     #[error("cannot create the objects that every cluster has: {0}")]
     Bootstrap(String),
+    /// There is no key for the tokens of service accounts.
+    #[error("{0}")]
+    SigningKey(String),
 }
 
 /// What every request shares.
@@ -89,6 +102,8 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Arc<Limits>,
+    /// Tokens of service accounts.
+    pub(crate) accounts: Arc<Accounts>,
     /// Addresses of services that are given and not yet written.
     pub(crate) pool: Arc<Pool>,
     /// Set once shutdown has begun: readyz fails, everything else goes on.
@@ -102,19 +117,6 @@ impl Inner {
     pub(crate) fn now(&self) -> Timestamp {
         let now = (self.config.clock)();
         Timestamp::from_second(now.as_second()).unwrap_or(now)
-    }
-
-    /// Whose token this is, and for which of the audiences asked for it is good (none: for this server).
-    /// The error is for whoever has the token, in upstream's words.
-    pub(crate) fn whose_token(
-        &self,
-        token: &str,
-        audiences: &[String],
-    ) -> Result<(UserInfo, Vec<String>), String> {
-        let _ = audiences;
-        let tokens = self.config.auth.tokens.as_ref();
-        let user = tokens.and_then(|tokens| tokens.user_of(token.as_bytes()));
-        user.cloned().map(|user| (user, Vec::new())).ok_or_else(|| "invalid bearer token".to_owned())
     }
 }
 
@@ -137,12 +139,20 @@ impl Server {
         let metrics = Metrics::new().map_err(|error| ServerError::Config(error.to_string()))?;
         let limits = Limits::new(&config.limits, metrics.registry())
             .map_err(|error| ServerError::Config(error.to_string()))?;
+        let issuer = config.service_account_issuer.clone();
+        let accounts = Accounts::new(store.clone(), issuer, config.clock.clone())
+            .await
+            .map_err(|error| ServerError::SigningKey(error.to_string()))?;
+        let accounts = Arc::new(accounts);
+        let mut config = config;
+        config.auth.accounts = Some(accounts.clone());
         let inner = Arc::new(Inner {
             store,
             admission,
             config,
             metrics,
             limits,
+            accounts,
             pool: Arc::default(),
             leaving: AtomicBool::new(false),
             closing: CancellationToken::new(),

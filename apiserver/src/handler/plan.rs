@@ -22,6 +22,7 @@ pub(super) enum Verb {
     DeleteCollection,
     Bind,
     Finalize,
+    RequestToken,
 }
 
 impl Verb {
@@ -35,7 +36,7 @@ impl Verb {
             Verb::Get => "GET",
             Verb::List => "LIST",
             Verb::Watch => "WATCH",
-            Verb::Create | Verb::Bind => "POST",
+            Verb::Create | Verb::Bind | Verb::RequestToken => "POST",
             Verb::Update | Verb::UpdateStatus | Verb::Finalize => "PUT",
             Verb::Patch | Verb::PatchStatus => "PATCH",
             Verb::Delete => "DELETE",
@@ -101,6 +102,7 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
         ("status", &Method::PATCH) => Ok(Verb::PatchStatus),
         ("binding", &Method::POST) => Ok(Verb::Bind),
         ("finalize", &Method::PUT) => Ok(Verb::Finalize),
+        ("token", &Method::POST) => Ok(Verb::RequestToken),
         _ => refused,
     }
 }
@@ -154,6 +156,8 @@ mod tests {
             ("TRACE", "/api/v1/nodes/a", "405"),
             ("POST", "/api/v1/namespaces/a/bindings", "Bind pods"),
             ("POST", "/api/v1/namespaces/a/pods/b/binding", "Bind pods"),
+            ("POST", "/api/v1/namespaces/a/serviceaccounts/b/token", "RequestToken serviceaccounts"),
+            ("GET", "/api/v1/namespaces/a/serviceaccounts/b/token", "405"),
             ("GET", "/api/v1/namespaces/a/bindings", "405"),
             ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", "Create tokenreviews"),
             ("GET", "/apis/authentication.k8s.io/v1/tokenreviews", "405"),

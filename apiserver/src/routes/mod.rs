@@ -3,6 +3,7 @@
 mod discovery;
 mod health;
 mod openapi;
+mod openid;
 mod snapshot;
 mod version;
 
@@ -26,6 +27,7 @@ pub(crate) fn router() -> Router<Arc<Inner>> {
         .merge(discovery::router())
         .merge(health::router())
         .merge(openapi::router())
+        .merge(openid::router())
         .route("/version", get(version::version))
         .route("/version/", get(version::version))
         .route("/metrics", get(metrics))
@@ -53,6 +55,7 @@ async fn root(headers: HeaderMap) -> Response {
     ]
     .map(str::to_owned)
     .to_vec();
+    paths.extend([openid::CONFIGURATION, openid::KEYS].map(str::to_owned));
     paths.extend(discovery::groups().map(|group| format!("/apis/{group}")));
     paths.extend(discovery::groups().map(|group| format!("/apis/{group}/v1")));
     paths.sort();

@@ -1,5 +1,5 @@
 //! What can be done to any kind, one file per verb. Nothing here knows a particular kind, except
-//! the two subresources that only one kind has ([`binding`], [`finalize`]).
+//! the subresources that only one kind has ([`binding`], [`finalize`], [`token`]).
 
 pub(crate) mod apply;
 pub(crate) mod binding;
@@ -16,6 +16,7 @@ pub(crate) mod patch;
 pub(crate) mod request;
 pub(crate) mod review;
 pub(crate) mod revision;
+pub(crate) mod token;
 pub(crate) mod update;
 pub(crate) mod watch;
 pub(crate) mod write;

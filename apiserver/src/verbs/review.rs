@@ -117,7 +117,7 @@ fn whose_token(request: &Request, mut question: Object) -> Result<Object, ApiErr
         .and_then(Value::as_array)
         .map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
         .unwrap_or_default();
-    let status = match request.server.whose_token(token, &audiences) {
+    let status = match request.server.config.auth.whose_token(token, &audiences) {
         Ok((user, audiences)) => {
             json!({"authenticated": true, "user": user_info(&user), "audiences": audiences})
         }

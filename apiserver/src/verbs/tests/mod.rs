@@ -11,6 +11,7 @@ mod samples;
 mod selectors;
 mod services;
 mod serving;
+mod tokens;
 mod walk;
 mod watches;
 mod writers;

@@ -6,10 +6,15 @@ use std::net::SocketAddr;
 use axum::body::Body;
 use serde_json::{Value, json};
 
-use super::rig::{Rig, text};
+use super::rig::Rig;
 use crate::services::Ranges;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+/// The text at a JSON pointer; `""` when there is none.
+fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
 
 /// A server with six addresses, 10.0.0.1 to 10.0.0.6, and four ports, 30000 to 30003.
 async fn small() -> Rig {
