@@ -4,12 +4,15 @@
 //! from (`ORLOP_*` variables, the file of `--config`) is added there too, for all flags alike, so
 //! no flag here names a variable. Flags that upstream has keep upstream's name and default.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use orlop_apiserver::server::DEFAULT_ISSUER;
+use orlop_apiserver::services::range::{self, AddressRange};
 
 pub(crate) use self::keep::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
 use crate::bench::args::BenchArgs;
@@ -262,6 +265,19 @@ pub(crate) struct ApiArgs {
     /// How long events are kept
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = values::duration)]
     pub(crate) event_ttl: Duration,
+    /// Addresses that services get theirs from; the first one is the API server's
+    #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
+    pub(crate) service_cluster_ip_range: AddressRange,
+    /// Ports of every node that services get theirs from
+    #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = range::parse_ports)]
+    pub(crate) service_node_port_range: RangeInclusive<u16>,
+    /// How tokens of service accounts call this server, and whom they are for unless they say otherwise
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ISSUER)]
+    pub(crate) service_account_issuer: String,
+    /// Address that the service kubernetes leads to [default: the one of --listen, or of this machine
+    /// when that is all of them]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) advertise_address: Option<IpAddr>,
 
     /// Select volumes, claims and attachments also by fields that upstream refuses (status.phase,
     /// spec.volumeName, spec.storageClassName, spec.nodeName ...); default: true for serve, false

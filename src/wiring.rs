@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use orlop_apiserver::auth::{UserInfo, in_process};
 use orlop_apiserver::limits::LimitsConfig;
+use orlop_apiserver::services::Ranges;
 use orlop_apiserver::{Config, Projection, Server, ServerError};
 use orlop_controller::client::{self, ConnectError, Endpoint};
 use orlop_controller::manager::{self, ManagerError};
@@ -73,7 +74,12 @@ async fn serve(
     let (store, place) = open(&config.store).await?;
     let result = async {
         let connections = files::room_for(endpoint.max_connections);
-        let settings = server_config(&config.api, connections, loops.is_some());
+        let settings = Config {
+            auth,
+            tls: endpoint.has_tls(),
+            advertised: Some(listener.advertised(config.api.advertise_address)),
+            ..server_config(&config.api, connections, loops.is_some())
+        };
         let server = Server::start(store.clone(), settings).await?;
         let router = server.router();
         let end_controllers = CancellationToken::new();
@@ -96,7 +102,7 @@ async fn serve(
 
         let (url, handle) = (listener.url(), listener.handle());
         let mut serving = Task::none("the listener");
-        serving.spawn(listener.serve(auth.protect(router), server.connections()));
+        serving.spawn(listener.serve(server.protect(router), server.connections()));
         endpoint.announce(&url)?;
         tracing::info!("serving {url}, data {place}; try: {}", endpoint.kubectl(&url));
 
@@ -183,6 +189,11 @@ fn server_config(args: &ApiArgs, connections: usize, with_controllers: bool) -> 
         request_timeout: args.request_timeout,
         min_request_timeout: Duration::from_secs(args.min_request_timeout.into()),
         extra_field_selectors: args.extra_field_selectors.unwrap_or(with_controllers),
+        service_account_issuer: args.service_account_issuer.clone(),
+        services: Ranges {
+            addresses: args.service_cluster_ip_range,
+            node_ports: args.service_node_port_range.clone(),
+        },
         limits: LimitsConfig {
             requests: args.max_requests_inflight,
             mutating_requests: args.max_mutating_requests_inflight,

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod addresses;
 mod api;
 mod bench;
 mod crash;
@@ -20,3 +21,4 @@ mod snapshot;
 mod story;
 mod tidy;
 mod tls;
+mod who;

@@ -16,6 +16,7 @@ use http_body_util::{BodyExt, Limited};
 use orlop_apimachinery::duration;
 use tokio::time::Instant;
 
+use crate::auth::UserInfo;
 use crate::custom::Kinds;
 use crate::dispatch::Resource;
 use crate::encode::answer;
@@ -24,11 +25,12 @@ use crate::metrics::{self, Labels, OpenWatch};
 use crate::query::Query;
 use crate::registry::Scope;
 use crate::server::Inner;
+use crate::services::Held;
 use crate::status::ApiError;
 use crate::verbs::request::Request;
 use crate::verbs::{
-    binding, connect, create, delete, delete_collection, eviction, finalize, get, list, patch, scale, update,
-    watch,
+    binding, connect, create, delete, delete_collection, eviction, finalize, get, list, patch, review, scale,
+    token, update, watch,
 };
 use plan::{Verb, plan};
 
@@ -85,9 +87,12 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         Ok(None) => return answer::text(404, "404 page not found\n"),
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), pretty),
     };
+    let deprecated = resource.kind.deprecated();
     let labels = labels(verb, &resource, &query);
     let open_watch = (verb == Verb::Watch).then(|| server.metrics.begin_watch(&labels));
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
+    // Without a guard before it a server asks nobody for a name, as it does without credentials.
+    let user = parts.extensions.get::<UserInfo>().cloned().unwrap_or_else(UserInfo::admin);
     let limit = time_limit(verb, &query, server.config.request_timeout);
     let work = async {
         // What is only read has no use for a body.
@@ -98,10 +103,12 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             query,
             accept: accept.clone(),
             content_type,
+            user,
             user_agent: header_text(&parts.headers, header::USER_AGENT).unwrap_or_default(),
             upgrade: parts.headers.contains_key(header::UPGRADE),
             pretty,
             body,
+            held: Held::default(),
         };
         serve(verb, &request).await
     };
@@ -113,7 +120,12 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         Err(error) => Err(error),
     };
     let response = match result {
-        Ok(response) => response,
+        Ok(mut response) => {
+            if let Some(text) = deprecated {
+                answer::add_warnings(response.headers_mut(), &[text.to_owned()]);
+            }
+            response
+        }
         Err(error) => {
             let leaves_body = verb.is_mutating() && matches!(error.code, 413 | 504);
             if error.code >= 500 {
@@ -207,7 +219,10 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
         Verb::Get => get::get(request).await,
         Verb::List => list::list(request).await,
         Verb::Watch => watch::watch(request).await,
-        Verb::Create => create::create(request).await,
+        Verb::Create => match request.kind().review() {
+            Some(question) => review::review(request, question),
+            None => create::create(request).await,
+        },
         Verb::Update(part) => update::update(request, part).await,
         Verb::Patch(part) => patch::patch(request, part).await,
         Verb::Delete => delete::delete(request).await,
@@ -219,6 +234,7 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
         Verb::GetScale => scale::get(request).await,
         Verb::UpdateScale => scale::update(request).await,
         Verb::PatchScale => scale::patch(request).await,
+        Verb::RequestToken => token::request_token(request),
     }
 }
 

@@ -205,7 +205,7 @@ impl Metrics {
     pub(crate) fn text(&self, server: &Inner) -> Vec<u8> {
         server.limits.report();
         let head = server.store.head();
-        for kind in KINDS.iter().filter(|kind| !kind.is_view()) {
+        for kind in KINDS.iter().filter(|kind| kind.is_stored() && !kind.is_view()) {
             let names = kind.names();
             let count = i64::try_from(head.range(kind.storage_prefix(), None).count()).unwrap_or(i64::MAX);
             self.objects.with_label_values(&[names.group, names.plural]).set(count);

@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 
 use k8s_openapi::api::{
     apps::v1 as apps, authentication::v1 as authentication, authorization::v1 as authorization,
-    autoscaling::v1 as autoscaling, coordination::v1 as coordination, core::v1 as core, events::v1 as events,
-    policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
+    autoscaling::v1 as autoscaling, coordination::v1 as coordination, core::v1 as core,
+    discovery::v1 as discovery, events::v1 as events, policy::v1 as policy, rbac::v1 as rbac,
+    scheduling::v1 as scheduling, storage::v1 as storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
@@ -38,6 +39,7 @@ fn definitions() -> serde_json::Map<String, Value> {
         generator,
         core::Binding,
         core::ConfigMap,
+        core::Endpoints,
         core::Event,
         core::Namespace,
         core::Node,
@@ -63,6 +65,7 @@ fn definitions() -> serde_json::Map<String, Value> {
         authorization::SubjectAccessReview,
         autoscaling::Scale,
         coordination::Lease,
+        discovery::EndpointSlice,
         events::Event,
         policy::Eviction,
         policy::PodDisruptionBudget,

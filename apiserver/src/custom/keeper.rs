@@ -12,6 +12,7 @@ use orlop_store::{Expect, Op, Record, Snapshot, Write};
 use serde_json::{Value, json};
 
 use super::definition::{APPROVED, condition, is_established, is_protected, set_condition};
+use crate::auth::UserInfo;
 use crate::dispatch::{Resource, key_names};
 use crate::encode::stored;
 use crate::object::{Object, show_time};
@@ -19,6 +20,7 @@ use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::{KindRef, by_resource};
 use crate::server::Inner;
+use crate::services::Held;
 use crate::verbs::delete::delete_named;
 use crate::verbs::delete_options::DeleteOptions;
 use crate::verbs::request::Request;
@@ -365,10 +367,12 @@ fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> 
         query: Query::parse(None),
         accept: None,
         content_type: None,
+        user: UserInfo::admin(),
         user_agent: String::new(),
         pretty: false,
         upgrade: false,
         body: Bytes::new(),
+        held: Held::default(),
     }
 }
 

@@ -23,6 +23,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("authorization.k8s.io", "authorization"),
     ("autoscaling", "autoscaling"),
     ("coordination.k8s.io", "coordination"),
+    ("discovery.k8s.io", "discovery"),
     ("events.k8s.io", "events"),
     ("policy", "policy"),
     ("rbac.authorization.k8s.io", "rbac"),

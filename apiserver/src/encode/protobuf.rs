@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use orlop_openapi::{Numbered, Scalar, Shape, StructType, TypeId, types};
 use serde_json::{Map, Value};
 
-use crate::registry::{KINDS, scale};
+use crate::registry::KINDS;
 
 /// What the envelope begins with.
 const MAGIC: &[u8] = b"k8s\0";
@@ -72,8 +72,13 @@ fn schema(api_version: &str, kind: &str) -> Option<&'static StructType> {
     if kind == "Status" {
         return named(&format!("{META}Status"));
     }
-    let kinds = KINDS.iter().map(|kind| kind.names()).chain([&scale::NAMES]);
-    let found = kinds.into_iter().find(|names| names.kind == kind && names.api_version() == api_version)?;
+    let mut kinds = KINDS.iter().map(|kind| kind.names());
+    if let Some(found) = kinds.find(|names| names.kind == kind && names.api_version() == api_version) {
+        return named(found.schema);
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let mut subs = KINDS.iter().flat_map(|kind| kind.subresources());
+    let found = subs.find(|sub| (sub.kind, sub.group, sub.version) == (kind, group, version))?;
     named(found.schema)
 }
 

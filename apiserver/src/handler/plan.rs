@@ -28,6 +28,7 @@ pub(super) enum Verb {
     Evict,
     /// Leads on to a kubelet or a pod.
     Connect,
+    RequestToken,
 }
 
 impl Verb {
@@ -41,7 +42,7 @@ impl Verb {
             Verb::Get | Verb::GetScale => "GET",
             Verb::List => "LIST",
             Verb::Watch => "WATCH",
-            Verb::Create | Verb::Bind | Verb::Evict => "POST",
+            Verb::Create | Verb::Bind | Verb::Evict | Verb::RequestToken => "POST",
             Verb::Connect => "CONNECT",
             Verb::Update(_) | Verb::UpdateScale | Verb::Finalize => "PUT",
             Verb::Patch(_) | Verb::PatchScale => "PATCH",
@@ -97,8 +98,10 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
     }
     let item = !resource.name.is_empty();
     match (resource.subresource.as_str(), method) {
+        // What is never stored has no items.
+        ("", _) if item && !has("get") => Err(ApiError::no_such_resource()),
         ("", &Method::GET) if item => Ok(Verb::Get),
-        ("", &Method::GET) => Ok(if query.flag("watch") { Verb::Watch } else { Verb::List }),
+        ("", &Method::GET) if has("list") => Ok(if query.flag("watch") { Verb::Watch } else { Verb::List }),
         ("", &Method::POST) if !item && !resource.is_all_namespaces() && has("create") => Ok(Verb::Create),
         ("", &Method::PUT) if item && has("update") => Ok(Verb::Update(Part::Main)),
         ("", &Method::PATCH) if item && has("patch") => Ok(Verb::Patch(Part::Main)),
@@ -125,6 +128,7 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
         ("scale", &Method::GET) => Ok(Verb::GetScale),
         ("scale", &Method::PUT) => Ok(Verb::UpdateScale),
         ("scale", &Method::PATCH) => Ok(Verb::PatchScale),
+        ("token", &Method::POST) => Ok(Verb::RequestToken),
         _ => refused,
     }
 }
@@ -198,7 +202,13 @@ mod tests {
             ("TRACE", "/api/v1/nodes/a", "405"),
             ("POST", "/api/v1/namespaces/a/bindings", "Bind pods"),
             ("POST", "/api/v1/namespaces/a/pods/b/binding", "Bind pods"),
+            ("POST", "/api/v1/namespaces/a/serviceaccounts/b/token", "RequestToken serviceaccounts"),
+            ("GET", "/api/v1/namespaces/a/serviceaccounts/b/token", "405"),
             ("GET", "/api/v1/namespaces/a/bindings", "405"),
+            ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", "Create tokenreviews"),
+            ("GET", "/apis/authentication.k8s.io/v1/tokenreviews", "405"),
+            ("GET", "/apis/authentication.k8s.io/v1/tokenreviews/a", "404"),
+            ("POST", "/apis/authorization.k8s.io/v1/localsubjectaccessreviews", "405"),
             ("GET", "/api/v1/nope", "404"),
             ("GET", "/apis/nope/v1", "nothing"),
             ("GET", "/favicon.ico", "nothing"),

@@ -58,6 +58,8 @@ pub enum NameRule {
     Subdomain,
     /// RFC 1123 label, at most 63 characters.
     Label,
+    /// RFC 1035 label, at most 63 characters: begins with a letter.
+    Label1035,
     /// Anything that is one path segment.
     PathSegment,
 }
@@ -125,6 +127,23 @@ impl Policy {
         status: StatusSubresource::None,
         generation: Generation::Unmanaged,
     };
+}
+
+/// A kind that is never stored: its objects are questions, and a create answers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Review {
+    /// Whose token this is.
+    Token,
+    /// Who asks.
+    SelfSubject,
+    /// Whether somebody may do something.
+    SubjectAccess,
+    /// The same within a namespace.
+    LocalSubjectAccess,
+    /// Whether who asks may do something.
+    SelfSubjectAccess,
+    /// What who asks may do in a namespace.
+    SelfSubjectRules,
 }
 
 /// How an unknown field in a field selector is refused; upstream has two texts.
@@ -319,6 +338,29 @@ pub trait Kind: Send + Sync {
     /// where a new object is stored without something that every read fills in (a claim's phase).
     fn first_update_writes(&self) -> bool {
         false
+    }
+
+    /// Whether objects of this kind have something for themselves alone ([`Kind::reserved`]).
+    fn reserves(&self) -> bool {
+        false
+    }
+    /// What an object has for itself alone, such as an address: keys in the store that are taken and given
+    /// back in the commits that write the object.
+    fn reserved(&self, _object: &Object) -> Vec<String> {
+        Vec::new()
+    }
+    /// Why nobody should use this kind any more, for a `Warning` with every answer.
+    fn deprecated(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What a create of this kind answers, when its objects are questions and never stored.
+    fn review(&self) -> Option<Review> {
+        None
+    }
+    /// Whether there are objects of this kind in the store.
+    fn is_stored(&self) -> bool {
+        self.review().is_none()
     }
 
     /// Whether this kind is another view of the objects of a kind that is stored in its own form.

@@ -3,6 +3,7 @@
 mod discovery;
 mod health;
 mod openapi;
+mod openid;
 mod snapshot;
 mod version;
 
@@ -48,6 +49,7 @@ pub(crate) fn router() -> Router<Arc<Inner>> {
         .merge(discovery::router())
         .merge(health::router())
         .merge(openapi::router())
+        .merge(openid::router())
         .route("/version", get(version::version))
         .route("/version/", get(version::version))
         .route("/metrics", get(metrics))
@@ -76,6 +78,7 @@ async fn root(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response 
     ]
     .map(str::to_owned)
     .to_vec();
+    paths.extend([openid::CONFIGURATION, openid::KEYS].map(str::to_owned));
     for (group, versions) in discovery::groups(&served) {
         paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
         paths.push(format!("/apis/{group}"));

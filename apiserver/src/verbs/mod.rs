@@ -1,5 +1,5 @@
 //! What can be done to any kind, one file per verb. Nothing here knows a particular kind, except
-//! the subresources that only one kind has ([`binding`], [`connect`], [`eviction`], [`finalize`]).
+//! the subresources that only one kind has ([`binding`], [`connect`], [`eviction`], [`finalize`], [`token`]).
 
 pub(crate) mod apply;
 pub(crate) mod binding;
@@ -16,8 +16,10 @@ pub(crate) mod list;
 pub(crate) mod options;
 pub(crate) mod patch;
 pub(crate) mod request;
+pub(crate) mod review;
 pub(crate) mod revision;
 pub(crate) mod scale;
+pub(crate) mod token;
 pub(crate) mod update;
 pub(crate) mod watch;
 pub(crate) mod write;

@@ -6,6 +6,7 @@ use orlop_store::{Record, Snapshot};
 use std::sync::Arc;
 
 use crate::admission;
+use crate::auth::UserInfo;
 use crate::decode::Media;
 use crate::dispatch::{self, Resource};
 use crate::encode::negotiate::{Endpoint, Wanted, negotiate};
@@ -16,6 +17,7 @@ use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::{Kind, KindRef, Names};
 use crate::server::Inner;
+use crate::services::Held;
 use crate::status::ApiError;
 use crate::verbs::options::WriteOptions;
 
@@ -26,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) query: Query,
     pub(crate) accept: Option<String>,
     pub(crate) content_type: Option<String>,
+    /// Who sends it.
+    pub(crate) user: UserInfo,
     /// What the client calls itself; `""` when it does not say.
     pub(crate) user_agent: String,
     /// The client wants to go on in another protocol.
@@ -33,6 +37,8 @@ pub(crate) struct Request {
     /// People read the answer: indent it.
     pub(crate) pretty: bool,
     pub(crate) body: Bytes,
+    /// Addresses that this request has been given and has not yet written.
+    pub(crate) held: Held,
 }
 
 impl Request {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use orlop_store::{CommitError, Expect, Key, Op, Record, Revision, Write};
+use orlop_store::{CommitError, Committed, Expect, Key, Op, Record, Revision, Write};
 use serde_json::Value;
 
 use crate::admission::{self, Operation};
@@ -14,6 +14,8 @@ use crate::managed::{self, Writer};
 use crate::object::{Object, show_time};
 use crate::projection::Projection;
 use crate::registry::{Generation, Kind, Scope, StatusSubresource};
+use crate::reserve;
+use crate::services;
 use crate::status::{ApiError, Details};
 use crate::validate::meta::{validate_meta, validate_meta_update};
 use crate::validate::{FieldErrors, Path};
@@ -122,7 +124,11 @@ pub(crate) fn admit(
 ) -> Result<(), ApiError> {
     let name = object.name().to_owned();
     let mut asked = admission_request(request, operation, &name, Some(object), old);
-    request.server.admission.mutate(&mut asked, &HeadLookup(&request.head()))
+    request.server.admission.mutate(&mut asked, &HeadLookup(&request.head()))?;
+    if request.kind().reserves() && request.resource.subresource.is_empty() {
+        services::settle(&request.server, &request.held, object, old)?;
+    }
+    Ok(())
 }
 
 /// Lets the admission plugins refuse the object.
@@ -389,9 +395,10 @@ pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Writt
     let key = request.resource.key(object.name());
     let mut object = kind.to_stored(object);
     object.meta().remove("resourceVersion");
+    let beside = reserve::writes(kind, &key, None, Some(&object), &request.head());
     let (value, view) = stored::encode_new(kind, &object);
     let write = Write { key: Key::from(key), expect: Expect::Absent, op: Op::Put { value, view } };
-    commit_one(request, write).await.map(Written::Record)
+    commit_one(request, beside, write).await.map(Written::Record)
 }
 
 /// Stores a changed object in place of `record`; a result that is the same as what is stored is
@@ -433,8 +440,14 @@ pub(crate) async fn put_as(
     if value == record.value {
         return Ok(record.clone());
     }
+    let beside = if kind.reserves() {
+        let old = stored::decode(record);
+        reserve::writes(kind, record.key.as_str(), Some(&old), Some(&object), &request.head())
+    } else {
+        Vec::new()
+    };
     let expect = Expect::Revision(record.mod_revision);
-    commit_one(request, Write { key: record.key.clone(), expect, op: Op::Put { value, view } }).await
+    commit_one(request, beside, Write { key: record.key.clone(), expect, op: Op::Put { value, view } }).await
 }
 
 /// Removes a record, and gives back the revision of that.
@@ -443,16 +456,41 @@ pub(crate) async fn remove(
     record: &Arc<Record<Projection>>,
 ) -> Result<Revision, StoreError> {
     let expect = Expect::Revision(record.mod_revision);
-    let write = Write { key: record.key.clone(), expect, op: Op::Delete };
-    let committed = request.server.store.commit(vec![write]).await.map_err(commit_error)?;
+    let kind = request.kind();
+    let mut writes = if kind.reserves() {
+        let old = stored::decode(record);
+        reserve::writes(kind, record.key.as_str(), Some(&old), None, &request.head())
+    } else {
+        Vec::new()
+    };
+    writes.push(Write { key: record.key.clone(), expect, op: Op::Delete });
+    let committed = commit(request, record.key.as_str(), writes).await?;
     Ok(committed.revision())
+}
+
+/// The writes at once; the one of the object itself is the last.
+async fn commit(
+    request: &Request,
+    own: &str,
+    writes: Vec<Write<Projection>>,
+) -> Result<Committed<Projection>, StoreError> {
+    request.server.store.commit(writes).await.map_err(|error| match error {
+        // Nobody is given what another has; this happens when both name it.
+        CommitError::Conflict { key, .. } if key.as_str() != own => StoreError::Api(ApiError::unavailable(
+            format!("{key} was taken by another request at the same moment; send this one again"),
+        )),
+        error => commit_error(error),
+    })
 }
 
 async fn commit_one(
     request: &Request,
+    mut beside: Vec<Write<Projection>>,
     write: Write<Projection>,
 ) -> Result<Arc<Record<Projection>>, StoreError> {
-    let committed = request.server.store.commit(vec![write]).await.map_err(commit_error)?;
+    let own = write.key.clone();
+    beside.push(write);
+    let committed = commit(request, own.as_str(), beside).await?;
     let record = committed.events.into_iter().next_back().and_then(|event| event.record.clone());
     record.ok_or_else(|| ApiError::internal("a put left no record").into())
 }

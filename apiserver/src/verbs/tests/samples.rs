@@ -38,6 +38,13 @@ fn members(group: &str, plural: &str) -> Value {
             "reportingInstance": "i", "action": "Act", "reason": "Why", "type": "Normal",
             "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
         }),
+        ("", "services") => json!({"spec": {"ports": [{"port": 80}], "selector": {"app": "a"}}}),
+        ("", "endpoints") => {
+            json!({"subsets": [{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}]})
+        }
+        ("discovery.k8s.io", "endpointslices") => json!({
+            "addressType": "IPv4", "endpoints": [{"addresses": ["10.1.2.3"]}], "ports": [{"port": 80}],
+        }),
         ("", "pods") => json!({"spec": {"containers": [{"name": "c", "image": "i"}]}}),
         ("", "persistentvolumeclaims") => json!({
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
