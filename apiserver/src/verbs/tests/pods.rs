@@ -62,6 +62,66 @@ async fn evictions() {
 }
 
 #[tokio::test]
+async fn budgets() {
+    const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    // Where budgets are no kind that is served nothing protects a pod.
+    if crate::registry::by_storage_prefix("/registry/poddisruptionbudgets/").is_none() {
+        return;
+    }
+    let rig = Rig::new().await;
+    let running = |name: &str, ready: &str| {
+        let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]});
+        (format!("{PODS}/{name}/status"), json!({ "status": status }))
+    };
+    for (name, ready) in [("a", "True"), ("b", "True"), ("c", "False")] {
+        let body = json!({
+            "metadata": {"name": name, "labels": {"app": "x"}},
+            "spec": {"containers": [{"name": "c", "image": "i:1"}]},
+        });
+        rig.post(PODS, body).await.expect(201);
+        let (target, status) = running(name, ready);
+        rig.patch(&target, "merge", status).await.expect(200);
+    }
+    let evict = |name: &str| (format!("{PODS}/{name}/eviction"), json!({"metadata": {"name": name}}));
+    let budget = json!({
+        "metadata": {"name": "x"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+    });
+    rig.post(BUDGETS, budget.clone()).await.expect(201);
+    let (target, body) = evict("a");
+    let early = rig.post(&target, body.clone()).await.expect(429);
+    assert_eq!(early.header("retry-after"), "10");
+    let why = "The disruption budget x is still being processed by the server.";
+    assert_eq!(text(&early.json(), "/details/causes/0/message"), why);
+
+    let status = json!({"status": {
+        "observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}});
+    rig.patch(&format!("{BUDGETS}/x/status"), "merge", status).await.expect(200);
+    let before = rig.head();
+    rig.post(&format!("{target}?dryRun=All"), body.clone()).await.expect(201);
+    assert_eq!(rig.head(), before, "a dry run spends nothing");
+    // Who is not ready costs nothing.
+    let (unready, nothing) = evict("c");
+    rig.post(&unready, nothing).await.expect(201);
+    rig.post(&target, body).await.expect(201);
+    rig.get(&format!("{PODS}/a")).await.expect(404);
+    let spent = rig.get(&format!("{BUDGETS}/x")).await.expect(200).json();
+    assert_eq!(spent["status"]["disruptionsAllowed"], 0);
+    assert_eq!(spent["status"]["disruptedPods"], json!({"a": "2026-01-01T12:00:00Z"}));
+    assert_eq!(text(&spent, "/status/conditions/0/reason"), "InsufficientPods");
+
+    let (target, body) = evict("b");
+    let refused = rig.post(&target, body.clone()).await.expect(429);
+    assert_eq!(refused.header("retry-after"), "");
+    let why = "The disruption budget x needs 1 healthy pods and has 2 currently";
+    assert_eq!(text(&refused.json(), "/details/causes/0/message"), why);
+    let mut second = budget;
+    second["metadata"]["name"] = "y".into();
+    rig.post(BUDGETS, second).await.expect(201);
+    rig.post(&target, body).await.expect(500);
+}
+
+#[tokio::test]
 async fn ephemeral_containers_and_resizes_are_changes_of_the_spec() {
     let rig = Rig::new().await;
     pod(
