@@ -30,6 +30,10 @@ const PORT_NAME: &str = "https";
 /// A text for the log when one of them could not be written.
 pub(crate) async fn keep(server: &Inner) -> Result<(), String> {
     let Some(advertised) = server.config.advertised else { return Ok(()) };
+    // What room is left on a full disk is for those who delete; the next round looks again.
+    if server.store.usage().full {
+        return Ok(());
+    }
     for (group, plural, want) in [
         ("", "services", service(server, advertised)),
         ("", "endpoints", endpoints(advertised)),

@@ -79,7 +79,8 @@ mod tests {
             condition
         };
         let bad_reason = format!("Invalid value: \"no way\": {BAD_REASON}");
-        let cases: [(&str, Vec<Value>, &[(&str, &str, &str)]); 8] = [
+        type Row<'a> = (&'a str, &'a str, &'a str);
+        let cases: [(&str, Vec<Value>, &[Row<'_>]); 8] = [
             ("1 good", vec![good.clone()], &[]),
             (
                 "2 twice",

@@ -209,7 +209,8 @@ mod tests {
         let url = json!({"path": "/x", "verb": "get"});
         let named = json!({"name": "a"});
         let spec = |spec: Value| json!({"spec": spec});
-        let cases: [(&str, &ReviewKind, Value, &[(&str, &str, &str)]); 13] = [
+        type Row<'a> = (&'a str, &'a str, &'a str);
+        let cases: [(&str, &ReviewKind, Value, &[Row<'_>]); 13] = [
             ("1 own", &SELF_SUBJECT_ACCESS_REVIEW, spec(json!({"resourceAttributes": pods})), &[]),
             ("2 own, a path", &SELF_SUBJECT_ACCESS_REVIEW, spec(json!({"nonResourceAttributes": url})), &[]),
             ("3 own, nothing", &SELF_SUBJECT_ACCESS_REVIEW, spec(json!({})), &[NEITHER]),

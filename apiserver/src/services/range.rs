@@ -185,7 +185,7 @@ mod tests {
             assert_eq!(range(text).band(), want, "{text}");
         }
         for start in [0, 1, 83, u128::from(u64::MAX)] {
-            let mut taken = vec![false; 100];
+            let mut taken = [false; 100];
             for count in 0..100 {
                 let place = find(100, 16, start, |place| !taken[usize::try_from(place).unwrap_or(0)]);
                 let place = usize::try_from(place.expect("there is one left")).unwrap_or(0);

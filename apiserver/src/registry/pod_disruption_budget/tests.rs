@@ -12,7 +12,8 @@ fn specs() {
     let both = "Invalid value: {\"MinAvailable\":1,\"Selector\":{\"matchLabels\":{\"a\":\"b\"}},\
                 \"MaxUnavailable\":\"5%\",\"UnhealthyPodEvictionPolicy\":null}: minAvailable and maxUnavailable \
                 cannot be both set";
-    let cases: [(&str, Value, &[(&str, &str, &str)]); 10] = [
+    type Row<'a> = (&'a str, &'a str, &'a str);
+    let cases: [(&str, Value, &[Row<'_>]); 10] = [
         ("1 nothing", json!({}), &[]),
         ("2 a number", json!({"minAvailable": 1, "selector": {}}), &[]),
         ("3 a part", json!({"maxUnavailable": "100%", "unhealthyPodEvictionPolicy": "AlwaysAllow"}), &[]),

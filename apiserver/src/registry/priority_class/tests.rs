@@ -97,7 +97,8 @@ fn new_classes() {
 #[test]
 fn changed_classes() {
     let old = object(json!({"value": 5, "preemptionPolicy": "Never"}));
-    let cases: [(&str, Value, &[(&str, &str, &str)]); 3] = [
+    type Row<'a> = (&'a str, &'a str, &'a str);
+    let cases: [(&str, Value, &[Row<'_>]); 3] = [
         (
             "1 the text and the default",
             json!({"value": 5, "preemptionPolicy": "Never", "globalDefault": true, "description": "x"}),
