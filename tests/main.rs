@@ -9,6 +9,7 @@
 mod api;
 mod bench;
 mod crash;
+mod custom;
 mod faults;
 mod harness;
 mod kubectl;
