@@ -10,6 +10,7 @@ mod addresses;
 mod api;
 mod bench;
 mod crash;
+mod custom;
 mod faults;
 mod harness;
 mod kubectl;

@@ -4,12 +4,19 @@
 
 use serde_json::Value;
 
-use super::schema::Schema;
+use super::schema::{Schema, Type};
 
-/// Fills in what is left out. A `null` that the schema does not allow gives way to a default.
+/// Fills in what is left out. A `null` that the schema does not allow counts as left out.
 pub(crate) fn fill(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(map) => {
+            map.retain(|name, value| {
+                let schema = schema.properties.get(name).or(schema.additional.as_deref());
+                let is_stray = |schema: &Schema| {
+                    !schema.nullable && schema.default.is_none() && (schema.ty != Type::Any || schema.int_or_string)
+                };
+                !(value.is_null() && schema.is_some_and(is_stray))
+            });
             for (name, property) in &schema.properties {
                 let Some(default) = &property.default else { continue };
                 let left_out = match map.get(name) {
@@ -71,6 +78,11 @@ mod tests {
                 "3 nulls",
                 json!({"a": null, "n": null, "m": {"k": null}, "d": {"c": 1}}),
                 json!({"a": "x", "n": null, "m": {"k": "z"}, "d": {"c": 1}}),
+            ),
+            (
+                "5 nulls that mean nothing",
+                json!({"o": null, "l": [{"p": null}], "d": {"c": null}}),
+                json!({"a": "x", "n": "y", "d": {"c": 3}, "l": [{"p": "TCP"}]}),
             ),
             ("4 empty is something", json!({"a": ""}), json!({"a": "", "n": "y", "d": {"c": 3}})),
         ] {

@@ -280,10 +280,6 @@ impl Check<'_> {
                     errors.invalid(&path.child(name), true, why);
                 }
             }
-            if !given.is_empty() {
-                let why = "must be empty if x-kubernetes-int-or-string is true";
-                errors.invalid(&path.child("type"), given, why);
-            }
         } else if embeds && given != "object" {
             wrong_type(errors, path, given, "must be object if x-kubernetes-embedded-resource is true");
         } else if place == Place::Root && given != "object" {
