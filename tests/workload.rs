@@ -1,6 +1,7 @@
 //! Workloads and their volumes: upstream's NFS example, a StatefulSet whose claims bind and go, and a kill in the middle. Pods are made
 //! and kept to their number; that they run is said by the test, as an agent on a node would.
 
+use axum::http::Request;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -181,8 +182,10 @@ impl Agent {
                     for pod in answer.json()["items"].as_array().into_iter().flatten().filter(|pod| !is_ready(pod)) {
                         let path = format!("{PODS}/{}/status", pod["metadata"]["name"].as_str().unwrap());
                         let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-                        // The pod may be gone by now.
-                        http.patch(&path, &json!({"status": {"phase": "Running", "conditions": [ready]}})).await;
+                        let body = json!({"status": {"phase": "Running", "conditions": [ready]}}).to_string();
+                        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+                        // The pod may be gone by now, or the server.
+                        let _ = http.try_send(request.body(body.into()).unwrap()).await;
                     }
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
