@@ -159,7 +159,11 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 fn is_ready(pod: &Value) -> bool {
-    pod["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True")
+    pod["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
 /// Waits until there are so many pods of a label.
@@ -179,11 +183,14 @@ impl Agent {
                 if let Ok(answer) = http.try_get(PODS).await
                     && answer.code == 200
                 {
-                    for pod in answer.json()["items"].as_array().into_iter().flatten().filter(|pod| !is_ready(pod)) {
+                    for pod in
+                        answer.json()["items"].as_array().into_iter().flatten().filter(|pod| !is_ready(pod))
+                    {
                         let path = format!("{PODS}/{}/status", pod["metadata"]["name"].as_str().unwrap());
                         let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
                         let body = json!({"status": {"phase": "Running", "conditions": [ready]}}).to_string();
-                        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+                        let request =
+                            Request::patch(path).header("content-type", "application/merge-patch+json");
                         // The pod may be gone by now, or the server.
                         let _ = http.try_send(request.body(body.into()).unwrap()).await;
                     }
@@ -220,7 +227,10 @@ async fn upstreams_nfs_example() {
     for pod in busybox["items"].as_array().unwrap() {
         assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], "nfs", "{pod:#}");
         let owner = &pod["metadata"]["ownerReferences"][0];
-        assert_eq!((&owner["kind"], &owner["name"]), (&json!("ReplicationController"), &json!("nfs-busybox")));
+        assert_eq!(
+            (&owner["kind"], &owner["name"]),
+            (&json!("ReplicationController"), &json!("nfs-busybox"))
+        );
     }
     pods(&http, "role=nfs-server", 1).await;
     let web = pods(&http, "role=web-frontend", 2).await;
@@ -228,7 +238,8 @@ async fn upstreams_nfs_example() {
     http.until(BUSYBOX, "nothing is ready", |rc| has(rc, &[("replicas", 2), ("readyReplicas", 0)])).await;
 
     let agent = Agent::start(http.clone());
-    http.until(BUSYBOX, "all are ready", |rc| has(rc, &[("readyReplicas", 2), ("availableReplicas", 2)])).await;
+    http.until(BUSYBOX, "all are ready", |rc| has(rc, &[("readyReplicas", 2), ("availableReplicas", 2)]))
+        .await;
     scales(&http, &kubectl).await;
     rolls(&http, &kubectl).await;
     drop(agent);
@@ -243,7 +254,8 @@ async fn scales(http: &Http, kubectl: &Kubectl) {
         pods(http, "role=web-frontend", count).await;
         let number = i64::try_from(count).unwrap();
         http.until(BUSYBOX, "scaled", |rc| has(rc, &[("replicas", number), ("readyReplicas", number)])).await;
-        http.until(WEB, "scaled", |web| has(web, &[("replicas", number), ("availableReplicas", number)])).await;
+        http.until(WEB, "scaled", |web| has(web, &[("replicas", number), ("availableReplicas", number)]))
+            .await;
     }
 }
 
@@ -410,7 +422,8 @@ async fn the_number_is_right_after_a_kill() {
     for layout in [Layout::OneProcess, Layout::TwoProcesses] {
         let mut plane = Plane::of(layout).start().await;
         let (kubectl, http) = (plane.kubectl(), plane.http());
-        let parallel = stateful_set("Retain").replace("  replicas: 3", "  podManagementPolicy: Parallel\n  replicas: 10");
+        let parallel = stateful_set("Retain")
+            .replace("  replicas: 3", "  podManagementPolicy: Parallel\n  replicas: 10");
         kubectl.apply(&NFS_BUSYBOX.replace("replicas: 2", "replicas: 40")).await;
         kubectl.apply(&NFS_WEB.replace("replicas: 2", "replicas: 40")).await;
         kubectl.apply(&parallel).await;
@@ -427,7 +440,8 @@ async fn the_number_is_right_after_a_kill() {
         })
         .await;
         http.until(BUSYBOX, "all are there", |rc| has(rc, &[("replicas", 40), ("readyReplicas", 40)])).await;
-        http.until(STATEFUL, "all are there", |set| has(set, &[("replicas", 10), ("readyReplicas", 10)])).await;
+        http.until(STATEFUL, "all are there", |set| has(set, &[("replicas", 10), ("readyReplicas", 10)]))
+            .await;
         // One step more shows that nothing is still on its way.
         kubectl.run(&["scale", "rc/nfs-busybox", "--replicas=41"]).await.ok();
         http.until(BUSYBOX, "one more", |rc| has(rc, &[("replicas", 41), ("readyReplicas", 41)])).await;

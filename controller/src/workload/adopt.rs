@@ -107,7 +107,9 @@ async fn set_owners<K: Namespaced>(
         "ownerReferences": references}});
     match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(written) => Ok(Some(written.0)),
-        Err(error) if is_not_found(&error) || status_of(&error).is_some_and(|status| status.code == 422) => Ok(None),
+        Err(error) if is_not_found(&error) || status_of(&error).is_some_and(|status| status.code == 422) => {
+            Ok(None)
+        }
         Err(cause) => Err(WorkloadError::Api { what, object: named(object), cause }),
     }
 }
@@ -133,7 +135,9 @@ mod tests {
         };
         let orphan = ObjectMeta::default();
         let leaving = ObjectMeta {
-            deletion_timestamp: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH)),
+            deletion_timestamp: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+                jiff::Timestamp::UNIX_EPOCH,
+            )),
             ..ObjectMeta::default()
         };
         // The object, does the workload end, does the selector fit.

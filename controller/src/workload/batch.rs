@@ -57,7 +57,11 @@ mod tests {
             .await;
             let wanted: Vec<usize> = (0..begun).collect();
             assert_eq!(seen.into_inner(), wanted, "{count} {fails:?}");
-            assert_eq!((outcome.done, outcome.failure.is_some()), (done, fails.is_some()), "{count} {fails:?}");
+            assert_eq!(
+                (outcome.done, outcome.failure.is_some()),
+                (done, fails.is_some()),
+                "{count} {fails:?}"
+            );
         }
     }
 }

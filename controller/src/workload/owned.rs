@@ -110,7 +110,9 @@ pub fn owner_key<O: Namespaced>(owners: &Informer<O>, meta: &ObjectMeta) -> Opti
 /// Keys of owners that controlled the object before a change and do not any more.
 pub fn former_owners<K, O: Namespaced>(change: &Change<K>, owners: &Informer<O>) -> Vec<String> {
     let uids = change.left(INDEX_CONTROLLER).filter(|uid| !uid.contains('/'));
-    uids.flat_map(|uid| owners.by_index(INDEX_UID, uid)).map(|owner| crate::informer::key_of(&*owner)).collect()
+    uids.flat_map(|uid| owners.by_index(INDEX_UID, uid))
+        .map(|owner| crate::informer::key_of(&*owner))
+        .collect()
 }
 
 /// Keys of owners that may want an object that nobody controls. `selector` reads that of an owner.
@@ -126,7 +128,8 @@ pub fn wooers<K: Resource, O: Namespaced>(
     }
     let owners = owners.by_index(INDEX_NAMESPACE, namespace);
     let wanting = owners.iter().filter(|owner| {
-        selector(owner).is_some_and(|selector| !selector.is_everything() && fits(&selector, meta.labels.as_ref()))
+        selector(owner)
+            .is_some_and(|selector| !selector.is_everything() && fits(&selector, meta.labels.as_ref()))
     });
     wanting.map(|owner| crate::informer::key_of(owner.as_ref())).collect()
 }
@@ -164,9 +167,10 @@ mod tests {
             found.iter().map(|pod| pod.metadata.name.clone().unwrap()).collect()
         };
         assert_eq!(names(json!({"matchLabels": {"app": "web"}})), ["mine", "orphan"]);
-        assert_eq!(names(json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})), [
-            "mine", "orphan", "stranger"
-        ]);
+        assert_eq!(
+            names(json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})),
+            ["mine", "orphan", "stranger"]
+        );
     }
 
     #[test]

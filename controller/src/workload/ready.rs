@@ -74,8 +74,10 @@ mod tests {
     use super::*;
 
     fn pod(ready: &str, since: Option<&str>) -> Pod {
-        serde_json::from_value(json!({"metadata": {"name": "p"}, "status": {"phase": "Running", "conditions": [
-            {"type": "Ready", "status": ready, "lastTransitionTime": since}]}}))
+        serde_json::from_value(
+            json!({"metadata": {"name": "p"}, "status": {"phase": "Running", "conditions": [
+            {"type": "Ready", "status": ready, "lastTransitionTime": since}]}}),
+        )
         .unwrap()
     }
 

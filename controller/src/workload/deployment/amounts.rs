@@ -31,7 +31,9 @@ pub fn scaled(amount: Option<&IntOrString>, total: i32, round: Round) -> i32 {
     let percent = match amount {
         None => return 0,
         Some(IntOrString::Int(number)) => return *number,
-        Some(IntOrString::String(text)) => text.strip_suffix('%').and_then(|number| number.parse::<i64>().ok()),
+        Some(IntOrString::String(text)) => {
+            text.strip_suffix('%').and_then(|number| number.parse::<i64>().ok())
+        }
     };
     let hundredths = percent.unwrap_or(0).saturating_mul(i64::from(total));
     let amount = match round {
@@ -52,9 +54,11 @@ pub fn strategy(deployment: &Deployment) -> Strategy {
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate") {
         return Strategy::Recreate;
     }
-    let (total, rolling) = (wanted(deployment), strategy.and_then(|strategy| strategy.rolling_update.as_ref()));
+    let (total, rolling) =
+        (wanted(deployment), strategy.and_then(|strategy| strategy.rolling_update.as_ref()));
     let surge = scaled(rolling.and_then(|rolling| rolling.max_surge.as_ref()), total, Round::Up);
-    let unavailable = scaled(rolling.and_then(|rolling| rolling.max_unavailable.as_ref()), total, Round::Down);
+    let unavailable =
+        scaled(rolling.and_then(|rolling| rolling.max_unavailable.as_ref()), total, Round::Down);
     match (surge, unavailable) {
         // Both can round to nothing, and then nothing could ever move.
         (0, 0) => Strategy::RollingUpdate { surge, unavailable: 1 },
@@ -73,7 +77,9 @@ pub fn max_surge(deployment: &Deployment) -> i32 {
 /// Pods that may be missing.
 pub fn max_unavailable(deployment: &Deployment) -> i32 {
     match strategy(deployment) {
-        Strategy::RollingUpdate { unavailable, .. } if wanted(deployment) > 0 => unavailable.min(wanted(deployment)),
+        Strategy::RollingUpdate { unavailable, .. } if wanted(deployment) > 0 => {
+            unavailable.min(wanted(deployment))
+        }
         Strategy::RollingUpdate { .. } | Strategy::Recreate => 0,
     }
 }
@@ -87,9 +93,7 @@ mod tests {
 
     #[test]
     fn amounts_of_strategies() {
-        let rolling = |surge: Value, unavailable: Value| {
-            json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
-        };
+        let rolling = |surge: Value, unavailable: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
         let table = [
             ("numbers", 10, rolling(json!(3), json!(2)), 3, 2),
             ("the default", 10, rolling(json!("25%"), json!("25%")), 3, 2),
@@ -104,7 +108,11 @@ mod tests {
             let deployment = json!({"metadata": {}, "spec": {"replicas": replicas, "strategy": strategy, "selector": {},
                 "template": {}}});
             let deployment: Deployment = serde_json::from_value(deployment).unwrap();
-            assert_eq!((max_surge(&deployment), max_unavailable(&deployment)), (surge, unavailable), "{name}");
+            assert_eq!(
+                (max_surge(&deployment), max_unavailable(&deployment)),
+                (surge, unavailable),
+                "{name}"
+            );
         }
     }
 }

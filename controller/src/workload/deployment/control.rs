@@ -26,8 +26,8 @@ use crate::worker;
 use crate::workload::adopt::{claim, named};
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
-    INDEX_CONTROLLER, INDEX_UID, candidates, controller_of, former_owners, index_by_controller, index_owners, owner_key,
-    selector_of, wooers,
+    INDEX_CONTROLLER, INDEX_UID, candidates, controller_of, former_owners, index_by_controller, index_owners,
+    owner_key, selector_of, wooers,
 };
 use crate::workload::replicas::control::is_namespace_ending;
 use crate::workload::template::is_same;
@@ -75,9 +75,11 @@ fn set_changed(change: &Change<ReplicaSet>, deployments: &Informer<Deployment>, 
     let Some(set) = change.new.as_deref() else { return };
     match owner_key(deployments, &set.metadata) {
         Some(key) => queue.add(key.to_string()),
-        None => wooers(set, deployments, |deployment: &Deployment| selector_of(&deployment.spec.as_ref()?.selector))
-            .into_iter()
-            .for_each(|key| queue.add(key)),
+        None => wooers(set, deployments, |deployment: &Deployment| {
+            selector_of(&deployment.spec.as_ref()?.selector)
+        })
+        .into_iter()
+        .for_each(|key| queue.add(key)),
     }
 }
 
@@ -118,7 +120,8 @@ impl Deployer {
         let found = candidates(&self.sets, namespace, uid, &spec.selector);
         let sets = claim(&self.client, deployment.as_ref(), &selector, found, |_| true).await?;
         let sets: Vec<ReplicaSet> = sets.into_iter().map(Arc::unwrap_or_clone).collect();
-        let has_pods = |uid: &str| self.pods.by_index(INDEX_CONTROLLER, uid).iter().any(|pod| !is_finished(pod));
+        let has_pods =
+            |uid: &str| self.pods.by_index(INDEX_CONTROLLER, uid).iter().any(|pod| !is_finished(pod));
         let now = self.clock.now();
         let plan = plan(&Seen { deployment: &deployment, sets: &sets, has_pods: &has_pods, now });
         self.act(&deployment, &sets, &plan).await?;
@@ -130,7 +133,12 @@ impl Deployer {
 
     /// A new set, then the sizes, then what nobody needs, then the status: whatever is left undone is planned again by the next
     /// sync, and none of it depends on the status having been written.
-    async fn act(&self, deployment: &Deployment, sets: &[ReplicaSet], plan: &Plan) -> Result<(), WorkloadError> {
+    async fn act(
+        &self,
+        deployment: &Deployment,
+        sets: &[ReplicaSet],
+        plan: &Plan,
+    ) -> Result<(), WorkloadError> {
         if let Some(new) = &plan.create {
             self.create(deployment, new).await?;
         }
@@ -168,7 +176,12 @@ impl Deployer {
         };
         let failure = WorkloadError::Api { what: "create", object: named(new), cause };
         let message = format!("Failed to create new replica set {name:?}: {}", failure.told());
-        self.recorder.event(deployment, EventType::Warning, reason::REPLICA_SET_CREATE_ERROR, message.clone());
+        self.recorder.event(
+            deployment,
+            EventType::Warning,
+            reason::REPLICA_SET_CREATE_ERROR,
+            message.clone(),
+        );
         if status::deadline(deployment).is_some() {
             let mut changed = deployment.clone();
             let condition = status::new_condition(
@@ -189,10 +202,12 @@ impl Deployer {
     async fn met(&self, deployment: &Deployment, new: &ReplicaSet, name: &str) -> Result<(), WorkloadError> {
         let live = self.api::<ReplicaSet>(deployment).get_opt(name).await;
         let live = live.map_err(WorkloadError::api("read", named(new)))?;
-        let template = |set: &ReplicaSet| set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
+        let template =
+            |set: &ReplicaSet| set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
         let is_it = live.is_some_and(|Lean(live)| {
             let owner = controller_of(&live.metadata);
-            owner.map(|owner| &owner.uid) == deployment.metadata.uid.as_ref() && is_same(&template(&live), &template(new))
+            owner.map(|owner| &owner.uid) == deployment.metadata.uid.as_ref()
+                && is_same(&template(&live), &template(new))
         });
         if !is_it {
             let mut changed = deployment.clone();
@@ -203,9 +218,17 @@ impl Deployer {
         Err(WorkloadError::NameTaken { name: name.to_owned() })
     }
 
-    async fn update(&self, deployment: &Deployment, old: &ReplicaSet, new: &ReplicaSet) -> Result<(), WorkloadError> {
+    async fn update(
+        &self,
+        deployment: &Deployment,
+        old: &ReplicaSet,
+        new: &ReplicaSet,
+    ) -> Result<(), WorkloadError> {
         let name = new.name_any();
-        let written = self.api::<ReplicaSet>(deployment).replace(&name, &PostParams::default(), &Lean(new.clone())).await;
+        let written = self
+            .api::<ReplicaSet>(deployment)
+            .replace(&name, &PostParams::default(), &Lean(new.clone()))
+            .await;
         written.map_err(WorkloadError::api("update", named(new)))?;
         self.tell_scaled(deployment, &name, replicas(old), replicas(new));
         Ok(())
@@ -236,7 +259,10 @@ impl Deployer {
     async fn write_status(&self, changed: Deployment) -> Result<(), WorkloadError> {
         let (object, key) = (named(&changed), key_of(&changed));
         let api = self.api::<Deployment>(&changed);
-        match api.replace_subresource("status", split_key(&key).1, &PostParams::default(), &Lean(changed)).await {
+        match api
+            .replace_subresource("status", split_key(&key).1, &PostParams::default(), &Lean(changed))
+            .await
+        {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
             Err(cause) => Err(WorkloadError::Api { what: "write the status of", object, cause }),

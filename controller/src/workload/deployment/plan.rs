@@ -46,7 +46,13 @@ pub fn plan(seen: &Seen<'_>) -> Plan {
     let Seen { deployment, now, .. } = *seen;
     let spec = deployment.spec.as_ref();
     let known = deployment.status.clone().unwrap_or_default();
-    let mut work = Work { seen, sets: seen.sets.to_vec(), new: find_new(deployment, seen.sets), plan: Plan::default(), known };
+    let mut work = Work {
+        seen,
+        sets: seen.sets.to_vec(),
+        new: find_new(deployment, seen.sets),
+        plan: Plan::default(),
+        known,
+    };
     if is_terminating(deployment) {
         work.revise(false);
         return work.end(Told::Counts);
@@ -89,7 +95,12 @@ impl Work<'_> {
     /// Gives the set with today's template the highest revision; makes it if it is missing and `may_create`.
     fn revise(&mut self, may_create: bool) {
         let (deployment, now) = (self.seen.deployment, self.seen.now);
-        let old = self.sets.iter().enumerate().filter(|(at, _)| Some(*at) != self.new).map(|(_, set)| revision(set));
+        let old = self
+            .sets
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| Some(*at) != self.new)
+            .map(|(_, set)| revision(set));
         let next = old.max().unwrap_or(0) + 1;
         let has_deadline = status::deadline(deployment).is_some();
         if let Some(at) = self.new {
@@ -112,7 +123,8 @@ impl Work<'_> {
             resize(&mut set, deployment, size);
             self.plan.revision = Some(next.to_string());
             if has_deadline {
-                let message = format!("Created new replica set {:?}", set.metadata.name.as_deref().unwrap_or_default());
+                let message =
+                    format!("Created new replica set {:?}", set.metadata.name.as_deref().unwrap_or_default());
                 self.progressing("NewReplicaSetCreated", message, now);
             }
             self.new = Some(self.sets.len());
@@ -190,8 +202,11 @@ impl Work<'_> {
         if self.sets.len() > self.seen.sets.len() {
             self.plan.create = self.sets.pop();
         }
-        self.plan.revision =
-            self.plan.revision.take().filter(|revision| annotation(deployment, ANN_REVISION) != Some(revision));
+        self.plan.revision = self
+            .plan
+            .revision
+            .take()
+            .filter(|revision| annotation(deployment, ANN_REVISION) != Some(revision));
         self.plan.sets = self.sets;
         self.plan
     }

@@ -84,9 +84,11 @@ mod tests {
     use super::*;
 
     fn deployment(replicas: i32, surge: Value, unavailable: Value) -> Deployment {
-        serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": {"replicas": replicas, "selector": {},
+        serde_json::from_value(
+            json!({"metadata": {"name": "web"}, "spec": {"replicas": replicas, "selector": {},
             "template": {}, "strategy": {"type": "RollingUpdate",
-                "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}}}))
+                "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}}}),
+        )
         .unwrap()
     }
 
@@ -120,14 +122,19 @@ mod tests {
         for (wanted, surge, old, new, after) in table {
             let mut sets = sets(&[(old, old), (new, new)]);
             let grew = grow_new(&deployment(wanted, surge.clone(), json!(1)), &mut sets, 1);
-            assert_eq!((sizes(&sets), grew), (vec![old, after], new != after), "{wanted} {surge} {old} {new}");
+            assert_eq!(
+                (sizes(&sets), grew),
+                (vec![old, after], new != after),
+                "{wanted} {surge} {old} {new}"
+            );
         }
     }
 
     #[test]
     fn the_old_sets_shrink_as_the_new_one_becomes_available() {
         // Wanted, unavailable, sets, sizes afterwards.
-        let table: [(&str, i32, i32, &[(i32, i32)], &[i32]); 9] = [
+        type Case<'a> = (&'a str, i32, i32, &'a [(i32, i32)], &'a [i32]);
+        let table: [Case<'_>; 9] = [
             ("nothing is spare", 10, 0, &[(10, 10), (0, 0)], &[10, 0]),
             ("two may be missing", 10, 2, &[(10, 10), (0, 0)], &[8, 0]),
             ("the new ones do not work yet", 10, 0, &[(10, 10), (3, 0)], &[10, 3]),
@@ -140,7 +147,8 @@ mod tests {
         ];
         for (name, wanted, unavailable, before, after) in table {
             let mut sets = sets(before);
-            let changed = shrink_old(&deployment(wanted, json!(1), json!(unavailable)), &mut sets, before.len() - 1);
+            let changed =
+                shrink_old(&deployment(wanted, json!(1), json!(unavailable)), &mut sets, before.len() - 1);
             assert_eq!(sizes(&sets), after, "{name}");
             assert_eq!(changed, before.iter().map(|(size, _)| *size).ne(after.iter().copied()), "{name}");
         }

@@ -108,9 +108,11 @@ mod tests {
     use super::*;
 
     fn deployment(replicas: i32, surge: i32) -> Deployment {
-        serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": {"replicas": replicas, "selector": {},
+        serde_json::from_value(
+            json!({"metadata": {"name": "web"}, "spec": {"replicas": replicas, "selector": {},
             "template": {}, "strategy": {"type": "RollingUpdate",
-                "rollingUpdate": {"maxSurge": surge, "maxUnavailable": 0}}}}))
+                "rollingUpdate": {"maxSurge": surge, "maxUnavailable": 0}}}}),
+        )
         .unwrap()
     }
 
@@ -129,7 +131,8 @@ mod tests {
     #[test]
     fn shares() {
         // Sizes, the number before, the number and surge now; sizes afterwards. The last set is the new one.
-        let table: [(&str, &[i32], i32, (i32, i32), &[i32]); 12] = [
+        type Case<'a> = (&'a str, &'a [i32], i32, (i32, i32), &'a [i32]);
+        let table: [Case<'_>; 12] = [
             ("one active set takes all", &[0, 10], 10, (12, 0), &[0, 12]),
             ("none is active: the new one", &[0, 0], 0, (5, 0), &[0, 5]),
             ("up, in proportion", &[5, 5], 10, (20, 0), &[10, 10]),

@@ -36,7 +36,13 @@ pub fn condition<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a De
 }
 
 /// A condition that changes now.
-pub fn new_condition(type_: &str, status: &str, reason: &str, message: String, now: Timestamp) -> DeploymentCondition {
+pub fn new_condition(
+    type_: &str,
+    status: &str,
+    reason: &str,
+    message: String,
+    now: Timestamp,
+) -> DeploymentCondition {
     DeploymentCondition {
         type_: type_.to_owned(),
         status: status.to_owned(),
@@ -127,7 +133,9 @@ fn has_timed_out(deployment: &Deployment, status: &DeploymentStatus, now: Timest
         Some(NEW_SET_AVAILABLE) => false,
         Some(TIMED_OUT) => true,
         Some(_) | None => progressing.last_update_time.as_ref().is_some_and(|since| {
-            let end = SignedDuration::try_from(deadline).ok().and_then(|deadline| since.0.checked_add(deadline).ok());
+            let end = SignedDuration::try_from(deadline)
+                .ok()
+                .and_then(|deadline| since.0.checked_add(deadline).ok());
             end.is_some_and(|end| end < now)
         }),
     }

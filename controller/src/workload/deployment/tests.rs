@@ -28,7 +28,12 @@ fn rolling(surge: i32, unavailable: i32) -> Value {
 
 fn set_image(api: &FakeApi, image: &str) {
     let containers = json!([{"name": "c", "image": image}]);
-    api.patch("deployments", "ns/web", "", json!({"spec": {"template": {"spec": {"containers": containers}}}}));
+    api.patch(
+        "deployments",
+        "ns/web",
+        "",
+        json!({"spec": {"template": {"spec": {"containers": containers}}}}),
+    );
 }
 
 fn status(api: &FakeApi) -> Value {
@@ -75,23 +80,34 @@ async fn a_rolling_update_keeps_its_promises_and_can_be_undone() {
         let first = api.list("replicasets")[0].clone();
         let hash = first["metadata"]["labels"]["pod-template-hash"].as_str().unwrap();
         assert_eq!(first["metadata"]["name"], format!("web-{hash}"));
-        assert_eq!(first["spec"]["selector"]["matchLabels"], json!({"app": "web", "pod-template-hash": hash}));
+        assert_eq!(
+            first["spec"]["selector"]["matchLabels"],
+            json!({"app": "web", "pod-template-hash": hash})
+        );
         assert_eq!(condition(&api, "Progressing"), pair("True", "NewReplicaSetAvailable"));
         assert_eq!(condition(&api, "Available"), pair("True", "MinimumReplicasAvailable"));
 
         let promises = |api: &FakeApi| {
             let pods = api.list("pods");
             let (there, ready) = (pods.len(), pods.iter().filter(|pod| is_ready(pod)).count());
-            let (most, least) = (usize::try_from(5 + surge).unwrap(), usize::try_from(5 - unavailable).unwrap());
-            assert!(there <= most && ready >= least, "surge {surge}, unavailable {unavailable}: {ready} of {there}");
+            let (most, least) =
+                (usize::try_from(5 + surge).unwrap(), usize::try_from(5 - unavailable).unwrap());
+            assert!(
+                there <= most && ready >= least,
+                "surge {surge}, unavailable {unavailable}: {ready} of {there}"
+            );
         };
         set_image(&api, "v2");
         run_pods(&api, promises).await;
         assert_eq!(sets(&api), [set("v1", 1, 0), set("v2", 2, 5)]);
         let found = status(&api);
-        for (field, wanted) in [("replicas", 5), ("updatedReplicas", 5), ("readyReplicas", 5), ("availableReplicas", 5),
-            ("observedGeneration", 2)]
-        {
+        for (field, wanted) in [
+            ("replicas", 5),
+            ("updatedReplicas", 5),
+            ("readyReplicas", 5),
+            ("availableReplicas", 5),
+            ("observedGeneration", 2),
+        ] {
             assert_eq!(found[field], wanted, "{field}: {found}");
         }
         assert_eq!(condition(&api, "Progressing"), pair("True", "NewReplicaSetAvailable"));
@@ -101,11 +117,15 @@ async fn a_rolling_update_keeps_its_promises_and_can_be_undone() {
         set_image(&api, "v1");
         run_pods(&api, promises).await;
         assert_eq!(sets(&api), [set("v2", 2, 0), set("v1", 3, 5)]);
-        let again = api.list("replicasets").into_iter().find(|set| set["metadata"]["uid"] == first["metadata"]["uid"]);
+        let again = api
+            .list("replicasets")
+            .into_iter()
+            .find(|set| set["metadata"]["uid"] == first["metadata"]["uid"]);
         assert_eq!(again.unwrap()["metadata"]["annotations"][ANN_REVISION_HISTORY], "1");
         assert_eq!(api.get("deployments", "ns/web").unwrap()["metadata"]["annotations"][ANN_REVISION], "3");
         let name = first["metadata"]["name"].as_str().unwrap();
-        let told = format!("Deployment ns/web Normal ScalingReplicaSet Scaled up replica set {name} from 0 to 5");
+        let told =
+            format!("Deployment ns/web Normal ScalingReplicaSet Scaled up replica set {name} from 0 to 5");
         assert!(api.events().contains(&told), "{:?}", api.events());
     }
 }
@@ -121,7 +141,7 @@ async fn recreate_waits_for_the_last_old_pod() {
     api.patch("pods", &slow, "", json!({"metadata": {"finalizers": ["example.test/hold"]}}));
     set_image(&api, "v2");
     api.settle().await;
-    assert_eq!(keys(&api, "pods"), [slow.clone()]);
+    assert_eq!(keys(&api, "pods"), std::slice::from_ref(&slow));
     assert_eq!(sets(&api), [set("v1", 1, 0)]);
     api.patch("pods", &slow, "", json!({"metadata": {"finalizers": null}}));
     run_pods(&api, |_| {}).await;
@@ -176,8 +196,13 @@ async fn a_scale_in_the_middle_of_a_rollout_is_spread() {
     set_image(&api, "broken");
     api.settle().await;
     assert_eq!(sets(&api), [set("v1", 1, 5), set("broken", 2, 5)]);
-    api.patch("deployments", "ns/web", "", json!({"spec": {"replicas": 20,
-        "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}}}));
+    api.patch(
+        "deployments",
+        "ns/web",
+        "",
+        json!({"spec": {"replicas": 20,
+        "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}}}),
+    );
     api.settle().await;
     let sizes: Vec<i64> = sets(&api).into_iter().map(|(_, _, size)| size).collect();
     assert_eq!(sizes, [10, 10]);
@@ -244,7 +269,10 @@ async fn a_refused_set_is_told() {
     let _running = api.start(&[run], Options::default());
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(condition(&api, "Progressing"), pair("False", "ReplicaSetCreateError"));
-    let told = api.events().into_iter().filter(|event| event.contains("Warning ReplicaSetCreateError Failed to create new replica set"));
+    let told = api
+        .events()
+        .into_iter()
+        .filter(|event| event.contains("Warning ReplicaSetCreateError Failed to create new replica set"));
     assert!(told.count() > 0);
     // Pods that are refused are told by the set, and so by the Deployment.
     let api = FakeApi::new();
@@ -266,10 +294,15 @@ async fn i6_every_write_may_fail_once() {
     let seed = |api: &FakeApi| {
         api.seed(deployment(2, rolling(1, 0)));
     };
-    every_write_fails_once(&BOTH, seed, |api| set_image(api, "v2"), |api, when| {
-        assert_eq!(sets(api), [set("v1", 1, 0), set("v2", 2, 2)], "{when}");
-        assert_eq!(keys(api, "pods").len(), 2, "{when}");
-        assert_eq!(condition(api, "Progressing"), pair("True", "NewReplicaSetAvailable"), "{when}");
-    })
+    every_write_fails_once(
+        &BOTH,
+        seed,
+        |api| set_image(api, "v2"),
+        |api, when| {
+            assert_eq!(sets(api), [set("v1", 1, 0), set("v2", 2, 2)], "{when}");
+            assert_eq!(keys(api, "pods").len(), 2, "{when}");
+            assert_eq!(condition(api, "Progressing"), pair("True", "NewReplicaSetAvailable"), "{when}");
+        },
+    )
     .await;
 }

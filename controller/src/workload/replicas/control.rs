@@ -147,7 +147,9 @@ impl<K: Replicated> Manager<K> {
         let leaving = K::TELLS_TERMINATING.then(|| i32::try_from(leaving).unwrap_or(i32::MAX));
         let told = failure.as_ref().map(WorkloadError::told);
         self.write_status(&object, &set, status(&set, &active, leaving, told.as_deref(), now)).await?;
-        if let Some(delay) = next_available(active.iter().map(Arc::as_ref), spec.min_ready_seconds.unwrap_or(0), now) {
+        if let Some(delay) =
+            next_available(active.iter().map(Arc::as_ref), spec.min_ready_seconds.unwrap_or(0), now)
+        {
             self.queue.add_after(key.clone(), delay);
         }
         if let Some(patience) = self.expectations.patience(&key) {
@@ -163,7 +165,11 @@ impl<K: Replicated> Manager<K> {
         set: &ReplicaSet,
         active: &[Arc<Pod>],
     ) -> Result<(), WorkloadError> {
-        let related = if active.len() > usize::try_from(wanted(set)).unwrap_or(0) { self.related(set) } else { Vec::new() };
+        let related = if active.len() > usize::try_from(wanted(set)).unwrap_or(0) {
+            self.related(set)
+        } else {
+            Vec::new()
+        };
         match decide(set, active, &related, self.clock.now()) {
             Act::Nothing => Ok(()),
             Act::Create(count) => self.create(key, object, set, count).await,
@@ -180,7 +186,13 @@ impl<K: Replicated> Manager<K> {
     }
 
     /// If it ends in between, the pods that were made are in the cache of the next start, and only the others are missing.
-    async fn create(&self, key: &str, object: &K, set: &ReplicaSet, count: usize) -> Result<(), WorkloadError> {
+    async fn create(
+        &self,
+        key: &str,
+        object: &K,
+        set: &ReplicaSet,
+        count: usize,
+    ) -> Result<(), WorkloadError> {
         let (namespace, name) = split_key(key);
         let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
         let pod = pod_from(&template, namespace, controller_reference(object));
@@ -193,7 +205,9 @@ impl<K: Replicated> Manager<K> {
                     self.recorder.event(object, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
                     Ok(())
                 }
-                Err(cause) => Err(WorkloadError::Api { what: "create a pod for", object: name.to_owned(), cause }),
+                Err(cause) => {
+                    Err(WorkloadError::Api { what: "create a pod for", object: name.to_owned(), cause })
+                }
             }
         })
         .await;
@@ -220,7 +234,7 @@ impl<K: Replicated> Manager<K> {
                 Ok(_) => {
                     let message = format!("Deleted pod: {name}");
                     self.recorder.event(object, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
-                    return Ok(());
+                    Ok(())
                 }
                 // It is gone, whoever did it.
                 Err(error) if is_not_found(&error) || is_conflict(&error) => {
@@ -256,7 +270,9 @@ impl<K: Replicated> Manager<K> {
         match api.replace_subresource("status", name, &PostParams::default(), &changed).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
-            Err(cause) => Err(WorkloadError::Api { what: "write the status of", object: named(object), cause }),
+            Err(cause) => {
+                Err(WorkloadError::Api { what: "write the status of", object: named(object), cause })
+            }
         }
     }
 }

@@ -36,7 +36,9 @@ pub fn decide(set: &ReplicaSet, active: &[Arc<Pod>], related: &[Arc<Pod>], now: 
     let wanted = usize::try_from(wanted(set)).unwrap_or(0);
     match active.len() {
         there if there < wanted => Act::Create((wanted - there).min(BURST)),
-        there if there > wanted => Act::Delete(first_to_go(active, related, (there - wanted).min(BURST), now)),
+        there if there > wanted => {
+            Act::Delete(first_to_go(active, related, (there - wanted).min(BURST), now))
+        }
         _ => Act::Nothing,
     }
 }
@@ -54,7 +56,9 @@ pub fn status(
     let labels = spec.template.and_then(|template| template.metadata).and_then(|meta| meta.labels);
     let labels = labels.unwrap_or_default();
     let has_all = |pod: &&Arc<Pod>| {
-        labels.iter().all(|(key, value)| pod.metadata.labels.as_ref().and_then(|own| own.get(key)) == Some(value))
+        labels
+            .iter()
+            .all(|(key, value)| pod.metadata.labels.as_ref().and_then(|own| own.get(key)) == Some(value))
     };
     let count = |test: &dyn Fn(&&Arc<Pod>) -> bool| {
         Some(i32::try_from(active.iter().filter(test).count()).unwrap_or(i32::MAX))
@@ -142,11 +146,12 @@ mod tests {
         for (wanted, there, change) in
             [(2, 2, 0_i64), (3, 1, 2), (1, 3, -2), (0, 2, -2), (2000, 0, 500), (0, 700, -500), (-1, 1, -1)]
         {
-            let found = match decide(&set(wanted, json!({"replicas": 0})), &vec![one.clone(); there], &[], now) {
-                Act::Nothing => 0,
-                Act::Create(count) => i64::try_from(count).unwrap(),
-                Act::Delete(pods) => -i64::try_from(pods.len()).unwrap(),
-            };
+            let found =
+                match decide(&set(wanted, json!({"replicas": 0})), &vec![one.clone(); there], &[], now) {
+                    Act::Nothing => 0,
+                    Act::Create(count) => i64::try_from(count).unwrap(),
+                    Act::Delete(pods) => -i64::try_from(pods.len()).unwrap(),
+                };
             assert_eq!(found, change, "{there} of {wanted}");
         }
     }
@@ -175,7 +180,10 @@ mod tests {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let first = status(&set(1, json!({"replicas": 0})), &[], None, Some("quota"), now);
         let condition = &first.conditions.as_ref().unwrap()[0];
-        assert_eq!((condition.reason.as_deref(), condition.message.as_deref()), (Some("FailedCreate"), Some("quota")));
+        assert_eq!(
+            (condition.reason.as_deref(), condition.message.as_deref()),
+            (Some("FailedCreate"), Some("quota"))
+        );
         let mut again = set(0, json!({"replicas": 0}));
         again.status = Some(first.clone());
         let second = status(&again, &[], None, Some("another"), now);

@@ -116,15 +116,18 @@ mod tests {
 
     #[test]
     fn the_ranking() {
-        let ready = |status: &str, at: &str| json!([{"type": "Ready", "status": status, "lastTransitionTime": at}]);
+        let ready =
+            |status: &str, at: &str| json!([{"type": "Ready", "status": status, "lastTransitionTime": at}]);
         let not_ready = json!({"status": {"conditions": ready("False", "2026-01-01T00:01:00Z")}});
         let with = |base: &Value, change: Value| {
             let mut base = base.clone();
             merge_into(&mut base, &change);
             base
         };
-        let restarted = |count: i32| json!({"status": {"containerStatuses": [{"name": "c", "image": "i", "imageID": "",
-            "ready": false, "restartCount": count}]}});
+        let restarted = |count: i32| {
+            json!({"status": {"containerStatuses": [{"name": "c", "image": "i", "imageID": "",
+            "ready": false, "restartCount": count}]}})
+        };
         // What goes first, what stays.
         let table = [
             ("without a node", json!({"spec": {"nodeName": null}}), json!({})),
@@ -132,19 +135,37 @@ mod tests {
             ("unknown", json!({"status": {"phase": "Unknown"}}), json!({})),
             ("not ready", not_ready.clone(), json!({})),
             ("cheap", json!({"metadata": {"annotations": {ANN_DELETION_COST: "-5"}}}), json!({})),
-            ("cost that is no number", json!({"metadata": {"annotations": {ANN_DELETION_COST: "-1"}}}),
-                json!({"metadata": {"annotations": {ANN_DELETION_COST: "much"}}})),
-            ("not ready beats cheap", not_ready.clone(),
-                json!({"metadata": {"annotations": {ANN_DELETION_COST: "-5"}}})),
-            ("ready for a short time", json!({"status": {"conditions": ready("True", "2026-01-01T09:59:00Z")}}), json!({})),
+            (
+                "cost that is no number",
+                json!({"metadata": {"annotations": {ANN_DELETION_COST: "-1"}}}),
+                json!({"metadata": {"annotations": {ANN_DELETION_COST: "much"}}}),
+            ),
+            (
+                "not ready beats cheap",
+                not_ready.clone(),
+                json!({"metadata": {"annotations": {ANN_DELETION_COST: "-5"}}}),
+            ),
+            (
+                "ready for a short time",
+                json!({"status": {"conditions": ready("True", "2026-01-01T09:59:00Z")}}),
+                json!({}),
+            ),
             ("many restarts", with(&not_ready, restarted(3)), with(&not_ready, restarted(2))),
-            ("young", with(&not_ready, json!({"metadata": {"creationTimestamp": "2026-01-01T09:59:00Z"}})), not_ready.clone()),
+            (
+                "young",
+                with(&not_ready, json!({"metadata": {"creationTimestamp": "2026-01-01T09:59:00Z"}})),
+                not_ready.clone(),
+            ),
         ];
         let now: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
         for (name, first, stays) in table {
             let (first, stays) = (pod("z", first), pod("a", stays));
             assert_eq!(compare((&first, 0), (&stays, 0), now), Ordering::Less, "{name}");
-            assert_eq!(compare((&stays, 0), (&first, 0), now), Ordering::Greater, "{name}, the other way round");
+            assert_eq!(
+                compare((&stays, 0), (&first, 0), now),
+                Ordering::Greater,
+                "{name}, the other way round"
+            );
         }
         let (a, b) = (pod("a", json!({})), pod("b", json!({})));
         assert_eq!(compare((&a, 1), (&b, 2), now), Ordering::Greater, "on a crowded node");

@@ -39,7 +39,10 @@ async fn pods_are_made_kept_to_their_number_and_counted() {
         let first = api.get("pods", &pods[0]).unwrap();
         assert_eq!(first["metadata"]["labels"], json!({"app": "web"}));
         let owner = &first["metadata"]["ownerReferences"][0];
-        assert_eq!((&owner["kind"], &owner["uid"], &owner["controller"]), (&json!(kind), &json!("uid-web"), &json!(true)));
+        assert_eq!(
+            (&owner["kind"], &owner["uid"], &owner["controller"]),
+            (&json!(kind), &json!("uid-web"), &json!(true))
+        );
         let mut made: Vec<String> = pods
             .iter()
             .map(|key| format!("{kind} ns/web Normal SuccessfulCreate Created pod: {}", &key[3..]))
@@ -52,9 +55,13 @@ async fn pods_are_made_kept_to_their_number_and_counted() {
         make_ready(&api, &pods[1]);
         api.settle().await;
         let status = api.get(plural, "ns/web").unwrap()["status"].clone();
-        for (field, wanted) in [("replicas", 3), ("readyReplicas", 1), ("availableReplicas", 1), ("fullyLabeledReplicas", 3),
-            ("observedGeneration", 1)]
-        {
+        for (field, wanted) in [
+            ("replicas", 3),
+            ("readyReplicas", 1),
+            ("availableReplicas", 1),
+            ("fullyLabeledReplicas", 3),
+            ("observedGeneration", 1),
+        ] {
             assert_eq!(status[field], wanted, "{kind} {field}: {status}");
         }
 
@@ -64,7 +71,8 @@ async fn pods_are_made_kept_to_their_number_and_counted() {
         assert_eq!(keys(&api, "pods"), [pods[1].clone()]);
         let status = api.get(plural, "ns/web").unwrap()["status"].clone();
         assert_eq!((&status["replicas"], &status["observedGeneration"]), (&json!(1), &json!(2)));
-        let deleted = api.events().into_iter().filter(|event| event.contains("SuccessfulDelete Deleted pod: web-"));
+        let deleted =
+            api.events().into_iter().filter(|event| event.contains("SuccessfulDelete Deleted pod: web-"));
         assert_eq!(deleted.count(), 2);
 
         // Another one takes the place of one that is gone or over.
@@ -87,7 +95,8 @@ async fn orphans_are_adopted_and_what_fits_no_more_is_let_go() {
         api.seed(set(kind, 2));
         let _running = api.start(&[run], Options::default());
         api.settle().await;
-        let owner = |key: &str| api.get("pods", key).unwrap()["metadata"]["ownerReferences"][0]["uid"].clone();
+        let owner =
+            |key: &str| api.get("pods", key).unwrap()["metadata"]["ownerReferences"][0]["uid"].clone();
         assert_eq!(owner("ns/orphan"), "uid-web");
         assert_eq!(owner("ns/stranger"), Value::Null);
         assert_eq!(keys(&api, "pods").len(), 3, "one was made beside the orphan");
@@ -134,10 +143,18 @@ async fn a_refused_pod_is_told_and_tried_again() {
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     let status = api.get("replicasets", "ns/web").unwrap()["status"].clone();
     let condition = &status["conditions"][0];
-    assert_eq!((&condition["type"], &condition["reason"]), (&json!("ReplicaFailure"), &json!("FailedCreate")), "{status}");
+    assert_eq!(
+        (&condition["type"], &condition["reason"]),
+        (&json!("ReplicaFailure"), &json!("FailedCreate")),
+        "{status}"
+    );
     assert_eq!(condition["message"], "exceeded quota");
     // One at a time as long as the first one is refused.
-    let tried = api.requests().iter().filter(|request| request.starts_with("POST /api/v1/namespaces/ns/pods")).count();
+    let tried = api
+        .requests()
+        .iter()
+        .filter(|request| request.starts_with("POST /api/v1/namespaces/ns/pods"))
+        .count();
     assert!(tried < 5, "{tried}");
     api.settle().await;
     assert_eq!(keys(&api, "pods").len(), 5);
@@ -155,7 +172,12 @@ async fn pods_in_flight_are_not_made_again() {
     let _running = api.start(&[replica_sets], Options::default());
     // Many reasons to look again while the pods are on their way into the cache.
     for step in 0..50 {
-        api.patch("replicasets", "ns/web", "", json!({"metadata": {"annotations": {"step": step.to_string()}}}));
+        api.patch(
+            "replicasets",
+            "ns/web",
+            "",
+            json!({"metadata": {"annotations": {"step": step.to_string()}}}),
+        );
         tokio::task::yield_now().await;
     }
     api.settle().await;
@@ -175,10 +197,12 @@ async fn a_set_in_its_end_makes_no_pods() {
     assert_eq!(keys(&api, "pods").len(), 0);
 }
 
+type Play = fn(&FakeApi);
+
 #[tokio::test(start_paused = true)]
 async fn i6_every_write_may_fail_once() {
     for (kind, _, run) in BOTH {
-        let (seed, act): (fn(&FakeApi), fn(&FakeApi)) = match kind {
+        let (seed, act): (Play, Play) = match kind {
             "ReplicaSet" => (
                 |api| {
                     api.seed(set("ReplicaSet", 3));
@@ -199,7 +223,8 @@ async fn i6_every_write_may_fail_once() {
         };
         every_write_fails_once(&[run], seed, act, |api, when| {
             assert_eq!(keys(api, "pods").len(), 2, "{when}");
-            let plural = if api.list("replicasets").is_empty() { "replicationcontrollers" } else { "replicasets" };
+            let plural =
+                if api.list("replicasets").is_empty() { "replicationcontrollers" } else { "replicasets" };
             let status = api.get(plural, "ns/web").unwrap()["status"].clone();
             assert_eq!((&status["replicas"], &status["readyReplicas"]), (&json!(2), &json!(2)), "{when}");
         })

@@ -79,12 +79,19 @@ pub fn new_claims(set: &StatefulSet, ordinal: i32) -> Vec<PersistentVolumeClaim>
 }
 
 /// The owners that a claim should have. `is_wanted`: the set asks for the pod, it is not scaled away.
-pub fn owners(claim: &PersistentVolumeClaim, set: &StatefulSet, pod: &Pod, is_wanted: bool) -> Vec<OwnerReference> {
+pub fn owners(
+    claim: &PersistentVolumeClaim,
+    set: &StatefulSet,
+    pod: &Pod,
+    is_wanted: bool,
+) -> Vec<OwnerReference> {
     // By name: one with another UID is an earlier set or pod, whose end must not take the claim along.
     let is_set = |owner: &OwnerReference| owner.kind == "StatefulSet" && owner.name == name(set);
-    let is_pod = |owner: &OwnerReference| owner.kind == "Pod" && Some(&owner.name) == pod.metadata.name.as_ref();
+    let is_pod =
+        |owner: &OwnerReference| owner.kind == "Pod" && Some(&owner.name) == pod.metadata.name.as_ref();
     let now = claim.metadata.owner_references.iter().flatten();
-    let mut owners: Vec<OwnerReference> = now.filter(|owner| !is_set(owner) && !is_pod(owner)).cloned().collect();
+    let mut owners: Vec<OwnerReference> =
+        now.filter(|owner| !is_set(owner) && !is_pod(owner)).cloned().collect();
     if owners.iter().any(|owner| owner.controller == Some(true)) {
         // Somebody else decides over it.
         return owners;
@@ -100,7 +107,8 @@ pub fn owners(claim: &PersistentVolumeClaim, set: &StatefulSet, pod: &Pod, is_wa
 
 /// The claim has these owners already.
 pub fn has_owners(claim: &PersistentVolumeClaim, owners: &[OwnerReference]) -> bool {
-    let now: BTreeSet<&str> = claim.metadata.owner_references.iter().flatten().map(|owner| owner.uid.as_str()).collect();
+    let now: BTreeSet<&str> =
+        claim.metadata.owner_references.iter().flatten().map(|owner| owner.uid.as_str()).collect();
     now == owners.iter().map(|owner| owner.uid.as_str()).collect()
 }
 
@@ -140,7 +148,8 @@ mod tests {
 
     #[test]
     fn who_owns_a_claim() {
-        let (none, of_set, of_pod) = (json!([]), owner("StatefulSet", "web", "set", true), owner("Pod", "web-0", "pod", true));
+        let (none, of_set, of_pod) =
+            (json!([]), owner("StatefulSet", "web", "set", true), owner("Pod", "web-0", "pod", true));
         let stranger = owner("Backup", "b", "backup", true);
         // Policy for the end of the set and for scaling; is the pod wanted; owners before; UIDs after.
         let table = [
@@ -152,11 +161,31 @@ mod tests {
             ("not scaled away", "Retain", "Delete", true, json!([of_pod]), vec![]),
             ("both, wanted", "Delete", "Delete", true, json!([of_pod]), vec!["set"]),
             ("both, scaled away", "Delete", "Delete", false, json!([of_set]), vec!["pod"]),
-            ("of an earlier set", "Delete", "Retain", true, json!([owner("StatefulSet", "web", "old", true)]), vec!["set"]),
-            ("of an earlier pod", "Retain", "Delete", false, json!([owner("Pod", "web-0", "old", true)]), vec!["pod"]),
+            (
+                "of an earlier set",
+                "Delete",
+                "Retain",
+                true,
+                json!([owner("StatefulSet", "web", "old", true)]),
+                vec!["set"],
+            ),
+            (
+                "of an earlier pod",
+                "Retain",
+                "Delete",
+                false,
+                json!([owner("Pod", "web-0", "old", true)]),
+                vec!["pod"],
+            ),
             ("another one controls it", "Delete", "Delete", true, json!([stranger, of_set]), vec!["backup"]),
-            ("another one has a share", "Delete", "Retain", true, json!([owner("Backup", "b", "backup", false)]),
-                vec!["backup", "set"]),
+            (
+                "another one has a share",
+                "Delete",
+                "Retain",
+                true,
+                json!([owner("Backup", "b", "backup", false)]),
+                vec!["backup", "set"],
+            ),
         ];
         for (name, deleted, scaled, wanted, before, after) in table {
             let (set, claim) = (set(deleted, scaled), claim(before));

@@ -29,8 +29,8 @@ use crate::workload::adopt::{claim as claim_objects, named};
 use crate::workload::batch::slow_start;
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
-    INDEX_NAMESPACE, Namespaced, candidates, former_owners, index_by_controller, index_owners, owner_key, selector_of,
-    wooers,
+    INDEX_NAMESPACE, Namespaced, candidates, former_owners, index_by_controller, index_owners, owner_key,
+    selector_of, wooers,
 };
 use crate::workload::ready::next_available;
 
@@ -77,7 +77,11 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-fn member_changed<K: Namespaced>(change: &Change<K>, sets: &Informer<StatefulSet>, queue: &WorkQueue<String>) {
+fn member_changed<K: Namespaced>(
+    change: &Change<K>,
+    sets: &Informer<StatefulSet>,
+    queue: &WorkQueue<String>,
+) {
     if sets.is_empty() {
         return;
     }
@@ -129,7 +133,8 @@ impl Keeper {
         let mut history: Vec<ControllerRevision> = history.into_iter().map(Arc::unwrap_or_clone).collect();
         sort(&mut history);
         let found = candidates(&self.pods, namespace, uid, &spec.selector);
-        let pods = claim_objects(&self.client, set.as_ref(), &selector, found, |pod| is_member(&set, pod)).await?;
+        let pods =
+            claim_objects(&self.client, set.as_ref(), &selector, found, |pod| is_member(&set, pod)).await?;
 
         let collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
         let (update, collisions) = self.today(&set, &history, collisions).await?;
@@ -139,12 +144,15 @@ impl Keeper {
 
         let claim = |name: &str| self.claims.get(&format!("{namespace}/{name}"));
         let now = self.clock.now();
-        let plan = decide(&Seen { set: &set, current: &current, update: &update, pods: &pods, claim: &claim, now });
+        let plan =
+            decide(&Seen { set: &set, current: &current, update: &update, pods: &pods, claim: &claim, now });
         let failure = self.act(&set, &plan).await.err();
         let mut status = plan.status;
         status.collision_count = Some(collisions);
         self.write_status(&set, status).await?;
-        if let Some(delay) = next_available(pods.iter().map(Arc::as_ref), spec.min_ready_seconds.unwrap_or(0), now) {
+        if let Some(delay) =
+            next_available(pods.iter().map(Arc::as_ref), spec.min_ready_seconds.unwrap_or(0), now)
+        {
             self.queue.add_after(key, delay);
         }
         if let Some(failure) = failure {
@@ -263,7 +271,8 @@ impl Keeper {
             let set_name = name(set);
             match api.create(&PostParams::default(), &Lean(claim)).await {
                 Ok(_) => {
-                    let message = format!("create Claim {claim_name} Pod {pod} in StatefulSet {set_name} success");
+                    let message =
+                        format!("create Claim {claim_name} Pod {pod} in StatefulSet {set_name} success");
                     self.recorder.event(set, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
                 }
                 Err(error) if is_already_exists(&error) => {}

@@ -119,10 +119,15 @@ pub fn decide(seen: &Seen<'_>) -> Plan {
     Plan { groups, is_parallel, status }
 }
 
-/// The pods that are wanted, by position, missing ones too; and those that are not, the highest ordinal first.
-fn sorted(seen: &Seen<'_>) -> (Vec<Option<Arc<Pod>>>, Vec<(i32, Arc<Pod>)>) {
+/// A pod by its position, if it is there.
+type Place = Option<Arc<Pod>>;
+/// A pod with its ordinal.
+type Numbered = (i32, Arc<Pod>);
+
+/// The pods that are wanted, missing ones too; and those that are not, the highest ordinal first.
+fn sorted(seen: &Seen<'_>) -> (Vec<Place>, Vec<Numbered>) {
     let range = ordinals(seen.set);
-    let mut replicas: Vec<Option<Arc<Pod>>> = vec![None; range.len()];
+    let mut replicas: Vec<Place> = vec![None; range.len()];
     let mut condemned = Vec::new();
     for pod in seen.pods {
         let Some(ordinal) = ordinal(seen.set, pod) else { continue };
@@ -140,7 +145,7 @@ fn is_running_and_available(seen: &Seen<'_>, pod: &Pod) -> bool {
 }
 
 /// Steps for the pods that are wanted. False: what comes after has to wait.
-fn keep(seen: &Seen<'_>, replicas: &[Option<Arc<Pod>>], is_parallel: bool) -> (Vec<Step>, bool) {
+fn keep(seen: &Seen<'_>, replicas: &[Place], is_parallel: bool) -> (Vec<Step>, bool) {
     let mut steps = Vec::new();
     let start = ordinals(seen.set).start;
     for (ordinal, pod) in (start..).zip(replicas) {
@@ -203,13 +208,13 @@ fn versioned(seen: &Seen<'_>, ordinal: i32) -> Pod {
     new_pod(seen.set, &revision.template, &revision.name, ordinal)
 }
 
-fn fix_claims(seen: &Seen<'_>, condemned: &[(i32, Arc<Pod>)]) -> Vec<Step> {
+fn fix_claims(seen: &Seen<'_>, condemned: &[Numbered]) -> Vec<Step> {
     let wrong = condemned.iter().filter(|(ordinal, pod)| !owners_are_right(seen, pod, *ordinal));
     wrong.map(|(ordinal, pod)| Step::FixClaims(Arc::clone(pod), *ordinal)).collect()
 }
 
 /// Steps for the pods that are scaled away. False: what comes after has to wait.
-fn remove(seen: &Seen<'_>, condemned: &[(i32, Arc<Pod>)], is_parallel: bool) -> (Vec<Step>, bool) {
+fn remove(seen: &Seen<'_>, condemned: &[Numbered], is_parallel: bool) -> (Vec<Step>, bool) {
     let is_alive = |pod: &Arc<Pod>| !is_terminating(pod.as_ref());
     if is_parallel {
         let alive = condemned.iter().map(|(_, pod)| pod).filter(|pod| is_alive(pod));
@@ -225,7 +230,7 @@ fn remove(seen: &Seen<'_>, condemned: &[(i32, Arc<Pod>)], is_parallel: bool) -> 
 }
 
 /// Pods of other revisions to delete: those that do not work anyway, then as many of the others as may be missing.
-fn update(seen: &Seen<'_>, replicas: &[Option<Arc<Pod>>]) -> Vec<Step> {
+fn update(seen: &Seen<'_>, replicas: &[Place]) -> Vec<Step> {
     let Some(rolling) = rolling(seen.set) else { return Vec::new() };
     let works = |pod: &Arc<Pod>| !is_terminating(pod.as_ref()) && is_running_and_available(seen, pod);
     let missing = replicas.iter().filter(|pod| !pod.as_ref().is_some_and(works)).count();
@@ -233,7 +238,9 @@ fn update(seen: &Seen<'_>, replicas: &[Option<Arc<Pod>>]) -> Vec<Step> {
     let partition = usize::try_from(rolling.partition).unwrap_or(0);
     let from_the_end = replicas.iter().skip(partition).rev().flatten();
     let old: Vec<&Arc<Pod>> = from_the_end
-        .filter(|pod| revision_of(pod) != seen.update.name && !is_terminating(pod.as_ref()) && !is_finished(pod))
+        .filter(|pod| {
+            revision_of(pod) != seen.update.name && !is_terminating(pod.as_ref()) && !is_finished(pod)
+        })
         .collect();
     let broken = old.iter().filter(|pod| !works(pod)).map(|pod| Step::Delete(Arc::clone(pod)));
     let mut steps: Vec<Step> = broken.collect();

@@ -73,8 +73,10 @@ pub fn new_pod(set: &StatefulSet, template: &PodTemplateSpec, revision: &str, or
     pod.metadata.name = Some(name.clone());
     let spec = pod.spec.get_or_insert_default();
     spec.hostname = Some(name);
-    spec.subdomain = set.spec.as_ref().and_then(|spec| spec.service_name.clone()).filter(|name| !name.is_empty());
-    let mut volumes: Vec<Volume> = templates(set).iter().map(|template| volume(set, template, ordinal)).collect();
+    spec.subdomain =
+        set.spec.as_ref().and_then(|spec| spec.service_name.clone()).filter(|name| !name.is_empty());
+    let mut volumes: Vec<Volume> =
+        templates(set).iter().map(|template| volume(set, template, ordinal)).collect();
     let others = spec.volumes.take().unwrap_or_default();
     let taken: Vec<String> = volumes.iter().map(|volume| volume.name.clone()).collect();
     volumes.extend(others.into_iter().filter(|volume| !taken.contains(&volume.name)));
@@ -82,8 +84,13 @@ pub fn new_pod(set: &StatefulSet, template: &PodTemplateSpec, revision: &str, or
     pod
 }
 
-fn volume(set: &StatefulSet, template: &k8s_openapi::api::core::v1::PersistentVolumeClaim, ordinal: i32) -> Volume {
-    let source = PersistentVolumeClaimVolumeSource { claim_name: claim_name(set, template, ordinal), read_only: None };
+fn volume(
+    set: &StatefulSet,
+    template: &k8s_openapi::api::core::v1::PersistentVolumeClaim,
+    ordinal: i32,
+) -> Volume {
+    let source =
+        PersistentVolumeClaimVolumeSource { claim_name: claim_name(set, template, ordinal), read_only: None };
     Volume {
         name: template.metadata.name.clone().unwrap_or_default(),
         persistent_volume_claim: Some(source),

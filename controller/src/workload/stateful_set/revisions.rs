@@ -79,7 +79,8 @@ pub fn new_revision(set: &StatefulSet, number: i64, collisions: i32) -> Controll
 /// The order of history.
 pub fn sort(revisions: &mut [ControllerRevision]) {
     revisions.sort_by(|a, b| {
-        let created = |revision: &ControllerRevision| revision.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let created =
+            |revision: &ControllerRevision| revision.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let order = a.revision.cmp(&b.revision).then(created(a).cmp(&created(b)));
         order.then_with(|| a.metadata.name.cmp(&b.metadata.name))
     });
@@ -100,7 +101,8 @@ pub enum Today {
 pub fn today(set: &StatefulSet, sorted: &[ControllerRevision]) -> Today {
     let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
     let next = sorted.last().map_or(1, |last| last.revision + 1);
-    let is_it = |at: &usize| Revision::of(&sorted[*at]).is_ok_and(|revision| is_same(&revision.template, &template));
+    let is_it =
+        |at: &usize| Revision::of(&sorted[*at]).is_ok_and(|revision| is_same(&revision.template, &template));
     match (0..sorted.len()).rev().find(is_it) {
         None => Today::New(next),
         Some(at) if at + 1 == sorted.len() => Today::Last(at),
@@ -142,13 +144,15 @@ mod tests {
         );
         assert_eq!(Revision::of(&revision).unwrap().template, set("x").spec.unwrap().template);
         assert_ne!(new_revision(&set("x"), 4, 1).metadata.name, revision.metadata.name);
-        let broken = ControllerRevision { data: Some(RawExtension(json!({"spec": {"template": 1}}))), ..revision };
+        let broken =
+            ControllerRevision { data: Some(RawExtension(json!({"spec": {"template": 1}}))), ..revision };
         assert!(Revision::of(&broken).unwrap_err().to_string().contains("holds no pod template"));
     }
 
     #[test]
     fn history() {
-        let mut history = vec![new_revision(&set("z"), 3, 0), new_revision(&set("x"), 1, 0), new_revision(&set("y"), 2, 0)];
+        let mut history =
+            vec![new_revision(&set("z"), 3, 0), new_revision(&set("x"), 1, 0), new_revision(&set("y"), 2, 0)];
         sort(&mut history);
         assert_eq!(today(&set("z"), &history), Today::Last(2));
         assert_eq!(today(&set("x"), &history), Today::Again(0, 4));

@@ -28,7 +28,12 @@ fn with(mut set: Value, spec: Value) -> Value {
 
 fn set_image(api: &FakeApi, image: &str) {
     let containers = json!([{"name": "c", "image": image}]);
-    api.patch("statefulsets", "ns/web", "", json!({"spec": {"template": {"spec": {"containers": containers}}}}));
+    api.patch(
+        "statefulsets",
+        "ns/web",
+        "",
+        json!({"spec": {"template": {"spec": {"containers": containers}}}}),
+    );
 }
 
 fn status(api: &FakeApi) -> Value {
@@ -68,14 +73,22 @@ async fn pods_come_one_after_the_other_each_with_its_claim() {
     );
     assert_eq!((&pod["spec"]["hostname"], &pod["spec"]["subdomain"]), (&json!("web-1"), &json!("nginx")));
     let found = status(&api);
-    for (field, wanted) in [("replicas", 3), ("readyReplicas", 3), ("availableReplicas", 3), ("currentReplicas", 3),
-        ("updatedReplicas", 3), ("observedGeneration", 1)]
-    {
+    for (field, wanted) in [
+        ("replicas", 3),
+        ("readyReplicas", 3),
+        ("availableReplicas", 3),
+        ("currentReplicas", 3),
+        ("updatedReplicas", 3),
+        ("observedGeneration", 1),
+    ] {
         assert_eq!(found[field], wanted, "{field}: {found}");
     }
     assert_eq!((&found["currentRevision"], &found["updateRevision"]), (&json!(revision), &json!(revision)));
     let events = api.events();
-    for told in ["create Claim www-web-0 Pod web-0 in StatefulSet web success", "create Pod web-0 in StatefulSet web successful"] {
+    for told in [
+        "create Claim www-web-0 Pod web-0 in StatefulSet web success",
+        "create Pod web-0 in StatefulSet web successful",
+    ] {
         assert!(events.contains(&format!("StatefulSet ns/web Normal SuccessfulCreate {told}")), "{events:?}");
     }
 
@@ -83,7 +96,11 @@ async fn pods_come_one_after_the_other_each_with_its_claim() {
     api.patch("pods", "ns/web-2", "", json!({"metadata": {"finalizers": ["example.test/hold"]}}));
     api.patch("statefulsets", "ns/web", "", json!({"spec": {"replicas": 1}}));
     api.settle().await;
-    assert_eq!(keys(&api, "pods"), ["ns/web-0", "ns/web-1", "ns/web-2"], "web-2 is on its way and web-1 waits");
+    assert_eq!(
+        keys(&api, "pods"),
+        ["ns/web-0", "ns/web-1", "ns/web-2"],
+        "web-2 is on its way and web-1 waits"
+    );
     api.patch("pods", "ns/web-2", "", json!({"metadata": {"finalizers": null}}));
     api.settle().await;
     assert_eq!(keys(&api, "pods"), ["ns/web-0"]);
@@ -124,7 +141,12 @@ async fn a_rolling_update_goes_down_to_the_partition_and_can_be_undone() {
     run_pods(&api, |_| {}).await;
     assert_eq!(images(&api)[0].1, "v1");
 
-    api.patch("statefulsets", "ns/web", "", json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}));
+    api.patch(
+        "statefulsets",
+        "ns/web",
+        "",
+        json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}),
+    );
     run_pods(&api, |_| {}).await;
     assert_eq!(images(&api), named(&[("web-0", "v2"), ("web-1", "v2"), ("web-2", "v2")]));
     let found = status(&api);
@@ -135,7 +157,8 @@ async fn a_rolling_update_goes_down_to_the_partition_and_can_be_undone() {
     run_pods(&api, |_| {}).await;
     assert_eq!(images(&api), named(&[("web-0", "v1"), ("web-1", "v1"), ("web-2", "v1")]));
     assert_eq!(status(&api)["updateRevision"], first, "the same revision");
-    let mut numbers: Vec<i64> = api.list("controllerrevisions").iter().map(|one| one["revision"].as_i64().unwrap()).collect();
+    let mut numbers: Vec<i64> =
+        api.list("controllerrevisions").iter().map(|one| one["revision"].as_i64().unwrap()).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [2, 3]);
 }
@@ -151,7 +174,12 @@ async fn pods_that_never_worked_do_not_stop_an_update_of_parallel_ones() {
     assert_eq!(images(&api), named(&[("web-0", "v2"), ("web-1", "v2"), ("web-2", "v2")]));
     // Of those that work only as many go as may be missing.
     run_pods(&api, |_| {}).await;
-    api.patch("statefulsets", "ns/web", "", json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}}));
+    api.patch(
+        "statefulsets",
+        "ns/web",
+        "",
+        json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}}),
+    );
     set_image(&api, "v3");
     api.settle().await;
     assert_eq!(images(&api), named(&[("web-0", "v2"), ("web-1", "v3"), ("web-2", "v3")]));
@@ -162,7 +190,10 @@ async fn pods_that_never_worked_do_not_stop_an_update_of_parallel_ones() {
 #[tokio::test(start_paused = true)]
 async fn with_on_delete_only_pods_that_somebody_deletes_are_updated() {
     let api = FakeApi::new();
-    api.seed(with(set(2), json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}, "revisionHistoryLimit": 0})));
+    api.seed(with(
+        set(2),
+        json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}, "revisionHistoryLimit": 0}),
+    ));
     let _running = api.start(&[run], Options::default());
     run_pods(&api, |_| {}).await;
     set_image(&api, "v2");
@@ -189,9 +220,12 @@ async fn a_pod_that_is_over_is_made_again() {
 #[tokio::test(start_paused = true)]
 async fn claims_go_as_the_policy_says() {
     const ALL: [Run; 3] = [run, gc::owners::run, protection::claim::run];
-    for (deleted, scaled, after_scaling, after_deletion) in
-        [("Retain", "Retain", 3, 3), ("Retain", "Delete", 1, 1), ("Delete", "Retain", 3, 0), ("Delete", "Delete", 1, 0)]
-    {
+    for (deleted, scaled, after_scaling, after_deletion) in [
+        ("Retain", "Retain", 3, 3),
+        ("Retain", "Delete", 1, 1),
+        ("Delete", "Retain", 3, 0),
+        ("Delete", "Delete", 1, 0),
+    ] {
         let when = format!("whenDeleted {deleted}, whenScaled {scaled}");
         let api = FakeApi::new();
         let policy = json!({"whenDeleted": deleted, "whenScaled": scaled});
@@ -230,8 +264,14 @@ async fn i6_every_write_may_fail_once() {
         let found = status(api);
         assert_eq!(found["currentRevision"], found["updateRevision"], "{when}");
         assert_eq!((&found["replicas"], &found["readyReplicas"]), (&json!(1), &json!(1)), "{when}");
-        let owner = |key: &str| api.get("persistentvolumeclaims", key).unwrap()["metadata"]["ownerReferences"][0]["kind"].clone();
-        assert_eq!((owner("ns/www-web-0"), owner("ns/www-web-1")), (json!("StatefulSet"), json!("Pod")), "{when}");
+        let owner = |key: &str| {
+            api.get("persistentvolumeclaims", key).unwrap()["metadata"]["ownerReferences"][0]["kind"].clone()
+        };
+        assert_eq!(
+            (owner("ns/www-web-0"), owner("ns/www-web-1")),
+            (json!("StatefulSet"), json!("Pod")),
+            "{when}"
+        );
         let label = api.get("pods", "ns/web-0").unwrap()["metadata"]["labels"][LABEL_REVISION].clone();
         assert_eq!(label, found["updateRevision"], "{when}");
     })
