@@ -424,29 +424,29 @@ async fn the_number_is_right_after_a_kill() {
         let (kubectl, http) = (plane.kubectl(), plane.http());
         let parallel = stateful_set("Retain")
             .replace("  replicas: 3", "  podManagementPolicy: Parallel\n  replicas: 10");
-        kubectl.apply(&NFS_BUSYBOX.replace("replicas: 2", "replicas: 40")).await;
-        kubectl.apply(&NFS_WEB.replace("replicas: 2", "replicas: 40")).await;
+        kubectl.apply(&NFS_BUSYBOX.replace("replicas: 2", "replicas: 20")).await;
+        kubectl.apply(&NFS_WEB.replace("replicas: 2", "replicas: 20")).await;
         kubectl.apply(&parallel).await;
         // In the middle of making them, and in the middle of a rollout.
         let there = |list: &Value, count: usize| names(list).len() >= count;
         http.until(PODS, "some pods", |list| there(list, 5)).await;
         plane.kill_and_restart().await;
         let agent = Agent::start(http.clone());
-        http.until(PODS, "more pods", |list| there(list, 60)).await;
+        http.until(PODS, "more pods", |list| there(list, 35)).await;
         kubectl.run(&["set", "image", "deployment/nfs-web", "web=nginx:2"]).await.ok();
         plane.kill_and_restart().await;
         http.until(WEB, "rolled out", |web| {
-            has(web, &[("updatedReplicas", 40), ("replicas", 40), ("availableReplicas", 40)])
+            has(web, &[("updatedReplicas", 20), ("replicas", 20), ("availableReplicas", 20)])
         })
         .await;
-        http.until(BUSYBOX, "all are there", |rc| has(rc, &[("replicas", 40), ("readyReplicas", 40)])).await;
+        http.until(BUSYBOX, "all are there", |rc| has(rc, &[("replicas", 20), ("readyReplicas", 20)])).await;
         http.until(STATEFUL, "all are there", |set| has(set, &[("replicas", 10), ("readyReplicas", 10)]))
             .await;
         // One step more shows that nothing is still on its way.
-        kubectl.run(&["scale", "rc/nfs-busybox", "--replicas=41"]).await.ok();
-        http.until(BUSYBOX, "one more", |rc| has(rc, &[("replicas", 41), ("readyReplicas", 41)])).await;
+        kubectl.run(&["scale", "rc/nfs-busybox", "--replicas=21"]).await.ok();
+        http.until(BUSYBOX, "one more", |rc| has(rc, &[("replicas", 21), ("readyReplicas", 21)])).await;
         let list = wait::in_time("the pods", http.get(PODS)).await.json();
-        assert_eq!(names(&list).len(), 41 + 40 + 10, "{layout:?}");
+        assert_eq!(names(&list).len(), 21 + 20 + 10, "{layout:?}");
         drop(agent);
         plane.stop().await;
     }
