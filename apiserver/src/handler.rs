@@ -25,7 +25,10 @@ use crate::registry::Scope;
 use crate::server::Inner;
 use crate::status::ApiError;
 use crate::verbs::request::Request;
-use crate::verbs::{binding, connect, create, delete, delete_collection, eviction, finalize, get, list, patch, scale, update, watch};
+use crate::verbs::{
+    binding, connect, create, delete, delete_collection, eviction, finalize, get, list, patch, scale, update,
+    watch,
+};
 use plan::{Verb, plan};
 
 /// The largest body that is read, bytes.

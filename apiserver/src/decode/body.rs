@@ -95,7 +95,14 @@ pub fn decode_typed(schema: &str, media: Media, body: &[u8]) -> Result<Map<Strin
         read.walked.misfit
     } else {
         let api_version = if api_version.is_empty() { "v1" } else { api_version };
-        Some(not_registered(kind, api_version))
+        Some(match schema.strip_prefix("io.k8s.api.").and_then(|rest| rest.split('.').next()) {
+            Some(part) => {
+                let group = GROUPS.iter().find(|(_, name)| *name == part).map_or(part, |(group, _)| group);
+                cannot_convert(api_version, kind, group, wanted)
+            }
+            // Options are read by a scheme that knows nothing else.
+            None => not_registered(kind, api_version),
+        })
     };
     match why {
         None => Ok(read.walked.object),
@@ -164,22 +171,31 @@ fn check_kind(names: &Names, api_version: &str, kind: &str) -> Result<(), Wrong>
     if kind == names.kind && given == expected {
         return Ok(());
     }
-    let (group, version) = given.split_once('/').unwrap_or(("", given));
-    let part = GROUPS.iter().find(|(name, _)| *name == group).map(|(_, part)| *part);
-    let schema = part.and_then(|part| types().named(&format!("io.k8s.api.{part}.{version}.{kind}")));
-    let is_kind = schema.is_some_and(|id| types().get(id).field("apiVersion").is_some());
-    if !is_kind {
-        return Err(Wrong::Kind(not_registered(kind, given)));
-    }
-    if kind == "Event" && names.kind == "Event" {
+    if is_registered(given, kind) && kind == "Event" && names.kind == "Event" {
         let message = format!(
             "the API version in the data ({given}) does not match the expected API version ({expected})"
         );
         return Err(Wrong::Version(message));
     }
-    let wanted = GROUPS.iter().find(|(name, _)| *name == names.group).map_or(names.group, |(_, part)| part);
-    let text = format!("converting ({version}.{kind}) to ({wanted}.{}): unknown conversion", names.kind);
-    Err(Wrong::Kind(text))
+    Err(Wrong::Kind(cannot_convert(given, kind, names.group, names.kind)))
+}
+
+/// Whether a kind of that name is known in an API version, served or not.
+fn is_registered(api_version: &str, kind: &str) -> bool {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let part = GROUPS.iter().find(|(name, _)| *name == group).map(|(_, part)| *part);
+    let schema = part.and_then(|part| types().named(&format!("io.k8s.api.{part}.{version}.{kind}")));
+    schema.is_some_and(|id| types().get(id).field("apiVersion").is_some())
+}
+
+/// Why an object of one kind is not taken for one of another.
+fn cannot_convert(api_version: &str, kind: &str, wanted_group: &str, wanted: &str) -> String {
+    if !is_registered(api_version, kind) {
+        return not_registered(kind, api_version);
+    }
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let part = GROUPS.iter().find(|(name, _)| *name == wanted_group).map_or(wanted_group, |(_, part)| part);
+    format!("converting ({version}.{kind}) to ({part}.{wanted}): unknown conversion")
 }
 
 fn not_registered(kind: &str, api_version: &str) -> String {

@@ -208,7 +208,9 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
             // The zero time, and values that did not fit.
             Presence::Pointer | Presence::Always if value.is_null() => None,
             // An empty list is stored as none, and none is written as `null`. An empty struct is there.
-            Presence::Always if field.nullable && scalar::is_zero(&value) && !is_pointer(&field.shape) => None,
+            Presence::Always if field.nullable && scalar::is_zero(&value) && !is_pointer(&field.shape) => {
+                None
+            }
             Presence::OmitEmpty | Presence::Pointer | Presence::Always => Some(value),
         })
     }

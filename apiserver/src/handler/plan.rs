@@ -164,7 +164,11 @@ mod tests {
             ("PUT", "/api/v1/namespaces/a/finalize", "Finalize namespaces"),
             ("GET", "/apis/apps/v1/namespaces/a/deployments/b/scale", "GetScale deployments"),
             ("PUT", "/apis/apps/v1/namespaces/a/deployments/b/scale", "UpdateScale deployments"),
-            ("PATCH", "/api/v1/namespaces/a/replicationcontrollers/b/scale", "PatchScale replicationcontrollers"),
+            (
+                "PATCH",
+                "/api/v1/namespaces/a/replicationcontrollers/b/scale",
+                "PatchScale replicationcontrollers",
+            ),
             ("POST", "/apis/apps/v1/namespaces/a/deployments/b/scale", "405"),
             ("GET", "/apis/apps/v1/namespaces/a/daemonsets/b/scale", "404"),
             ("GET", "/api/v1/namespaces/a/pods/b/ephemeralcontainers", "Get pods"),

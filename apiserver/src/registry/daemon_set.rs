@@ -62,11 +62,7 @@ impl Kind for DaemonSet {
     }
 
     fn policy(&self) -> Policy {
-        Policy {
-            status: StatusSubresource::WithMetadata,
-            generation: Generation::Spec,
-            ..Policy::DEFAULT
-        }
+        Policy { status: StatusSubresource::WithMetadata, generation: Generation::Spec, ..Policy::DEFAULT }
     }
 
     fn defaults(&self, set: &mut Object) {

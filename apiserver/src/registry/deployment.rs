@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::go_shown::{Fields, Shape};
-use super::kind::{Column, Generation, Kind, Names, Policy, ScalePaths, Scope, StatusSubresource, Subresource};
+use super::kind::{
+    Column, Generation, Kind, Names, Policy, ScalePaths, Scope, StatusSubresource, Subresource,
+};
 use super::pod_spec::defaults;
 use super::replica_set::warnings;
 use super::workload::{self, collisions, counts, percent, spec, status_numbers, table, template, text};
@@ -79,7 +81,9 @@ impl Kind for Deployment {
     }
 
     fn defaults(&self, deployment: &mut Object) {
-        for (field, value) in [("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)] {
+        for (field, value) in
+            [("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)]
+        {
             deployment.set_default(&["spec", field], value);
         }
         let spec = deployment.object_at(&["spec"]);
@@ -103,7 +107,9 @@ impl Kind for Deployment {
         let path = Path::new("spec");
         let spec = spec(deployment);
         counts(spec, &["replicas"], &path, errors);
-        if let Some(selector) = workload::selector(spec, "deployment", "invalid label selector", &path, errors) {
+        if let Some(selector) =
+            workload::selector(spec, "deployment", "invalid label selector", &path, errors)
+        {
             let template = spec.get("template").unwrap_or(&Value::Null);
             let path = path.child("template");
             template::is_selected(template, &selector, &path, errors);

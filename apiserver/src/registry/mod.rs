@@ -44,8 +44,8 @@ mod volume_testing;
 mod workload;
 
 pub use kind::{
-    ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, ScalePaths,
-    ScaleSelector, Scope, StatusSubresource, Subresource, UnknownField,
+    ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, ScalePaths, ScaleSelector,
+    Scope, StatusSubresource, Subresource, UnknownField,
 };
 
 /// Every kind that is served.

@@ -3,6 +3,8 @@
 //! Upstream: pkg/apis/core/validation, `ValidatePodUpdate` and its siblings.
 
 pub(super) mod ephemeral;
+#[cfg(test)]
+mod parts;
 pub(super) mod resize;
 mod status;
 

@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::kind::{Column, Generation, Kind, Names, Policy, ScalePaths, Scope, StatusSubresource, Subresource};
+use super::kind::{
+    Column, Generation, Kind, Names, Policy, ScalePaths, Scope, StatusSubresource, Subresource,
+};
 use super::workload::{self, counts, spec, status_numbers, table, template};
 use super::{cells, checks};
 use crate::object::Object;
@@ -59,11 +61,7 @@ impl Kind for ReplicaSet {
     }
 
     fn policy(&self) -> Policy {
-        Policy {
-            status: StatusSubresource::WithMetadata,
-            generation: Generation::Spec,
-            ..Policy::DEFAULT
-        }
+        Policy { status: StatusSubresource::WithMetadata, generation: Generation::Spec, ..Policy::DEFAULT }
     }
 
     fn subresources(&self) -> &'static [Subresource] {
@@ -88,7 +86,9 @@ impl Kind for ReplicaSet {
         let spec = spec(set);
         counts(spec, &["replicas", "minReadySeconds"], &path, errors);
         // Upstream names the other kind here.
-        if let Some(selector) = workload::selector(spec, "deployment", "invalid label selector", &path, errors) {
+        if let Some(selector) =
+            workload::selector(spec, "deployment", "invalid label selector", &path, errors)
+        {
             let template = spec.get("template").unwrap_or(&Value::Null);
             let path = path.child("template");
             template::is_selected(template, &selector, &path, errors);

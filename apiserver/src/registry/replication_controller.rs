@@ -5,8 +5,8 @@ use orlop_apimachinery::labels::Selector;
 use serde_json::{Map, Value};
 
 use super::kind::{
-    Column, Generation, Kind, Names, Policy, ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource,
-    UnknownField,
+    Column, Generation, Kind, Names, Policy, ScalePaths, ScaleSelector, Scope, StatusSubresource,
+    Subresource, UnknownField,
 };
 use super::replica_set::{COLUMNS, empty_status, row, warnings};
 use super::workload::{self, counts, given, spec, status_numbers, table, template};
@@ -42,11 +42,7 @@ impl Kind for ReplicationController {
     }
 
     fn policy(&self) -> Policy {
-        Policy {
-            status: StatusSubresource::WithMetadata,
-            generation: Generation::Spec,
-            ..Policy::DEFAULT
-        }
+        Policy { status: StatusSubresource::WithMetadata, generation: Generation::Spec, ..Policy::DEFAULT }
     }
 
     fn subresources(&self) -> &'static [Subresource] {
@@ -54,7 +50,10 @@ impl Kind for ReplicationController {
     }
 
     fn scale(&self) -> Option<ScalePaths<'_>> {
-        Some(ScalePaths { selector: ScaleSelector::Labels(vec!["spec", "selector"]), ..workload::scale_paths() })
+        Some(ScalePaths {
+            selector: ScaleSelector::Labels(vec!["spec", "selector"]),
+            ..workload::scale_paths()
+        })
     }
 
     fn orphans_by_default(&self) -> bool {

@@ -93,7 +93,8 @@ fn selector(object: &Object, of: &ScaleSelector<'_>) -> Result<String, String> {
         ScaleSelector::Text(path) => return Ok(object.str_at(path).to_owned()),
         ScaleSelector::Labels(path) => {
             let labels = object.at(path).and_then(Value::as_object).into_iter().flatten();
-            let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()));
+            let labels =
+                labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()));
             LabelSelector { match_labels: Some(labels.collect()), match_expressions: None }
         }
         ScaleSelector::LabelSelector(path) => match object.at(path).filter(|value| !value.is_null()) {

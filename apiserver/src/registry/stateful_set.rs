@@ -149,13 +149,7 @@ impl Kind for StatefulSet {
         let [containers, images] = table::containers(set);
         let ready = table::number(set, &["status", "readyReplicas"]);
         let desired = table::number(set, &["spec", "replicas"]);
-        vec![
-            cells::name(set),
-            format!("{ready}/{desired}").into(),
-            cells::age(set, now),
-            containers,
-            images,
-        ]
+        vec![cells::name(set), format!("{ready}/{desired}").into(), cells::age(set, now), containers, images]
     }
 }
 

@@ -64,7 +64,8 @@ fn log(request: &Request) -> Result<Response, ApiError> {
 /// What is wrong with the options of a log; a number that is none is an error at once.
 fn log_options(query: &Query) -> Result<FieldErrors, ApiError> {
     let mut errors = FieldErrors::new();
-    let (tail, limit, since) = (query.int("tailLines")?, query.int("limitBytes")?, query.int("sinceSeconds")?);
+    let (tail, limit, since) =
+        (query.int("tailLines")?, query.int("limitBytes")?, query.int("sinceSeconds")?);
     if let Some(tail) = tail.filter(|tail| *tail < 0) {
         errors.invalid(&Path::new("tailLines"), tail, "must be greater than or equal to 0");
     }
@@ -129,7 +130,11 @@ fn unreachable(host: &str, port: &str) -> ApiError {
 fn is_somewhere_else(address: &str) -> bool {
     match address.parse::<std::net::IpAddr>() {
         Ok(std::net::IpAddr::V4(ip)) => {
-            !(ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || ip.is_link_local() || ip.is_broadcast())
+            !(ip.is_loopback()
+                || ip.is_unspecified()
+                || ip.is_multicast()
+                || ip.is_link_local()
+                || ip.is_broadcast())
         }
         Ok(std::net::IpAddr::V6(ip)) => {
             !(ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || ip.is_unicast_link_local())
@@ -167,17 +172,13 @@ fn container(pod: &Object, wanted: &str) -> Result<String, ApiError> {
     let all = [names("initContainers"), regular.clone(), names("ephemeralContainers")].concat();
     match (wanted, regular.as_slice()) {
         ("", [only]) => Ok((*only).to_owned()),
-        ("", []) => {
-            Err(ApiError::bad_request(format!("a container name must be specified for pod {name}")))
-        }
+        ("", []) => Err(ApiError::bad_request(format!("a container name must be specified for pod {name}"))),
         ("", _) => Err(ApiError::bad_request(format!(
             "a container name must be specified for pod {name}, choose one of: [{}]",
             all.join(" ")
         ))),
         (wanted, _) if all.contains(&wanted) => Ok(wanted.to_owned()),
-        (wanted, _) => {
-            Err(ApiError::bad_request(format!("container {wanted} is not valid for pod {name}")))
-        }
+        (wanted, _) => Err(ApiError::bad_request(format!("container {wanted} is not valid for pod {name}"))),
     }
 }
 
@@ -187,7 +188,8 @@ fn kubelet(request: &Request, node: &str) -> Result<String, ApiError> {
     let record = request.head().get(&dispatch::key(kind, "", node)).cloned();
     let record = record.ok_or_else(|| ApiError::not_found(kind.names(), node))?;
     let node = stored::decode_as(kind, &record);
-    let addresses = node.at(&["status", "addresses"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let addresses =
+        node.at(&["status", "addresses"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let of_type = |wanted: &&str| addresses.iter().find(|address| address["type"] == **wanted);
     let Some(best) = ADDRESSES.iter().find_map(of_type) else {
         return Err(ApiError::plain_internal("no preferred addresses found; known addresses: []"));
@@ -210,7 +212,8 @@ mod tests {
     fn containers() {
         let pod = |spec: Value| Object::from_value(json!({"metadata": {"name": "p"}, "spec": spec}));
         let one = json!({"containers": [{"name": "a"}], "initContainers": [{"name": "i"}]});
-        let two = json!({"containers": [{"name": "a"}, {"name": "b"}], "ephemeralContainers": [{"name": "e"}]});
+        let two =
+            json!({"containers": [{"name": "a"}, {"name": "b"}], "ephemeralContainers": [{"name": "e"}]});
         for (spec, wanted, want) in [
             (&one, "", Ok("a")),
             (&one, "i", Ok("i")),
@@ -236,7 +239,10 @@ mod tests {
                 "sinceSeconds=0&sinceTime=2026-01-01T00:00:00Z",
                 "<nil>: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
             ),
-            ("stream=x", "stream: Unsupported value: \"x\": supported values: \"All\", \"Stderr\", \"Stdout\""),
+            (
+                "stream=x",
+                "stream: Unsupported value: \"x\": supported values: \"All\", \"Stderr\", \"Stdout\"",
+            ),
         ] {
             let errors = log_options(&Query::parse(Some(query))).unwrap();
             let shown: Vec<String> =

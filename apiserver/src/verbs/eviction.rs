@@ -147,8 +147,7 @@ async fn spend_budget(request: &Request, pod: &Object, dry_run: bool) -> Result<
         Decision::Unhealthy => return Ok(Terms::AsJudged),
         Decision::Spend(at) => at,
         Decision::Several => {
-            let text =
-                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            let text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
             return Err(ApiError::plain_internal(text).into());
         }
         Decision::NotObserved(name) => {
@@ -156,7 +155,8 @@ async fn spend_budget(request: &Request, pod: &Object, dry_run: bool) -> Result<
             return Err(ApiError::too_many_disruptions(cause(why), Some(RETRY_SECONDS)).into());
         }
         Decision::Exhausted { name, needed, has } => {
-            let why = format!("The disruption budget {name} needs {needed} healthy pods and has {has} currently");
+            let why =
+                format!("The disruption budget {name} needs {needed} healthy pods and has {has} currently");
             return Err(ApiError::too_many_disruptions(cause(why), None).into());
         }
         Decision::Negative(name) => return Err(refuse(&name, "pdb disruptions allowed is negative").into()),

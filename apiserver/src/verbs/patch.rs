@@ -11,7 +11,6 @@ use crate::object::Object;
 use crate::patch::{self, PatchKind};
 use crate::registry::Names;
 use crate::status::ApiError;
-use crate::validate::{FieldErrors, Path};
 use crate::verbs::apply;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
@@ -39,7 +38,8 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         attempts -= 1;
         let record = request.record(&request.head())?;
         let old = stored::decode_as(kind, &record);
-        let (object, mut warnings) = patched(request.names(), &request.body, patch_kind, &old, options.validation)?;
+        let (object, mut warnings) =
+            patched(request.names(), &request.body, patch_kind, &old, options.validation)?;
         check_name(request, &object)?;
         let mut object = object;
         write::settle_namespace(request, &mut object)?;
@@ -85,14 +85,17 @@ pub(crate) fn patched(
     if validation == FieldValidation::Strict && !warnings.is_empty() {
         return Err(ApiError::bad_request(format!("strict decoding error: {}", warnings.join(", "))));
     }
-    // What errors show. They are rare, so it is made again for them and not kept for all.
-    let shown = || {
+    // Errors show the result. They are rare, so it is made again for them and not kept for all.
+    let rejected = |why: &str| {
         let again = patch::apply(patch_kind, versioned(names, old), body, ty);
-        again.map(|result| result.document.to_string()).unwrap_or_default()
+        let result = again.map(|result| result.document).unwrap_or_default();
+        patch::unfit_result(patch_kind, &result, body, why)
     };
     let mut document = match result.document {
         Value::Object(map) => map,
-        other => return Err(rejected(&other.to_string(), "the patch does not leave an object")),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            return Err(rejected("the patch does not leave an object"));
+        }
     };
     let kind_given = document.remove("kind").unwrap_or_default();
     let version_given = document.remove("apiVersion").unwrap_or_default();
@@ -103,9 +106,9 @@ pub(crate) fn patched(
             version_given,
             names.kind
         );
-        return Err(rejected(&shown(), &why));
+        return Err(rejected(&why));
     }
-    let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&shown(), &why))?;
+    let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&why))?;
     let duplicates = match patch_kind {
         PatchKind::Merge | PatchKind::Strategic => duplicate_fields(body),
         PatchKind::Json | PatchKind::Apply => Vec::new(),
@@ -115,7 +118,7 @@ pub(crate) fn patched(
     unknown.extend(conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")));
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {
-            return Err(rejected(&shown(), &format!("strict decoding error: {}", unknown.join(", "))));
+            return Err(rejected(&format!("strict decoding error: {}", unknown.join(", "))));
         }
         FieldValidation::Warn => warnings.extend(unknown),
         FieldValidation::Strict => {}
@@ -130,11 +133,4 @@ fn versioned(names: &Names, object: &Object) -> Value {
     map.insert("apiVersion".to_owned(), names.api_version().into());
     map.extend(object.0.clone());
     Value::Object(map)
-}
-
-/// The answer to a patch whose result cannot be decoded.
-fn rejected(document: &str, why: &str) -> ApiError {
-    let mut errors = FieldErrors::new();
-    errors.invalid(&Path::new("patch"), document, why);
-    ApiError::invalid("", "", "", &errors)
 }

@@ -56,7 +56,7 @@ impl Request {
 
     /// The form of the answer.
     pub(crate) fn wanted(&self, endpoint: Endpoint) -> Result<Wanted, ApiError> {
-        let list_route = self.resource.name.is_empty();
+        let list_route = self.resource.name.is_empty() && endpoint != Endpoint::Single;
         let mut wanted = negotiate(self.accept.as_deref(), endpoint, list_route)?;
         wanted.pretty |= self.pretty;
         Ok(wanted)

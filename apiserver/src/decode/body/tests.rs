@@ -240,6 +240,14 @@ fn options_say_less() {
     let options = decode_typed(OPTIONS, Media::Json, body).expect("sound");
     assert_eq!(Value::Object(options), serde_json::json!({"gracePeriodSeconds": 0}));
     let error =
+        decode_typed("io.k8s.api.core.v1.Binding", Media::Json, br#"{"kind":"Pod","apiVersion":"v1"}"#)
+            .expect_err("another kind");
+    assert_eq!(
+        error.message,
+        "Pod in version \"v1\" cannot be handled as a Binding: converting (v1.Pod) to (core.Binding): unknown \
+         conversion"
+    );
+    let error =
         decode_typed("io.k8s.api.core.v1.Binding", Media::Json, br#"{"target":1}"#).expect_err("number");
     assert_eq!(
         error.message,

@@ -91,7 +91,9 @@ pub(in crate::registry) fn validate(pod: &Object, old: &Object, errors: &mut Fie
             errors.forbidden(&path, ONLY);
         }
     }
-    for (i, (new, old)) in list_of(pod, "initContainers").iter().zip(list_of(old, "initContainers")).enumerate() {
+    for (i, (new, old)) in
+        list_of(pod, "initContainers").iter().zip(list_of(old, "initContainers")).enumerate()
+    {
         if !is_sidecar(old) && new != old {
             errors.forbidden(&path, "resources for non-sidecar init containers are immutable");
         } else if is_sidecar(old) && differs_besides(new, old) {
@@ -157,7 +159,8 @@ fn same_containers(pod: &Object, old: &Object, path: &Path, errors: &mut FieldEr
             same = false;
             continue;
         }
-        for (i, _) in new.iter().zip(old).enumerate().filter(|(_, (new, old))| new.get("name") != old.get("name"))
+        for (i, _) in
+            new.iter().zip(old).enumerate().filter(|(_, (new, old))| new.get("name") != old.get("name"))
         {
             let text = format!("{list} may not be renamed or reordered on resize");
             errors.forbidden(&path.index(i).child("name"), &text);

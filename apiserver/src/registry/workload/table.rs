@@ -18,7 +18,8 @@ pub(in crate::registry) const IMAGES: Column =
     cells::wide("Images", "Images of the containers in the template.");
 
 /// The selector.
-pub(in crate::registry) const SELECTOR: Column = cells::wide("Selector", "Labels that the pods are known by.");
+pub(in crate::registry) const SELECTOR: Column =
+    cells::wide("Selector", "Labels that the pods are known by.");
 
 /// What `Containers` and `Images` show.
 pub(in crate::registry) fn containers(object: &Object) -> [Value; 2] {

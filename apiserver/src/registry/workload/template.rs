@@ -28,7 +28,8 @@ pub(in crate::registry) fn validate(template: &Value, path: &Path, errors: &mut 
     pod_spec::validate(&spec, Owner::Template, &at, errors);
     let ephemeral = spec.get("ephemeralContainers").and_then(Value::as_array);
     if ephemeral.is_some_and(|list| !list.is_empty()) {
-        errors.forbidden(&at.child("ephemeralContainers"), "ephemeral containers not allowed in pod template");
+        errors
+            .forbidden(&at.child("ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }
 }
 
@@ -62,11 +63,7 @@ pub(in crate::registry) fn is_selected(
     }
     let path = path.child("metadata").child("labels");
     let shown = labels.filter(|labels| labels.as_object().is_some_and(|map| !map.is_empty()));
-    errors.invalid(
-        &path,
-        shown.cloned().unwrap_or_default(),
-        "`selector` does not match template `labels`",
-    );
+    errors.invalid(&path, shown.cloned().unwrap_or_default(), "`selector` does not match template `labels`");
 }
 
 /// Whether labels, if there are any, fit a selector.

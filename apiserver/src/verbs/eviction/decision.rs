@@ -172,7 +172,8 @@ mod tests {
     fn decisions() {
         let selector = json!({"selector": {"matchLabels": {"app": "a"}}});
         let of_others = json!({"selector": {"matchLabels": {"app": "b"}}});
-        let always = json!({"selector": {"matchLabels": {"app": "a"}}, "unhealthyPodEvictionPolicy": "AlwaysAllow"});
+        let always =
+            json!({"selector": {"matchLabels": {"app": "a"}}, "unhealthyPodEvictionPolicy": "AlwaysAllow"});
         let status = |allowed: i64, healthy: i64, needed: i64| {
             json!({"observedGeneration": 2, "disruptionsAllowed": allowed, "currentHealthy": healthy,
                    "desiredHealthy": needed})
@@ -188,11 +189,26 @@ mod tests {
         for (case, ready, budgets, want) in [
             ("none", "True", vec![], Decision::NoBudget),
             ("of others", "True", vec![b(&of_others, status(0, 1, 1))], Decision::NoBudget),
-            ("of all is of none", "True", vec![b(&json!({"selector": {}}), status(0, 1, 1))], Decision::NoBudget),
+            (
+                "of all is of none",
+                "True",
+                vec![b(&json!({"selector": {}}), status(0, 1, 1))],
+                Decision::NoBudget,
+            ),
             ("of nobody", "True", vec![b(&json!({}), status(0, 1, 1))], Decision::NoBudget),
-            ("one left", "True", vec![b(&of_others, status(0, 1, 1)), b(&selector, status(1, 3, 2))], Decision::Spend(1)),
+            (
+                "one left",
+                "True",
+                vec![b(&of_others, status(0, 1, 1)), b(&selector, status(1, 3, 2))],
+                Decision::Spend(1),
+            ),
             ("nothing left", "True", vec![b(&selector, status(0, 2, 2))], exhausted(2, 2)),
-            ("two", "True", vec![b(&selector, status(1, 3, 2)), b(&selector, status(1, 3, 2))], Decision::Several),
+            (
+                "two",
+                "True",
+                vec![b(&selector, status(1, 3, 2)), b(&selector, status(1, 3, 2))],
+                Decision::Several,
+            ),
             ("not seen", "True", vec![b(&selector, old)], Decision::NotObserved(name())),
             ("odd", "True", vec![b(&selector, status(-1, 3, 2))], Decision::Negative(name())),
             ("crowded", "True", vec![b(&selector, crowded)], Decision::TooManyPending(name())),
