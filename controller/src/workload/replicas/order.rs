@@ -90,10 +90,18 @@ fn deletion_cost(pod: &Pod) -> i32 {
     annotation(pod, ANN_DELETION_COST).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The most of any container.
-fn restarts(pod: &Pod) -> i32 {
-    let Some(status) = &pod.status else { return 0 };
-    status.container_statuses.iter().flatten().map(|container| container.restart_count).max().unwrap_or(0)
+/// The most of any container, and the most of any sidecar.
+fn restarts(pod: &Pod) -> (i32, i32) {
+    let Some(status) = &pod.status else { return (0, 0) };
+    let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let sidecars: Vec<&str> = init
+        .filter(|container| container.restart_policy.as_deref() == Some("Always"))
+        .map(|container| container.name.as_str())
+        .collect();
+    let containers = status.container_statuses.iter().flatten().map(|container| container.restart_count);
+    let beside = status.init_container_statuses.iter().flatten();
+    let beside = beside.filter(|container| sidecars.contains(&container.name.as_str()));
+    (containers.max().unwrap_or(0), beside.map(|container| container.restart_count).max().unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -151,6 +159,15 @@ mod tests {
                 json!({}),
             ),
             ("many restarts", with(&not_ready, restarted(3)), with(&not_ready, restarted(2))),
+            (
+                "many restarts of a sidecar",
+                with(
+                    &not_ready,
+                    json!({"spec": {"initContainers": [{"name": "c", "restartPolicy": "Always"}]},
+                        "status": {"initContainerStatuses": restarted(3)["status"]["containerStatuses"]}}),
+                ),
+                not_ready.clone(),
+            ),
             (
                 "young",
                 with(&not_ready, json!({"metadata": {"creationTimestamp": "2026-01-01T09:59:00Z"}})),

@@ -197,6 +197,23 @@ async fn a_set_in_its_end_makes_no_pods() {
     assert_eq!(keys(&api, "pods").len(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn pods_become_available_by_the_passing_of_time() {
+    let api = FakeApi::new();
+    let mut slow = set("ReplicaSet", 1);
+    slow["spec"]["minReadySeconds"] = json!(100);
+    api.seed(slow);
+    let _running = api.start(&[replica_sets], Options::default());
+    api.settle().await;
+    make_ready(&api, &keys(&api, "pods")[0]);
+    let available =
+        || api.get("replicasets", "ns/web").unwrap()["status"]["availableReplicas"].as_i64().unwrap_or(0);
+    tokio::time::sleep(std::time::Duration::from_secs(95)).await;
+    assert_eq!(available(), 0);
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    assert_eq!(available(), 1);
+}
+
 type Play = fn(&FakeApi);
 
 #[tokio::test(start_paused = true)]

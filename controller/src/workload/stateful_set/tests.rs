@@ -108,6 +108,44 @@ async fn pods_come_one_after_the_other_each_with_its_claim() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_next_pod_waits_until_the_one_before_is_available() {
+    let api = FakeApi::new();
+    api.seed(with(set(2), json!({"minReadySeconds": 100})));
+    let _running = api.start(&[run], Options::default());
+    api.settle().await;
+    make_ready(&api, "ns/web-0");
+    tokio::time::sleep(std::time::Duration::from_secs(95)).await;
+    assert_eq!(keys(&api, "pods"), ["ns/web-0"]);
+    let found = status(&api);
+    assert_eq!((&found["readyReplicas"], &found["availableReplicas"]), (&json!(1), &json!(0)), "{found}");
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    assert_eq!(keys(&api, "pods"), ["ns/web-0", "ns/web-1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_of_the_right_name_is_adopted_and_labelled() {
+    let api = FakeApi::new();
+    for (name, labels) in [
+        ("web-0", json!({"app": "web"})),
+        ("other-1", json!({"app": "web"})),
+        ("web-1", json!({"app": "db"})),
+    ] {
+        api.seed(json!({"kind": "Pod", "metadata": {"namespace": "ns", "name": name, "labels": labels},
+            "spec": {"containers": []}}));
+    }
+    api.seed(with(set(1), json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}})));
+    let _running = api.start(&[run], Options::default());
+    run_pods(&api, |_| {}).await;
+    let owner = |name: &str| api.get("pods", name).unwrap()["metadata"]["ownerReferences"][0]["uid"].clone();
+    assert_eq!(
+        (owner("ns/web-0"), owner("ns/other-1"), owner("ns/web-1")),
+        (json!("uid-web"), Value::Null, Value::Null)
+    );
+    let labels = api.get("pods", "ns/web-0").unwrap()["metadata"]["labels"].clone();
+    assert_eq!(labels["statefulset.kubernetes.io/pod-name"], "web-0");
+}
+
+#[tokio::test(start_paused = true)]
 async fn parallel_pods_wait_for_nobody() {
     let api = FakeApi::new();
     api.seed(with(set(4), json!({"podManagementPolicy": "Parallel", "ordinals": {"start": 3}})));
