@@ -402,4 +402,16 @@ pub(crate) struct LoopArgs {
     /// Workers that delete objects whose owners are gone
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) concurrent_gc_syncs: usize,
+    /// Workers that keep the number of pods of ReplicationControllers
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) concurrent_rc_syncs: usize,
+    /// Workers that keep the number of pods of ReplicaSets
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) concurrent_replicaset_syncs: usize,
+    /// Workers that roll out Deployments
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) concurrent_deployment_syncs: usize,
+    /// Workers that keep the pods and claims of StatefulSets
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) concurrent_statefulset_syncs: usize,
 }

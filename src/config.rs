@@ -284,6 +284,10 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         ("--concurrent-ephemeralvolume-syncs", args.concurrent_ephemeralvolume_syncs),
         ("--concurrent-namespace-syncs", args.concurrent_namespace_syncs),
         ("--concurrent-gc-syncs", args.concurrent_gc_syncs),
+        ("--concurrent-rc-syncs", args.concurrent_rc_syncs),
+        ("--concurrent-replicaset-syncs", args.concurrent_replicaset_syncs),
+        ("--concurrent-deployment-syncs", args.concurrent_deployment_syncs),
+        ("--concurrent-statefulset-syncs", args.concurrent_statefulset_syncs),
     ] {
         if workers == 0 {
             return Err(wrong(&format!("{flag} must be at least 1: without a worker nothing is done")));

@@ -227,6 +227,10 @@ fn options(args: &LoopArgs) -> Options {
         concurrent_namespace_syncs: args.concurrent_namespace_syncs,
         concurrent_ephemeral_syncs: args.concurrent_ephemeralvolume_syncs,
         concurrent_gc_syncs: args.concurrent_gc_syncs,
+        concurrent_rc_syncs: args.concurrent_rc_syncs,
+        concurrent_replica_set_syncs: args.concurrent_replicaset_syncs,
+        concurrent_deployment_syncs: args.concurrent_deployment_syncs,
+        concurrent_stateful_set_syncs: args.concurrent_statefulset_syncs,
         enable_garbage_collector: args.enable_garbage_collector,
         ..Options::default()
     }

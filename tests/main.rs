@@ -23,3 +23,4 @@ mod story;
 mod tidy;
 mod tls;
 mod who;
+mod workload;

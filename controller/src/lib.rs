@@ -28,3 +28,4 @@ pub mod recorder;
 pub(crate) mod testing;
 pub mod uid;
 pub mod worker;
+pub mod workload;

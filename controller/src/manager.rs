@@ -17,6 +17,7 @@ use crate::names::controller;
 pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
+use crate::workload::{deployment, replicas, stateful_set};
 use crate::{ephemeral, expand, protection, pv};
 
 /// What a controller is given.
@@ -80,6 +81,14 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
     Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
     Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
+    Known {
+        name: controller::REPLICATION,
+        alias: Some("replicationcontroller"),
+        run: replicas::replication_controllers,
+    },
+    Known { name: controller::REPLICA_SET, alias: Some("replicaset"), run: replicas::replica_sets },
+    Known { name: controller::DEPLOYMENT, alias: Some("deployment"), run: deployment::run },
+    Known { name: controller::STATEFUL_SET, alias: Some("statefulset"), run: stateful_set::run },
     Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
 ];
 

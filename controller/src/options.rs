@@ -33,6 +33,14 @@ pub struct Options {
     pub concurrent_ephemeral_syncs: usize,
     /// `--concurrent-gc-syncs`.
     pub concurrent_gc_syncs: usize,
+    /// `--concurrent-rc-syncs`.
+    pub concurrent_rc_syncs: usize,
+    /// `--concurrent-replicaset-syncs`.
+    pub concurrent_replica_set_syncs: usize,
+    /// `--concurrent-deployment-syncs`.
+    pub concurrent_deployment_syncs: usize,
+    /// `--concurrent-statefulset-syncs`.
+    pub concurrent_stateful_set_syncs: usize,
     /// `--enable-garbage-collector`: false switches the controller off whatever `controllers` says.
     pub enable_garbage_collector: bool,
     /// How failing keys are slowed down.
@@ -70,6 +78,10 @@ impl Default for Options {
             concurrent_namespace_syncs: 10,
             concurrent_ephemeral_syncs: 5,
             concurrent_gc_syncs: 20,
+            concurrent_rc_syncs: 5,
+            concurrent_replica_set_syncs: 5,
+            concurrent_deployment_syncs: 5,
+            concurrent_stateful_set_syncs: 5,
             enable_garbage_collector: true,
             rate_limit: RateLimit::default(),
         }

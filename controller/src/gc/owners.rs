@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::ReplicationController;
 use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::{Api, Client};
 use tokio::sync::Notify;
@@ -181,6 +183,11 @@ fn shared(feeder: &Feeder, informers: &Informers) -> Option<(BoxFuture<'static, 
         ("", "Namespace") => feeder.attach(&informers.namespaces()),
         ("storage.k8s.io", "StorageClass") => feeder.attach(&informers.classes()),
         ("storage.k8s.io", "VolumeAttributesClass") => feeder.attach(&informers.attributes_classes()),
+        ("", "ReplicationController") => feeder.attach(&informers.of::<ReplicationController>()),
+        ("apps", "ReplicaSet") => feeder.attach(&informers.of::<ReplicaSet>()),
+        ("apps", "Deployment") => feeder.attach(&informers.of::<Deployment>()),
+        ("apps", "StatefulSet") => feeder.attach(&informers.of::<StatefulSet>()),
+        ("apps", "ControllerRevision") => feeder.attach(&informers.of::<ControllerRevision>()),
         _ => return None,
     })
 }
