@@ -8,6 +8,7 @@
 
 mod api;
 mod bench;
+mod clients;
 mod crash;
 mod faults;
 mod harness;
