@@ -26,9 +26,12 @@ pub(super) async fn forget(http: &Http, revision: &str) {
     let mut written = 0;
     http.create("/api/v1/namespaces/default/secrets", &json!({"metadata": {"name": "busy"}})).await;
     wait::until("the past is forgotten", async || {
-        written += 1;
-        let patch = json!({"metadata": {"annotations": {"n": written.to_string()}}});
-        http.patch("/api/v1/namespaces/default/secrets/busy", &patch).await.expect(200);
+        // The store forgets in steps of many revisions.
+        for _ in 0..64 {
+            written += 1;
+            let patch = json!({"metadata": {"annotations": {"n": written.to_string()}}});
+            http.patch("/api/v1/namespaces/default/secrets/busy", &patch).await.expect(200);
+        }
         let answer = http.get(&exact).await;
         if answer.code == 410 { Ok(()) } else { Err(format!("{written} writes later: {}", answer.text())) }
     })

@@ -98,7 +98,7 @@ try:
     apply("other", "2")
     raise AssertionError("a conflict was not told")
 except dynamic.exceptions.ConflictError as error:
-    assert b'conflict with \\"me\\"' in error.body, error.body
+    assert 'conflict with \\"me\\"' in str(error.body), error.body
 apply("other", "2", force=True)
 managers = core.read_namespaced_config_map("applied", WHERE).metadata.managed_fields
 assert [entry.manager for entry in managers if entry.operation == "Apply"] == ["other"], managers
@@ -113,8 +113,8 @@ resources = [resource.name for resource in core.get_api_resources().resources]
 assert "persistentvolumes/status" in resources, resources
 
 # Delete.
-gone = core.delete_namespaced_config_map("a", WHERE, body=client.V1DeleteOptions(propagation_policy="Foreground"))
-assert gone.status == "Success", gone
+gone = core.delete_namespaced_config_map("a", WHERE, body=client.V1DeleteOptions(propagation_policy="Background"))
+assert gone["status"] == "Success", gone
 refused(404, "NotFound", core.delete_namespaced_config_map, "a", WHERE)
 core.delete_collection_namespaced_config_map(WHERE, label_selector="parity")
 assert names(core.list_namespaced_config_map(WHERE)) == ["applied", "later"]
