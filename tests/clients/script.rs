@@ -52,6 +52,14 @@ pub(super) fn python(script: &str, home: &Path) -> Command {
     python
 }
 
+/// A command of one of the libraries of `requirements.txt`. What it imports is looked for beside our scripts.
+pub(super) fn python_tool(name: &str, home: &Path) -> Command {
+    let mut tool = command(root().join("target/clients/python/bin").join(name), home);
+    tool.current_dir(home).env("PYTHONPATH", root().join("tests/clients/python"));
+    tool.env("NO_PROXY", "*").env("PYTHONDONTWRITEBYTECODE", "1");
+    tool
+}
+
 /// node with the libraries of `package-lock.json`. Modules are looked for beside the script, so it is copied there.
 pub(super) fn node(script: &str, home: &Path) -> Command {
     let folder = root().join("target/clients/javascript");
