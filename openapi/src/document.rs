@@ -125,9 +125,9 @@ impl Documents {
                 (path, Document::new(v3::document(&resources)))
             };
             let own = own::documents();
-            let own = own.into_iter().map(|(path, document)| {
-                (path.to_owned(), Document::new(document.to_string().into_bytes()))
-            });
+            let own = own
+                .into_iter()
+                .map(|(path, document)| (path.to_owned(), Document::new(document.to_string().into_bytes())));
             by_path.into_iter().map(document).chain(own).collect()
         })
     }

@@ -217,14 +217,10 @@ fn operations(verbs: impl Iterator<Item = Verb>, target: &Target) -> PathItemBui
 
 fn operation(verb: Verb, target: &Target) -> OperationBuilder {
     let content = |schema: &str| ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
-    let answered = Answered {
-        object: target.schema,
-        list: &target.list_schema,
-        is_subresource: target.is_subresource,
-    };
-    let operation = OperationBuilder::new()
-        .tag(&target.tag)
-        .operation_id(Some(format!("{}{}", verb.id(), target.id)));
+    let answered =
+        Answered { object: target.schema, list: &target.list_schema, is_subresource: target.is_subresource };
+    let operation =
+        OperationBuilder::new().tag(&target.tag).operation_id(Some(format!("{}{}", verb.id(), target.id)));
     let mut operation = responses::add(operation, verb, &answered)
         .extensions(extensions([(GVK, target.gvk.clone()), ("x-kubernetes-action", verb.action().into())]));
     for parameter in verb.parameters() {

@@ -96,8 +96,17 @@ fn orlop() -> Value {
 }
 
 fn version() -> Value {
-    let fields = ["major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler",
-        "platform"];
+    let fields = [
+        "major",
+        "minor",
+        "gitVersion",
+        "gitCommit",
+        "gitTreeState",
+        "buildDate",
+        "goVersion",
+        "compiler",
+        "platform",
+    ];
     let properties: serde_json::Map<String, Value> =
         fields.iter().map(|field| ((*field).to_owned(), text())).collect();
     let info = json!({"type": "object", "required": fields, "properties": properties});

@@ -11,7 +11,8 @@ use crate::document::STATUS;
 use crate::operations::Verb;
 
 /// The forms of bodies and answers.
-pub(crate) const MEDIA: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+pub(crate) const MEDIA: &[&str] =
+    &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// Codes of refusals, their names below `components/responses`, and when they come.
 const REFUSALS: &[(&str, &str, &str)] = &[
@@ -34,7 +35,8 @@ const REFUSALS: &[(&str, &str, &str)] = &[
 ];
 
 const READING: &[&str] = &["400", "401", "403", "404", "406", "410", "422", "429", "503", "504"];
-const WRITING: &[&str] = &["400", "401", "403", "404", "406", "409", "413", "415", "422", "429", "503", "504", "507"];
+const WRITING: &[&str] =
+    &["400", "401", "403", "404", "406", "409", "413", "415", "422", "429", "503", "504", "507"];
 /// Upstream answers some of these subresources with an error that has no code of its own.
 const CREATING_BELOW: &[&str] = &["500", "501"];
 
@@ -50,7 +52,9 @@ fn content(schemas: &[&str]) -> Content {
     let schema: RefOr<Schema> = match schemas {
         [schema] => Ref::from_schema_name(*schema).into(),
         several => {
-            let any = several.iter().fold(AnyOfBuilder::new(), |any, schema| any.item(Ref::from_schema_name(*schema)));
+            let any = several
+                .iter()
+                .fold(AnyOfBuilder::new(), |any, schema| any.item(Ref::from_schema_name(*schema)));
             Schema::AnyOf(any.build()).into()
         }
     };
@@ -78,8 +82,8 @@ pub(crate) fn add(mut operation: OperationBuilder, verb: Verb, of: &Answered<'_>
     let (codes, schemas): (&[(&str, &str)], &[&str]) = match verb {
         Verb::Get => (&[("200", "OK")], &[of.object]),
         Verb::List => (&[("200", "OK")], &[of.list]),
-        Verb::Create if of.is_subresource => (&[("200", "OK"), ("201", "Created")], &[STATUS, of.object]),
-        Verb::Create => (&[("200", "OK"), ("201", "Created"), ("202", "Accepted")], &[of.object]),
+        Verb::Create if of.is_subresource => (&[("201", "Created")], &[STATUS, of.object]),
+        Verb::Create => (&[("201", "Created")], &[of.object]),
         Verb::Update | Verb::Patch => (&[("200", "OK"), ("201", "Created")], &[of.object]),
         Verb::Delete => (&[("200", "OK"), ("202", "Accepted")], &[STATUS, of.object]),
         Verb::DeleteCollection => (&[("200", "OK")], &[STATUS, of.list]),

@@ -40,7 +40,11 @@ impl Stream {
         let request = Request::get(path).header("accept", ACCEPT).body(Body::empty()).unwrap();
         let response = wait::in_time(path, http.client().send(request)).await.map_err(|_| End::Broken)?;
         assert_eq!(response.status().as_u16(), 200, "{path}");
-        assert_eq!(response.headers()["content-type"], "application/vnd.kubernetes.protobuf;stream=watch", "{path}");
+        assert_eq!(
+            response.headers()["content-type"],
+            "application/vnd.kubernetes.protobuf;stream=watch",
+            "{path}"
+        );
         Ok(Stream { body: response.into_body(), rest: VecDeque::new() })
     }
 
@@ -98,7 +102,11 @@ impl Informer {
     }
 
     /// One round: a stream until it ends or the store fits.
-    async fn round(&mut self, seconds: u32, fits: &impl Fn(&BTreeMap<String, String>) -> bool) -> Result<(), End> {
+    async fn round(
+        &mut self,
+        seconds: u32,
+        fits: &impl Fn(&BTreeMap<String, String>) -> bool,
+    ) -> Result<(), End> {
         let listing = self.revision.is_empty();
         let begin = if listing {
             self.lists += 1;
@@ -142,7 +150,12 @@ impl Informer {
     }
 
     /// Rounds until the store fits; how each of them ended but the last.
-    async fn until(&mut self, what: &str, seconds: u32, fits: impl Fn(&BTreeMap<String, String>) -> bool) -> Vec<End> {
+    async fn until(
+        &mut self,
+        what: &str,
+        seconds: u32,
+        fits: impl Fn(&BTreeMap<String, String>) -> bool,
+    ) -> Vec<End> {
         let mut ends = Vec::new();
         let informer = std::cell::RefCell::new(self);
         wait::until(what, async || {
@@ -209,7 +222,8 @@ async fn an_informer_outlives_it_all() {
     let ends = informer.until("what came while it was cut off", 300, has("d", "1")).await;
     assert_eq!(ends, [End::Told(410)]);
     assert_eq!(informer.lists, 2);
-    let wanted = [("a", "3"), ("b", "2"), ("d", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let wanted =
+        [("a", "3"), ("b", "2"), ("d", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(informer.store, BTreeMap::from(wanted), "what was deleted is gone");
 }
 
@@ -257,9 +271,18 @@ async fn writes_in_protobuf() {
         ),
     ] {
         let headers = [("accept", ACCEPT), ("content-type", kind)];
-        let path = if kind.contains("apply") { format!("{name}?fieldManager=me&force=true") } else { name.to_owned() };
+        let path = if kind.contains("apply") {
+            format!("{name}?fieldManager=me&force=true")
+        } else {
+            name.to_owned()
+        };
         let answer = http.send(Method::PATCH, &path, &headers, patch.into()).await;
-        assert_eq!((answer.code, answer.header("content-type")), (200, PROTOBUF), "{kind}: {}", answer.text());
+        assert_eq!(
+            (answer.code, answer.header("content-type")),
+            (200, PROTOBUF),
+            "{kind}: {}",
+            answer.text()
+        );
     }
     assert_eq!(http.get(name).await.expect(200)["data"], json!({"value": "6"}));
 
@@ -305,7 +328,10 @@ async fn discovery_at_once() {
             }
             assert_eq!(answer.header("content-type"), V2, "{who}: {path}");
             let list = answer.json();
-            assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2")));
+            assert_eq!(
+                (&list["kind"], &list["apiVersion"]),
+                (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2"))
+            );
             assert_eq!(list["items"][0]["versions"][0]["freshness"], "Current", "{who}: {path}");
             let known = [("accept", accept.as_str()), ("if-none-match", answer.header("etag"))];
             let again = http.send(Method::GET, path, &known, Vec::new()).await;

@@ -61,7 +61,9 @@ async fn the_typed_client() {
     old.data = Some(BTreeMap::from([("value".to_owned(), "2".to_owned())]));
     let new = api.replace("a", &post, &old).await.unwrap();
     assert_eq!(value(&new), "2");
-    let kube::Error::Api(status) = api.replace("a", &post, &old).await.unwrap_err() else { panic!("no answer") };
+    let kube::Error::Api(status) = api.replace("a", &post, &old).await.unwrap_err() else {
+        panic!("no answer")
+    };
     assert!(status.is_conflict(), "{status:?}");
 
     let params = PatchParams::default();
@@ -70,7 +72,8 @@ async fn the_typed_client() {
     let patch = Patch::Strategic(json!({"data": {"value": "4"}}));
     assert_eq!(value(&api.patch("a", &params, &patch).await.unwrap()), "4");
 
-    let mine = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"value": "5"}});
+    let mine =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"value": "5"}});
     let kube::Error::Api(status) =
         api.patch("a", &PatchParams::apply("me"), &Patch::Apply(&mine)).await.unwrap_err()
     else {
@@ -88,7 +91,10 @@ async fn the_typed_client() {
 }
 
 /// A store that follows the maps of a server, and says when it lists.
-fn reflect(client: kube::Client, config: watcher::Config) -> (Store<ConfigMap>, tokio::sync::watch::Receiver<usize>) {
+fn reflect(
+    client: kube::Client,
+    config: watcher::Config,
+) -> (Store<ConfigMap>, tokio::sync::watch::Receiver<usize>) {
     let (store, writer) = reflector::store();
     let (told, lists) = tokio::sync::watch::channel(0);
     let api: Api<ConfigMap> = Api::default_namespaced(client);
@@ -203,15 +209,15 @@ async fn a_controller() {
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let secrets: Api<Secret> = Api::default_namespaced(client.clone());
     let config = watcher::Config::default().labels("copy=yes");
-    let retry = |_: Arc<ConfigMap>, _: &kube::Error, _: Arc<kube::Client>| Action::requeue(Duration::from_millis(100));
+    let retry = |_: Arc<ConfigMap>, _: &kube::Error, _: Arc<kube::Client>| {
+        Action::requeue(Duration::from_millis(100))
+    };
     let work = Controller::new(maps, config.clone())
         .owns(secrets, watcher::Config::default())
         .run(reconcile, retry, Arc::new(client))
         .for_each(|_| std::future::ready(()));
     let work = tokio::spawn(work);
-    let copied = |copy: &'static str| {
-        move |secret: &serde_json::Value| secret["data"]["copy"] == *copy
-    };
+    let copied = |copy: &'static str| move |secret: &serde_json::Value| secret["data"]["copy"] == *copy;
     let labels = json!({"copy": "yes"});
     http.create(MAPS, &json!({"metadata": {"name": "m", "labels": labels}, "data": {"value": "1"}})).await;
     let secret = "/api/v1/namespaces/default/secrets/m";

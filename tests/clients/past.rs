@@ -64,7 +64,8 @@ pub(super) async fn follows(program: impl Fn(&str, &Path) -> Command) {
     }
     let line = Line::to(&plane.url()).await;
     let mut follow = Script::start("follow", program(line.url(), plane.dir()), plane.dir());
-    let holds = |wanted: Value| move |lines: &[Value]| lines.last().is_some_and(|line| line["held"] == wanted);
+    let holds =
+        |wanted: Value| move |lines: &[Value]| lines.last().is_some_and(|line| line["held"] == wanted);
     follow.says("the first list", holds(json!({"a": "1", "b": "1", "c": "1"}))).await;
     change(&http, "a", "2").await;
     let lines = follow.says("a change", holds(json!({"a": "2", "b": "1", "c": "1"}))).await;

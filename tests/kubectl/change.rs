@@ -29,68 +29,161 @@ pub(super) fn rows() -> Vec<Row> {
         row("create", &["create", "-f", "-"])
             .reads(VOLUME)
             .is_refused(&["(AlreadyExists)", "persistentvolumes \"pv3\" already exists"]),
-        row("create", &["create", "cm", "settings", "-n", "test", "--from-literal=a=b"]).says("configmap/settings created"),
+        row("create", &["create", "cm", "settings", "-n", "test", "--from-literal=a=b"])
+            .says("configmap/settings created"),
         row("create", &["create", "secret", "generic", "pass", "-n", "test", "--from-literal=word=hushed"])
             .says("secret/pass created"),
         row("create", &["create", "sa", "robot", "-n", "test"]).says("serviceaccount/robot created"),
-        row("create", &["create", "cm", "x", "-n", "nowhere"]).is_refused(&["namespaces \"nowhere\" not found"]),
+        row("create", &["create", "cm", "x", "-n", "nowhere"])
+            .is_refused(&["namespaces \"nowhere\" not found"]),
         row("create", &["create", "-f", "-"])
             .reads(RULES)
             .is_refused(&["The Pod \"nothing\" is invalid: spec.containers: Required value"]),
-        row("create --save-config", &["create", "-f", "-", "--save-config", "-o", "jsonpath={.metadata.annotations}"])
-            .reads(CLAIM)
-            .tells(&["kubectl.kubernetes.io/last-applied-configuration"]),
+        row(
+            "create --save-config",
+            &["create", "-f", "-", "--save-config", "-o", "jsonpath={.metadata.annotations}"],
+        )
+        .reads(CLAIM)
+        .tells(&["kubectl.kubernetes.io/last-applied-configuration"]),
         row("create --validate=strict", &["create", "-f", "-", "--validate=strict"])
             .reads(ODD)
             .is_refused(&["unknown field \"metadata.lable\""]),
         row("create --validate=strict", &["create", "-f", "-", "--validate=warn", "--dry-run=server"])
             .since(25)
             .reads(ODD)
-            .tells(&["Warning: unknown field \"metadata.lable\"", "configmap/odd created (server dry run)\n"]),
+            .tells(&[
+                "Warning: unknown field \"metadata.lable\"",
+                "configmap/odd created (server dry run)\n",
+            ]),
         row("create --validate=strict", &["create", "-f", "-", "--validate=ignore", "--dry-run=server"])
             .since(25)
             .reads(ODD)
             .says("configmap/odd created (server dry run)"),
-        row("create --dry-run=server", &["create", "ns", "later", "--dry-run=server", "-o", "jsonpath={.status.phase}"])
-            .says("Active"),
-        row("create --dry-run=server", &["get", "ns", "later"]).is_refused(&["namespaces \"later\" not found"]),
+        row(
+            "create --dry-run=server",
+            &["create", "ns", "later", "--dry-run=server", "-o", "jsonpath={.status.phase}"],
+        )
+        .says("Active"),
+        row("create --dry-run=server", &["get", "ns", "later"])
+            .is_refused(&["namespaces \"later\" not found"]),
         row("create --raw", &["create", "--raw", "/api/v1/namespaces/test/configmaps", "-f", "-"])
             .reads(r#"{"metadata": {"name": "raw"}}"#)
             .tells(&["\"name\":\"raw\"", "\"uid\":"]),
-        row("run", &["run", "web", "-n", "test", "--image=nginx:1.27", "--labels=app=web"]).says("pod/web created"),
-        row("set", &["set", "image", "-n", "test", "pod/web", "web=nginx:1.28"]).says("pod/web image updated"),
-        row("set", &["get", "pod", "web", "-n", "test", "-o", "jsonpath={.spec.containers[0].image}"]).says("nginx:1.28"),
-        row("patch --type", &["patch", "pv", "pv3", "--type", "merge", "-p", r#"{"spec": {"persistentVolumeReclaimPolicy": "Delete"}}"#])
-            .says("persistentvolume/pv3 patched"),
-        row("patch --type", &["patch", "pv", "pv3", "--type", "strategic", "-p",
-            r#"{"metadata": {"finalizers": ["example.com/keep"]}, "spec": {"mountOptions": ["soft"]}}"#])
-            .says("persistentvolume/pv3 patched"),
-        row("patch --type", &["patch", "pv", "pv3", "--type", "json", "-p", r#"[{"op": "add", "path": "/spec/mountOptions/-", "value": "ro"}]"#])
-            .says("persistentvolume/pv3 patched"),
+        row("run", &["run", "web", "-n", "test", "--image=nginx:1.27", "--labels=app=web"])
+            .says("pod/web created"),
+        row("set", &["set", "image", "-n", "test", "pod/web", "web=nginx:1.28"])
+            .says("pod/web image updated"),
+        row("set", &["get", "pod", "web", "-n", "test", "-o", "jsonpath={.spec.containers[0].image}"])
+            .says("nginx:1.28"),
+        row(
+            "patch --type",
+            &[
+                "patch",
+                "pv",
+                "pv3",
+                "--type",
+                "merge",
+                "-p",
+                r#"{"spec": {"persistentVolumeReclaimPolicy": "Delete"}}"#,
+            ],
+        )
+        .says("persistentvolume/pv3 patched"),
+        row(
+            "patch --type",
+            &[
+                "patch",
+                "pv",
+                "pv3",
+                "--type",
+                "strategic",
+                "-p",
+                r#"{"metadata": {"finalizers": ["example.com/keep"]}, "spec": {"mountOptions": ["soft"]}}"#,
+            ],
+        )
+        .says("persistentvolume/pv3 patched"),
+        row(
+            "patch --type",
+            &[
+                "patch",
+                "pv",
+                "pv3",
+                "--type",
+                "json",
+                "-p",
+                r#"[{"op": "add", "path": "/spec/mountOptions/-", "value": "ro"}]"#,
+            ],
+        )
+        .says("persistentvolume/pv3 patched"),
         row("patch --type", &["patch", "pv", "pv3", "-p", r#"{"metadata": {"labels": null}}"#])
             .says("persistentvolume/pv3 patched (no change)"),
-        row("patch --type", &["patch", "pv", "pv3", "--dry-run=server", "-p", r#"{"spec": {"mountOptions": ["x"]}}"#, "-o", "jsonpath={.spec.mountOptions}"])
-            .says(r#"["x"]"#),
+        row(
+            "patch --type",
+            &[
+                "patch",
+                "pv",
+                "pv3",
+                "--dry-run=server",
+                "-p",
+                r#"{"spec": {"mountOptions": ["x"]}}"#,
+                "-o",
+                "jsonpath={.spec.mountOptions}",
+            ],
+        )
+        .says(r#"["x"]"#),
         // Finalizers are a set: a strategic patch adds to them.
-        row("patch --type", &["get", "pv", "pv3", "-o", "jsonpath={.spec.mountOptions} {.metadata.finalizers} {.spec.persistentVolumeReclaimPolicy}"])
-            .tells(&[r#"["soft","ro"]"#, "\"example.com/keep\"", "\"kubernetes.io/pv-protection\"", " Delete"]),
-        row("patch --subresource", &["patch", "pod", "web", "-n", "test", "--subresource=status", "--type=merge", "-p", r#"{"status": {"phase": "Running"}}"#])
-            .since(24)
-            .says("pod/web patched"),
+        row(
+            "patch --type",
+            &[
+                "get",
+                "pv",
+                "pv3",
+                "-o",
+                "jsonpath={.spec.mountOptions} {.metadata.finalizers} {.spec.persistentVolumeReclaimPolicy}",
+            ],
+        )
+        .tells(&[
+            r#"["soft","ro"]"#,
+            "\"example.com/keep\"",
+            "\"kubernetes.io/pv-protection\"",
+            " Delete",
+        ]),
+        row(
+            "patch --subresource",
+            &[
+                "patch",
+                "pod",
+                "web",
+                "-n",
+                "test",
+                "--subresource=status",
+                "--type=merge",
+                "-p",
+                r#"{"status": {"phase": "Running"}}"#,
+            ],
+        )
+        .since(24)
+        .says("pod/web patched"),
         row("patch --type", &["patch", "pv", "pv3", "-p", r#"{"spec": {"nfs": {"path": "/other"}}}"#])
             .is_refused(&["spec.persistentvolumesource: Forbidden: "]),
-        row("patch --type", &["patch", "pv", "pv3", "-p", r#"{"metadata": {"resourceVersion": "1", "labels": {"a": "b"}}}"#])
-            .is_refused(&["(Conflict)", "the object has been modified"]),
+        row(
+            "patch --type",
+            &["patch", "pv", "pv3", "-p", r#"{"metadata": {"resourceVersion": "1", "labels": {"a": "b"}}}"#],
+        )
+        .is_refused(&["(Conflict)", "the object has been modified"]),
         row("label", &["label", "pv", "pv3", "tier=gold", "old=yes"]).says("persistentvolume/pv3 labeled"),
         row("label", &["label", "pv", "pv3", "tier=silver"])
             .is_refused(&["'tier' already has a value (gold), and --overwrite is false"]),
         row("label", &["label", "pv", "pv3", "old-"]).says("persistentvolume/pv3 unlabeled"),
         row("label", &["label", "pv", "pv3", "--list"]).says("tier=gold"),
-        row("label", &["label", "cm", "--all", "-n", "test", "seen=yes"]).tells(&["configmap/settings labeled"]),
+        row("label", &["label", "cm", "--all", "-n", "test", "seen=yes"])
+            .tells(&["configmap/settings labeled"]),
         row("label", &["label", "pv", "pv3", "tier=no good"]).is_refused(&["a valid label must be"]),
-        row("annotate", &["annotate", "pv", "pv3", "example.com/note=a note"]).says("persistentvolume/pv3 annotated"),
-        row("annotate", &["annotate", "pv", "pv3", "example.com/note=new", "--overwrite"]).says("persistentvolume/pv3 annotated"),
-        row("annotate", &["get", "pv", "pv3", "-o", r"jsonpath={.metadata.annotations.example\.com/note}"]).says("new"),
+        row("annotate", &["annotate", "pv", "pv3", "example.com/note=a note"])
+            .says("persistentvolume/pv3 annotated"),
+        row("annotate", &["annotate", "pv", "pv3", "example.com/note=new", "--overwrite"])
+            .says("persistentvolume/pv3 annotated"),
+        row("annotate", &["get", "pv", "pv3", "-o", r"jsonpath={.metadata.annotations.example\.com/note}"])
+            .says("new"),
     ]
 }
 
@@ -137,7 +230,8 @@ async fn replace() {
     let plane = Plane::of(Layout::ServerAlone).start().await;
     let (kubectl, http) = (plane.kubectl(), plane.http());
     let map = |data: &str| {
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": data}}).to_string()
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": data}})
+            .to_string()
     };
     let said = kubectl.run_with(&["replace", "-f", "-"], &map("b")).await.refused();
     assert!(said.contains("configmaps \"c\" not found"), "{said}");
@@ -146,7 +240,10 @@ async fn replace() {
     let said = kubectl.run_with(&["replace", "-f", "-"], &map("c")).await.ok();
     assert_eq!(said, "configmap/c replaced\n");
     let second = http.get("/api/v1/namespaces/default/configmaps/c").await.expect(200);
-    assert_eq!((&second["data"], &second["metadata"]["uid"]), (&json!({"a": "c"}), &first["metadata"]["uid"]));
+    assert_eq!(
+        (&second["data"], &second["metadata"]["uid"]),
+        (&json!({"a": "c"}), &first["metadata"]["uid"])
+    );
     let old = first.to_string();
     let said = kubectl.run_with(&["replace", "-f", "-"], &old).await.refused();
     assert!(said.contains("(Conflict)") && said.contains("the object has been modified"), "{said}");

@@ -11,7 +11,8 @@ async fn get_watches() {
     kubectl.apply(CLAIM).await;
     let watch = kubectl.start("watch", &["get", "pvc", "-n", "test", "-w"]);
     let one = kubectl.start("one", &["get", "pvc", "myclaim", "-n", "test", "-w", "-o", "name"]);
-    let new = kubectl.start("new", &["get", "pvc", "-A", "--watch-only", "--output-watch-events", "--no-headers"]);
+    let new =
+        kubectl.start("new", &["get", "pvc", "-A", "--watch-only", "--output-watch-events", "--no-headers"]);
     watch.says(|said| said.contains("Pending")).await;
     one.says(|said| said == "persistentvolumeclaim/myclaim\n").await;
     kubectl.apply(VOLUME).await;
@@ -42,7 +43,11 @@ async fn get_chunks_are_one_list() {
     let (kubectl, http) = (plane.kubectl(), plane.http());
     for number in 0..25 {
         let name = format!("c{number:02}");
-        http.create("/api/v1/namespaces/default/configmaps", &serde_json::json!({"metadata": {"name": name}})).await;
+        http.create(
+            "/api/v1/namespaces/default/configmaps",
+            &serde_json::json!({"metadata": {"name": name}}),
+        )
+        .await;
     }
     let out = kubectl.run(&["get", "cm", "--chunk-size=10", "-o", "name"]).await.ok();
     let names: Vec<String> = (0..25).map(|number| format!("configmap/c{number:02}")).collect();
@@ -92,6 +97,7 @@ async fn wait_for_conditions() {
     }
     assert_eq!(waits.ok().await, "pod/web condition met\n");
     assert_eq!(not.ok().await, "node/n1 condition met\n");
-    let said = kubectl.run(&["wait", "-n", "test", "--for=delete", "pod/web", "--timeout=1s"]).await.refused();
+    let said =
+        kubectl.run(&["wait", "-n", "test", "--for=delete", "pod/web", "--timeout=1s"]).await.refused();
     assert!(said.contains("timed out waiting for the condition on pods/web"), "{said}");
 }

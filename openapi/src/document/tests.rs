@@ -269,17 +269,31 @@ fn answers_are_what_the_server_gives() {
         (pod, "put", vec!["200", "201", "409"], vec!["202"]),
         (pod, "patch", vec!["200", "201", "415"], vec!["202"]),
         (pod, "delete", vec!["200", "202", "409"], vec!["201"]),
-        ("/api/v1/namespaces/{namespace}/pods/{name}/eviction", "post", vec!["201", "429", "500"], vec!["410"]),
+        (
+            "/api/v1/namespaces/{namespace}/pods/{name}/eviction",
+            "post",
+            vec!["201", "429", "500"],
+            vec!["410"],
+        ),
     ] {
         let codes = codes(path, method);
         assert!(has.iter().all(|code| codes.contains(&(*code).to_owned())), "{method} {path}: {codes:?}");
-        assert!(!has_not.iter().any(|code| codes.contains(&(*code).to_owned())), "{method} {path}: {codes:?}");
+        assert!(
+            !has_not.iter().any(|code| codes.contains(&(*code).to_owned())),
+            "{method} {path}: {codes:?}"
+        );
     }
-    let deleted = &document["paths"][pod]["delete"]["responses"]["200"]["content"]["application/json"]["schema"];
-    let either: Vec<_> = deleted["anyOf"].as_array().expect("several").iter().map(|one| one["$ref"].clone()).collect();
+    let deleted =
+        &document["paths"][pod]["delete"]["responses"]["200"]["content"]["application/json"]["schema"];
+    let either: Vec<_> =
+        deleted["anyOf"].as_array().expect("several").iter().map(|one| one["$ref"].clone()).collect();
     let schema = |name: &str| json!(format!("#/components/schemas/{name}"));
-    assert_eq!(either, [schema("io.k8s.apimachinery.pkg.apis.meta.v1.Status"), schema("io.k8s.api.core.v1.Pod")]);
-    let steps = &document["paths"][pod]["patch"]["requestBody"]["content"]["application/json-patch+json"]["schema"];
+    assert_eq!(
+        either,
+        [schema("io.k8s.apimachinery.pkg.apis.meta.v1.Status"), schema("io.k8s.api.core.v1.Pod")]
+    );
+    let steps =
+        &document["paths"][pod]["patch"]["requestBody"]["content"]["application/json-patch+json"]["schema"];
     assert_eq!(steps["type"], "array");
 }
 
