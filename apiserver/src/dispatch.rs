@@ -135,6 +135,8 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Option<Target> {
         [] => item(kind, namespace, "", "", watch_path),
         [name] => item(kind, namespace, name, "", watch_path),
         [name, sub] => item(kind, namespace, name, sub, watch_path),
+        // What follows is a path on another server.
+        [name, "proxy", ..] => item(kind, namespace, name, "proxy", watch_path),
         _ => None,
     }
 }

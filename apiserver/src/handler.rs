@@ -25,8 +25,10 @@ use crate::registry::Scope;
 use crate::server::Inner;
 use crate::status::ApiError;
 use crate::verbs::request::Request;
-use crate::verbs::write::Part;
-use crate::verbs::{binding, create, delete, delete_collection, finalize, get, list, patch, update, watch};
+use crate::verbs::{
+    binding, connect, create, delete, delete_collection, eviction, finalize, get, list, patch, scale, update,
+    watch,
+};
 use plan::{Verb, plan};
 
 /// The largest body that is read, bytes.
@@ -96,6 +98,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             accept: accept.clone(),
             content_type,
             user_agent: header_text(&parts.headers, header::USER_AGENT).unwrap_or_default(),
+            upgrade: parts.headers.contains_key(header::UPGRADE),
             pretty,
             body,
         };
@@ -204,14 +207,17 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
         Verb::List => list::list(request).await,
         Verb::Watch => watch::watch(request).await,
         Verb::Create => create::create(request).await,
-        Verb::Update => update::update(request, Part::Main).await,
-        Verb::UpdateStatus => update::update(request, Part::Status).await,
-        Verb::Patch => patch::patch(request, Part::Main).await,
-        Verb::PatchStatus => patch::patch(request, Part::Status).await,
+        Verb::Update(part) => update::update(request, part).await,
+        Verb::Patch(part) => patch::patch(request, part).await,
         Verb::Delete => delete::delete(request).await,
         Verb::DeleteCollection => delete_collection::delete_collection(request).await,
         Verb::Bind => binding::bind(request).await,
         Verb::Finalize => finalize::finalize(request).await,
+        Verb::Evict => eviction::evict(request).await,
+        Verb::Connect => connect::connect(request),
+        Verb::GetScale => scale::get(request).await,
+        Verb::UpdateScale => scale::update(request).await,
+        Verb::PatchScale => scale::patch(request).await,
     }
 }
 
@@ -235,6 +241,7 @@ fn labels(verb: Verb, resource: &Resource, query: &Query) -> Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verbs::write::Part;
 
     #[test]
     fn time_limits() {
@@ -245,7 +252,7 @@ mod tests {
             ("3 more than there is", Verb::List, "timeout=1h", Ok(60_000)),
             ("4 zero is nothing said", Verb::Get, "timeout=0", Ok(60_000)),
             ("5 writes have less", Verb::Create, "timeout=50s", Ok(34_000)),
-            ("6 and may have still less", Verb::Patch, "timeout=1500ms", Ok(1_500)),
+            ("6 and may have still less", Verb::Patch(Part::Main), "timeout=1500ms", Ok(1_500)),
             ("7 not for watches", Verb::Watch, "timeout=nonsense", Ok(60_000)),
             ("8 below zero", Verb::Get, "timeout=-5s", Ok(60_000)),
             ("9 a number alone", Verb::Get, "timeout=5", Err("time: missing unit in duration \"5\"")),

@@ -45,6 +45,7 @@ fn definitions() -> serde_json::Map<String, Value> {
         core::Service,
         core::ServiceAccount,
         apps::ControllerRevision,
+        apps::DaemonSet,
         apps::Deployment,
         apps::ReplicaSet,
         apps::StatefulSet,

@@ -93,6 +93,11 @@ fn zero_field(field: &Field) -> Value {
     if field.nullable { Value::Null } else { zero_value(&field.shape) }
 }
 
+/// Whether upstream has a pointer, or bytes as they are, where a `null` is written for nothing.
+fn is_pointer(shape: &Shape) -> bool {
+    matches!(shape, Shape::Struct(_) | Shape::Json)
+}
+
 /// What a `null` in a list or map becomes.
 fn zero_value(shape: &Shape) -> Value {
     match shape {
@@ -202,8 +207,10 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
             Presence::OmitEmpty if scalar::is_zero(&value) && !is_zero_text(&field.shape) => None,
             // The zero time, and values that did not fit.
             Presence::Pointer | Presence::Always if value.is_null() => None,
-            // An empty list is stored as none, and none is written as `null`.
-            Presence::Always if field.nullable && scalar::is_zero(&value) => None,
+            // An empty list is stored as none, and none is written as `null`. An empty struct is there.
+            Presence::Always if field.nullable && scalar::is_zero(&value) && !is_pointer(&field.shape) => {
+                None
+            }
             Presence::OmitEmpty | Presence::Pointer | Presence::Always => Some(value),
         })
     }

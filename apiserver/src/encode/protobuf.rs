@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use orlop_openapi::{Numbered, Scalar, Shape, StructType, types};
 use serde_json::{Map, Value};
 
-use crate::registry::KINDS;
+use crate::registry::{KINDS, scale};
 
 /// What the envelope begins with.
 const MAGIC: &[u8] = b"k8s\0";
@@ -72,7 +72,7 @@ fn schema(api_version: &str, kind: &str) -> Option<&'static StructType> {
     if kind == "Status" {
         return named(&format!("{META}Status"));
     }
-    let kinds = KINDS.iter().map(|kind| kind.names());
+    let kinds = KINDS.iter().map(|kind| kind.names()).chain([&scale::NAMES]);
     let found = kinds.into_iter().find(|names| names.kind == kind && names.api_version() == api_version)?;
     named(found.schema)
 }

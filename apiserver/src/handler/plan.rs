@@ -6,6 +6,7 @@ use crate::dispatch::{self, Resource, Target};
 use crate::query::Query;
 use crate::registry::by_resource;
 use crate::status::ApiError;
+use crate::verbs::write::Part;
 
 /// What is done to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,30 +15,35 @@ pub(super) enum Verb {
     List,
     Watch,
     Create,
-    Update,
-    UpdateStatus,
-    Patch,
-    PatchStatus,
+    Update(Part),
+    Patch(Part),
     Delete,
     DeleteCollection,
     Bind,
     Finalize,
+    GetScale,
+    UpdateScale,
+    PatchScale,
+    Evict,
+    /// Leads on to a kubelet or a pod.
+    Connect,
 }
 
 impl Verb {
     pub(super) fn is_mutating(self) -> bool {
-        !matches!(self, Verb::Get | Verb::List | Verb::Watch)
+        !matches!(self, Verb::Get | Verb::GetScale | Verb::List | Verb::Watch | Verb::Connect)
     }
 
     /// The verb as metrics name it.
     pub(super) fn label(self) -> &'static str {
         match self {
-            Verb::Get => "GET",
+            Verb::Get | Verb::GetScale => "GET",
             Verb::List => "LIST",
             Verb::Watch => "WATCH",
-            Verb::Create | Verb::Bind => "POST",
-            Verb::Update | Verb::UpdateStatus | Verb::Finalize => "PUT",
-            Verb::Patch | Verb::PatchStatus => "PATCH",
+            Verb::Create | Verb::Bind | Verb::Evict => "POST",
+            Verb::Connect => "CONNECT",
+            Verb::Update(_) | Verb::UpdateScale | Verb::Finalize => "PUT",
+            Verb::Patch(_) | Verb::PatchScale => "PATCH",
             Verb::Delete => "DELETE",
             Verb::DeleteCollection => "DELETECOLLECTION",
         }
@@ -88,17 +94,31 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
         ("", &Method::GET) if item => Ok(Verb::Get),
         ("", &Method::GET) => Ok(if query.flag("watch") { Verb::Watch } else { Verb::List }),
         ("", &Method::POST) if !item && !resource.is_all_namespaces() && has("create") => Ok(Verb::Create),
-        ("", &Method::PUT) if item && has("update") => Ok(Verb::Update),
-        ("", &Method::PATCH) if item && has("patch") => Ok(Verb::Patch),
+        ("", &Method::PUT) if item && has("update") => Ok(Verb::Update(Part::Main)),
+        ("", &Method::PATCH) if item && has("patch") => Ok(Verb::Patch(Part::Main)),
         ("", &Method::DELETE) if item && has("delete") => Ok(Verb::Delete),
         ("", &Method::DELETE) if !item && !resource.is_all_namespaces() && has("deletecollection") => {
             Ok(Verb::DeleteCollection)
         }
         ("status", &Method::GET) => Ok(Verb::Get),
-        ("status", &Method::PUT) => Ok(Verb::UpdateStatus),
-        ("status", &Method::PATCH) => Ok(Verb::PatchStatus),
+        ("status", &Method::PUT) => Ok(Verb::Update(Part::Status)),
+        ("status", &Method::PATCH) => Ok(Verb::Patch(Part::Status)),
         ("binding", &Method::POST) => Ok(Verb::Bind),
         ("finalize", &Method::PUT) => Ok(Verb::Finalize),
+        ("eviction", &Method::POST) => Ok(Verb::Evict),
+        ("ephemeralcontainers" | "resize", &Method::GET) => Ok(Verb::Get),
+        ("ephemeralcontainers", &Method::PUT) => Ok(Verb::Update(Part::Named("ephemeralcontainers"))),
+        ("ephemeralcontainers", &Method::PATCH) => Ok(Verb::Patch(Part::Named("ephemeralcontainers"))),
+        ("resize", &Method::PUT) => Ok(Verb::Update(Part::Named("resize"))),
+        ("resize", &Method::PATCH) => Ok(Verb::Patch(Part::Named("resize"))),
+        ("log", &Method::GET) => Ok(Verb::Connect),
+        ("attach" | "exec" | "portforward", &(Method::GET | Method::POST)) => Ok(Verb::Connect),
+        ("proxy", &(Method::GET | Method::POST | Method::PUT | Method::PATCH | Method::DELETE)) => {
+            Ok(Verb::Connect)
+        }
+        ("scale", &Method::GET) => Ok(Verb::GetScale),
+        ("scale", &Method::PUT) => Ok(Verb::UpdateScale),
+        ("scale", &Method::PATCH) => Ok(Verb::PatchScale),
         _ => refused,
     }
 }
@@ -136,12 +156,32 @@ mod tests {
             ("POST", "/api/v1/pods", "405"),
             ("POST", "/api/v1/namespaces/a/pods/b/status", "405"),
             ("PUT", "/api/v1/nodes", "405"),
-            ("PUT", "/api/v1/nodes/a", "Update nodes"),
-            ("PUT", "/api/v1/nodes/a/status", "UpdateStatus nodes"),
-            ("PATCH", "/api/v1/nodes/a", "Patch nodes"),
-            ("PATCH", "/api/v1/nodes/a/status", "PatchStatus nodes"),
+            ("PUT", "/api/v1/nodes/a", "Update(Main) nodes"),
+            ("PUT", "/api/v1/nodes/a/status", "Update(Status) nodes"),
+            ("PATCH", "/api/v1/nodes/a", "Patch(Main) nodes"),
+            ("PATCH", "/api/v1/nodes/a/status", "Patch(Status) nodes"),
             ("PATCH", "/api/v1/namespaces/a/finalize", "405"),
             ("PUT", "/api/v1/namespaces/a/finalize", "Finalize namespaces"),
+            ("GET", "/apis/apps/v1/namespaces/a/deployments/b/scale", "GetScale deployments"),
+            ("PUT", "/apis/apps/v1/namespaces/a/deployments/b/scale", "UpdateScale deployments"),
+            (
+                "PATCH",
+                "/api/v1/namespaces/a/replicationcontrollers/b/scale",
+                "PatchScale replicationcontrollers",
+            ),
+            ("POST", "/apis/apps/v1/namespaces/a/deployments/b/scale", "405"),
+            ("GET", "/apis/apps/v1/namespaces/a/daemonsets/b/scale", "404"),
+            ("GET", "/api/v1/namespaces/a/pods/b/ephemeralcontainers", "Get pods"),
+            ("PUT", "/api/v1/namespaces/a/pods/b/resize", "Update(Named(\"resize\")) pods"),
+            ("POST", "/api/v1/namespaces/a/pods/b/resize", "405"),
+            ("POST", "/api/v1/namespaces/a/pods/b/eviction", "Evict pods"),
+            ("GET", "/api/v1/namespaces/a/pods/b/eviction", "405"),
+            ("GET", "/api/v1/namespaces/a/pods/b/log", "Connect pods"),
+            ("POST", "/api/v1/namespaces/a/pods/b/log", "405"),
+            ("POST", "/api/v1/namespaces/a/pods/b/exec", "Connect pods"),
+            ("DELETE", "/api/v1/namespaces/a/pods/b:80/proxy/c/d", "Connect pods"),
+            ("GET", "/api/v1/nodes/a/proxy/metrics", "Connect nodes"),
+            ("GET", "/api/v1/namespaces/a/pods/b/exec/c", "404"),
             ("DELETE", "/api/v1/nodes/a", "Delete nodes"),
             ("DELETE", "/api/v1/nodes", "DeleteCollection nodes"),
             ("DELETE", "/api/v1/pods", "405"),

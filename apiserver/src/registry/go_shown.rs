@@ -9,6 +9,8 @@ pub(super) enum Shape {
     Text,
     /// A boolean; missing is `false`.
     Flag,
+    /// A number, or a number or a share; missing is `0`.
+    Count,
     /// A pointer, a map or a list of plain values, shown as it is; missing or empty is `null`.
     Plain,
     /// A list of something; missing or empty is `null`.
@@ -28,6 +30,7 @@ impl Shape {
         let value = value.filter(|value| !value.is_null());
         match self {
             Shape::Text => value.map_or_else(|| "\"\"".to_owned(), Value::to_string),
+            Shape::Count => value.map_or_else(|| "0".to_owned(), Value::to_string),
             Shape::Flag => value.map_or_else(|| "false".to_owned(), Value::to_string),
             Shape::Plain => value.filter(|v| !is_empty(v)).map_or_else(null, Value::to_string),
             Shape::List(item) => match value.and_then(Value::as_array) {

@@ -87,6 +87,8 @@ pub enum Generation {
     Unmanaged,
     /// 1 at creation, one more with each change of the spec.
     Spec,
+    /// 1 at creation, one more with each change of the spec or of the annotations (Deployment).
+    SpecAndAnnotations,
     /// Absent at creation, one more with each change of the spec (CSIDriver).
     SpecFromZero,
 }
@@ -148,6 +150,30 @@ pub struct Column {
 pub const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
+/// Where an object keeps what `/scale` shows of it. A path is a list of member names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScalePaths<'a> {
+    /// The number of replicas that is wanted; the one thing that a write of `/scale` changes.
+    pub replicas: Vec<&'a str>,
+    /// The number of replicas that there are.
+    pub status_replicas: Vec<&'a str>,
+    /// What the replicas are selected by.
+    pub selector: ScaleSelector<'a>,
+}
+
+/// Where an object keeps the selector of its replicas, and in which form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScaleSelector<'a> {
+    /// There is none.
+    None,
+    /// Text that is a selector already (custom resources).
+    Text(Vec<&'a str>),
+    /// A map of labels (ReplicationController).
+    Labels(Vec<&'a str>),
+    /// A `LabelSelector`.
+    LabelSelector(Vec<&'a str>),
+}
+
 /// A subresource besides `status` that discovery names.
 #[derive(Clone, Copy, Debug)]
 pub struct Subresource {
@@ -159,7 +185,7 @@ pub struct Subresource {
     pub version: &'static str,
     /// Its kind, such as `Binding`.
     pub kind: &'static str,
-    /// Name of that kind's type in the schemas.
+    /// Name of that kind's type in the schemas; `""` for a stream, which OpenAPI leaves out.
     pub schema: &'static str,
     /// Verbs, in discovery's order.
     pub verbs: &'static [&'static str],
@@ -210,6 +236,11 @@ pub trait Kind: Send + Sync {
     fn validate_update(&self, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
     /// The rules for a change through `/status`.
     fn validate_status(&self, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
+    /// Takes over into `object`, which is the stored one, what a subresource other than `/status`
+    /// may change of the spec (`ephemeralcontainers` and `resize` of pods).
+    fn take_part(&self, _subresource: &str, _given: &Object, _object: &mut Object) {}
+    /// The rules for a change through such a subresource, besides those of `validate`.
+    fn validate_part(&self, _subresource: &str, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
     /// Texts for `Warning` headers.
     fn warnings(&self, _object: &Object, _old: Option<&Object>) -> Vec<String> {
         Vec::new()
@@ -231,6 +262,15 @@ pub trait Kind: Send + Sync {
     /// Whether objects of this kind can own others, so that a delete may ask what becomes of those.
     fn has_dependents(&self) -> bool {
         true
+    }
+    /// Whether a delete that does not say what becomes of dependents leaves them without an owner.
+    fn orphans_by_default(&self) -> bool {
+        false
+    }
+
+    /// What `/scale` shows and changes. A kind that has it names the subresource as well.
+    fn scale(&self) -> Option<ScalePaths<'_>> {
+        None
     }
 
     /// Names of the fields that field selectors may use besides metadata.name and

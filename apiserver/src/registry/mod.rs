@@ -5,9 +5,12 @@
 mod cells;
 mod checks;
 mod config_map;
+mod controller_revision;
 mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
+mod daemon_set;
+mod deployment;
 mod event;
 mod events_k8s_io;
 mod go_shown;
@@ -23,8 +26,12 @@ mod pod_status;
 mod pod_table;
 mod pod_update;
 mod pod_volume;
+mod replica_set;
+mod replication_controller;
+pub(crate) mod scale;
 mod secret;
 mod service_account;
+mod stateful_set;
 pub(crate) mod storage_class;
 #[cfg(test)]
 mod testing;
@@ -34,10 +41,11 @@ mod volume_rules;
 mod volume_source;
 #[cfg(test)]
 mod volume_testing;
+mod workload;
 
 pub use kind::{
-    ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Scope, StatusSubresource,
-    Subresource, UnknownField,
+    ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, ScalePaths, ScaleSelector,
+    Scope, StatusSubresource, Subresource, UnknownField,
 };
 
 /// Every kind that is served.
@@ -49,8 +57,14 @@ pub const KINDS: &[&dyn Kind] = &[
     &persistent_volume_claim::PersistentVolumeClaim,
     &persistent_volume::PersistentVolume,
     &pod::Pod,
+    &replication_controller::ReplicationController,
     &secret::Secret,
     &service_account::ServiceAccount,
+    &controller_revision::ControllerRevision,
+    &daemon_set::DaemonSet,
+    &deployment::Deployment,
+    &replica_set::ReplicaSet,
+    &stateful_set::StatefulSet,
     &events_k8s_io::Event,
     &storage_class::StorageClass,
     &volume_attachment::VolumeAttachment,

@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1 as api;
 use orlop_apimachinery::names;
 use serde_json::{Map, Value, json};
 
-use super::kind::{Column, Kind, Names, Policy, Scope, StatusSubresource, UnknownField};
+use super::kind::{Column, Kind, Names, Policy, Scope, StatusSubresource, Subresource, UnknownField};
+use super::pod::{PROXY_VERBS, stream};
 use super::pod_spec::defaults::resource_list;
 use super::pod_spec::resources::amount;
 use super::{cells, checks};
@@ -58,6 +59,11 @@ impl Kind for Node {
 
     fn policy(&self) -> Policy {
         Policy { status: StatusSubresource::WithMetadata, ..Policy::DEFAULT }
+    }
+
+    fn subresources(&self) -> &'static [Subresource] {
+        const SUBRESOURCES: &[Subresource] = &[stream("proxy", "NodeProxyOptions", PROXY_VERBS)];
+        SUBRESOURCES
     }
 
     fn defaults(&self, object: &mut Object) {

@@ -34,7 +34,6 @@ pub(super) enum Owner<'a> {
     /// A pod's own; the pod's name, `""` when it has none yet.
     Pod(&'a str),
     /// A template's of another kind.
-    #[allow(dead_code, reason = "the kinds with templates are its users")]
     Template,
 }
 

@@ -1,7 +1,11 @@
-//! What may change in a pod that exists, by the main resource and by `/status`.
+//! What may change in a pod that exists, by the main resource and by its subresources.
 //!
-//! Upstream: pkg/apis/core/validation, `ValidatePodUpdate` and `ValidatePodStatusUpdate`.
+//! Upstream: pkg/apis/core/validation, `ValidatePodUpdate` and its siblings.
 
+pub(super) mod ephemeral;
+#[cfg(test)]
+mod parts;
+pub(super) mod resize;
 mod status;
 
 use k8s_openapi::api::core::v1 as api;
@@ -25,14 +29,25 @@ const MUTABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`
 
 /// The rules of annotations that mean something to the kubelet or to controllers.
 pub(super) fn validate_annotations(pod: &Object, errors: &mut FieldErrors) {
-    let path = Path::new("metadata.annotations");
-    if let Some(value) = pod.annotation(MIRROR)
-        && pod.str_at(&["spec", "nodeName"]).is_empty()
+    let node = pod.str_at(&["spec", "nodeName"]);
+    annotation_rules(|key| pod.annotation(key), node, &Path::new("metadata.annotations"), errors);
+}
+
+/// The same for annotations at a path, as templates have them: `annotation` gives the value of one,
+/// `node` is the pod's.
+pub(super) fn annotation_rules<'a>(
+    annotation: impl Fn(&str) -> Option<&'a str>,
+    node: &str,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    if let Some(value) = annotation(MIRROR)
+        && node.is_empty()
     {
         let text = "must set spec.nodeName if mirror pod annotation is set";
         errors.invalid(&path.key(MIRROR), value, text);
     }
-    if let Some(cost) = pod.annotation(DELETION_COST) {
+    if let Some(cost) = annotation(DELETION_COST) {
         // A plus sign and leading zeros would make one cost look like several.
         let odd = cost.starts_with('+') || (cost.starts_with('0') && cost != "0");
         if odd || cost.parse::<i32>().is_err() {

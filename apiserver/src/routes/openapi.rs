@@ -33,6 +33,8 @@ static DOCUMENTS: LazyLock<Documents> = LazyLock::new(|| {
             let mut subresources: Vec<SubresourceDoc> = kind
                 .subresources()
                 .iter()
+                // Streams have no schema.
+                .filter(|sub| !sub.schema.is_empty())
                 .map(|sub| SubresourceDoc {
                     name: sub.name,
                     group: sub.group,

@@ -113,11 +113,16 @@ impl FieldErrors {
 
     /// A value is none of those allowed; they are listed in the given order.
     pub fn not_supported(&mut self, path: &Path, value: impl Into<Value>, supported: &[&str]) {
+        self.not_supported_shown(path, &show(&value.into()), supported);
+    }
+
+    /// The same for a value that upstream shows in a form of its own.
+    pub fn not_supported_shown(&mut self, path: &Path, shown: &str, supported: &[&str]) {
         let mut list = String::new();
         for (i, one) in supported.iter().enumerate() {
             let _ = write!(list, "{}{one:?}", if i == 0 { "" } else { ", " });
         }
-        let text = format!("Unsupported value: {}: supported values: {list}", show(&value.into()));
+        let text = format!("Unsupported value: {shown}: supported values: {list}");
         self.push("FieldValueNotSupported", path, text);
     }
 

@@ -85,7 +85,12 @@ pub(crate) async fn delete_named(
     }
 }
 
-fn check_preconditions(request: &Request, options: &DeleteOptions, old: &Object) -> Result<(), ApiError> {
+/// Whether the object is the one that the client means.
+pub(crate) fn check_preconditions(
+    request: &Request,
+    options: &DeleteOptions,
+    old: &Object,
+) -> Result<(), ApiError> {
     let names = request.names();
     // Upstream names the kind here where everything else names the resource.
     let kind = if names.group.is_empty() {
@@ -142,7 +147,7 @@ fn plan(request: &Request, old: &Object, options: &DeleteOptions) -> Plan {
     let now = request.now();
     let mut object = old.clone();
     if kind.has_dependents() {
-        settle_finalizers(&mut object, options.propagation());
+        settle_finalizers(&mut object, options.propagation(), kind.orphans_by_default());
     }
     let grace = kind.grace_period(&object, options.grace_period_seconds);
     let held = object.finalizers().next().is_some() || kind.is_held(&object);
@@ -183,12 +188,17 @@ fn shorten(object: &mut Object, old: &Object, grace: Option<i64>) {
 }
 
 /// The garbage collector's finalizers, by how dependents are to be treated.
-fn settle_finalizers(object: &mut Object, propagation: Option<Propagation>) {
+fn settle_finalizers(object: &mut Object, propagation: Option<Propagation>, orphans_by_default: bool) {
     const ORPHAN: &str = "orphan";
     const FOREGROUND: &str = "foregroundDeletion";
     let add = match propagation {
         // What an earlier delete asked for stays.
-        None => return,
+        None if !orphans_by_default
+            || object.finalizers().any(|finalizer| finalizer == ORPHAN || finalizer == FOREGROUND) =>
+        {
+            return;
+        }
+        None => Some(ORPHAN),
         Some(Propagation::Background) => None,
         Some(Propagation::Foreground) => Some(FOREGROUND),
         Some(Propagation::Orphan) => Some(ORPHAN),

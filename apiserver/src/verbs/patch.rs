@@ -39,7 +39,8 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         attempts -= 1;
         let record = request.record(&request.head())?;
         let old = stored::decode_as(kind, &record);
-        let (object, mut warnings) = patched(request, patch_kind, &old, options.validation)?;
+        let (object, mut warnings) =
+            patched(request.names(), &request.body, patch_kind, &old, options.validation)?;
         check_name(request, &object)?;
         let mut object = object;
         write::settle_namespace(request, &mut object)?;
@@ -68,26 +69,26 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
     }
 }
 
-/// The object that the patch makes of the stored one, and warnings about the patch.
-fn patched(
-    request: &Request,
+/// The object that the patch in `body` makes of the present one, and warnings about the patch.
+pub(crate) fn patched(
+    names: &Names,
+    body: &[u8],
     patch_kind: PatchKind,
     old: &Object,
     validation: FieldValidation,
 ) -> Result<(Object, Vec<String>), ApiError> {
-    let names = request.names();
     let Some(ty) = types().named(names.schema) else {
         return Err(ApiError::internal(format!("no type {} is known", names.schema)));
     };
     let document = versioned(names, old);
-    let result = patch::apply(patch_kind, document, &request.body, ty)?;
+    let result = patch::apply(patch_kind, document, body, ty)?;
     let mut warnings = result.warnings;
     if validation == FieldValidation::Strict && !warnings.is_empty() {
         return Err(ApiError::bad_request(format!("strict decoding error: {}", warnings.join(", "))));
     }
     // What errors show. They are rare, so it is made again for them and not kept for all.
     let shown = || {
-        let again = patch::apply(patch_kind, versioned(names, old), &request.body, ty);
+        let again = patch::apply(patch_kind, versioned(names, old), body, ty);
         again.map(|result| result.document.to_string()).unwrap_or_default()
     };
     let mut document = match result.document {
@@ -107,7 +108,7 @@ fn patched(
     }
     let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&shown(), &why))?;
     let duplicates = match patch_kind {
-        PatchKind::Merge | PatchKind::Strategic => duplicate_fields(&request.body),
+        PatchKind::Merge | PatchKind::Strategic => duplicate_fields(body),
         PatchKind::Json | PatchKind::Apply => Vec::new(),
     };
     let mut unknown: Vec<String> =

@@ -28,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) content_type: Option<String>,
     /// What the client calls itself; `""` when it does not say.
     pub(crate) user_agent: String,
+    /// The client wants to go on in another protocol.
+    pub(crate) upgrade: bool,
     /// People read the answer: indent it.
     pub(crate) pretty: bool,
     pub(crate) body: Bytes,

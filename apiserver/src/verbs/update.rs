@@ -45,7 +45,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
             if !object.uid().is_empty() {
                 return Err(write::uid_conflict(kind, &key, object.uid(), ""));
             }
-            if !kind.policy().create_on_update || part == Part::Status {
+            if !kind.policy().create_on_update || part != Part::Main {
                 return Err(ApiError::not_found(request.names(), &request.resource.name));
             }
             let mut new = object.clone();
@@ -62,7 +62,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
         if !object.uid().is_empty() && object.uid() != old.uid() {
             return Err(write::uid_conflict(kind, &key, object.uid(), old.uid()));
         }
-        let free = kind.policy().unconditional_update || part == Part::Status;
+        let free = kind.policy().unconditional_update || part != Part::Main;
         write::check_version(kind, &object, &old, free)?;
         let mut attempt_warnings = warnings.clone();
         let dry_run = options.dry_run;
@@ -118,6 +118,9 @@ pub(crate) async fn apply(
     let kind = request.kind();
     let Change { part, old, record, manager, dry_run } = change;
     kind.defaults(&mut object);
+    if let Part::Named(subresource) = part {
+        object = write::only_part(kind, subresource, &object, old);
+    }
     if let Some(manager) = manager {
         write::track(request, manager, Some(old), &mut object);
     }

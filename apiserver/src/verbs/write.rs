@@ -168,7 +168,7 @@ fn admission_request<'a>(
 pub(crate) fn first_generation(kind: &dyn Kind, object: &mut Object) {
     match kind.policy().generation {
         Generation::Unmanaged => {}
-        Generation::Spec => object.set(&["metadata", "generation"], 1),
+        Generation::Spec | Generation::SpecAndAnnotations => object.set(&["metadata", "generation"], 1),
         Generation::SpecFromZero => {
             object.meta().remove("generation");
         }
@@ -202,6 +202,19 @@ pub(crate) enum Part {
     Main,
     /// The `/status` subresource.
     Status,
+    /// Another subresource that changes a part of the spec, by name.
+    Named(&'static str),
+}
+
+/// The stored object with that of `object` which a subresource may change, and with who wrote it.
+pub(crate) fn only_part(kind: &dyn Kind, subresource: &str, object: &Object, old: &Object) -> Object {
+    let mut changed = old.clone();
+    kind.take_part(subresource, object, &mut changed);
+    match object.at(&["metadata", "managedFields"]) {
+        Some(managed) => changed.set(&["metadata", "managedFields"], managed.clone()),
+        None => drop(changed.meta().remove("managedFields")),
+    }
+    changed
 }
 
 /// Makes a changed object ready: what the server keeps comes from the stored one, the part that is
@@ -214,6 +227,8 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
         (Part::Main, StatusSubresource::WithMetadata | StatusSubresource::StatusOnly) => {
             object.copy_member(old, "status");
         }
+        // What it changes was picked before.
+        (Part::Named(_), _) => {}
         (Part::Status, policy) => {
             let status = object.0.remove("status");
             let metadata = object.0.remove("metadata");
@@ -237,10 +252,17 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
     match part {
         Part::Main => kind.prepare_update(object, old, request.now()),
         Part::Status => kind.prepare_status(object, old, request.now()),
+        Part::Named(_) => {}
     }
     let counted = match kind.policy().generation {
         Generation::Unmanaged => false,
         Generation::Spec | Generation::SpecFromZero => object.0.get("spec") != old.0.get("spec"),
+        Generation::SpecAndAnnotations => {
+            let annotations = ["metadata", "annotations"];
+            let main = part == Part::Main;
+            main && (object.0.get("spec") != old.0.get("spec")
+                || object.at(&annotations) != old.at(&annotations))
+        }
     };
     if counted {
         let generation = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
@@ -284,6 +306,10 @@ pub(crate) fn validate_changed(
             kind.validate_update(object, old, &mut errors);
         }
         Part::Status => kind.validate_status(object, old, &mut errors),
+        Part::Named(subresource) => {
+            kind.validate(object, &mut errors);
+            kind.validate_part(subresource, object, old, &mut errors);
+        }
     }
     finish_validation(kind, object, &errors)
 }
@@ -380,7 +406,16 @@ pub(crate) async fn put(
     record: &Arc<Record<Projection>>,
     object: Object,
 ) -> Result<Arc<Record<Projection>>, StoreError> {
-    let kind = request.kind();
+    put_as(request, request.kind(), record, object).await
+}
+
+/// The same for an object of another kind than the request's.
+pub(crate) async fn put_as(
+    request: &Request,
+    kind: &'static dyn Kind,
+    record: &Arc<Record<Projection>>,
+    object: Object,
+) -> Result<Arc<Record<Projection>>, StoreError> {
     let mut object = kind.to_stored(object);
     object.meta().remove("resourceVersion");
     let (value, view) = stored::encode(kind, &object);

@@ -5,9 +5,11 @@
 mod deletes;
 mod lists;
 mod paging;
+mod pods;
 mod racy;
 mod rig;
 mod samples;
+mod scales;
 mod selectors;
 mod serving;
 mod walk;

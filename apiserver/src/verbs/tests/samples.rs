@@ -54,6 +54,7 @@ fn members(group: &str, plural: &str) -> Value {
         ("apps", "statefulsets") => {
             json!({"spec": {"selector": selector, "template": template, "serviceName": "s"}})
         }
+        ("apps", "controllerrevisions") => json!({"data": {"spec": {}}, "revision": 1}),
         ("storage.k8s.io", "storageclasses") => json!({"provisioner": "a.example"}),
         ("storage.k8s.io", "csidrivers" | "csinodes") => json!({"spec": {}}),
         ("storage.k8s.io", "csistoragecapacities") => json!({"storageClassName": "c"}),
