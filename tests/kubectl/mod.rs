@@ -13,6 +13,7 @@ mod matrix;
 mod nodes;
 mod tell;
 mod watch;
+mod workloads;
 
 use crate::harness::kubectl::Kubectl;
 use crate::harness::plane::Plane;
