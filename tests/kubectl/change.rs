@@ -46,6 +46,7 @@ pub(super) fn rows() -> Vec<Row> {
         .reads(CLAIM)
         .tells(&["kubectl.kubernetes.io/last-applied-configuration"]),
         row("create --validate=strict", &["create", "-f", "-", "--validate=strict"])
+            .since(25)
             .reads(ODD)
             .is_refused(&["unknown field \"metadata.lable\""]),
         row("create --validate=strict", &["create", "-f", "-", "--validate=warn", "--dry-run=server"])
@@ -173,15 +174,16 @@ pub(super) fn rows() -> Vec<Row> {
         row("label", &["label", "pv", "pv3", "tier=gold", "old=yes"]).says("persistentvolume/pv3 labeled"),
         row("label", &["label", "pv", "pv3", "tier=silver"])
             .is_refused(&["'tier' already has a value (gold), and --overwrite is false"]),
-        row("label", &["label", "pv", "pv3", "old-"]).says("persistentvolume/pv3 unlabeled"),
-        row("label", &["label", "pv", "pv3", "--list"]).says("tier=gold"),
+        row("label", &["label", "pv", "pv3", "old-"]).since(22).says("persistentvolume/pv3 unlabeled"),
+        row("label", &["label", "pv", "pv3", "--list"]).tells(&["tier=gold"]),
         row("label", &["label", "cm", "--all", "-n", "test", "seen=yes"])
             .tells(&["configmap/settings labeled"]),
         row("label", &["label", "pv", "pv3", "tier=no good"]).is_refused(&["a valid label must be"]),
+        // Until 1.27 it says that it has "annotate".
         row("annotate", &["annotate", "pv", "pv3", "example.com/note=a note"])
-            .says("persistentvolume/pv3 annotated"),
+            .tells(&["persistentvolume/pv3 annotate"]),
         row("annotate", &["annotate", "pv", "pv3", "example.com/note=new", "--overwrite"])
-            .says("persistentvolume/pv3 annotated"),
+            .tells(&["persistentvolume/pv3 annotate"]),
         row("annotate", &["get", "pv", "pv3", "-o", r"jsonpath={.metadata.annotations.example\.com/note}"])
             .says("new"),
     ]

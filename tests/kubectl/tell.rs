@@ -58,8 +58,9 @@ pub(super) fn rows() -> Vec<Row> {
         row("api-resources", &["api-resources", "--no-headers"]).tells(&["persistentvolumes", "storage.k8s.io/v1"]),
         row("api-resources", &["api-resources", "--namespaced=false", "--verbs=list", "-o", "name", "--api-group=storage.k8s.io"])
             .says("csidrivers.storage.k8s.io\ncsinodes.storage.k8s.io\nstorageclasses.storage.k8s.io\nvolumeattachments.storage.k8s.io\nvolumeattributesclasses.storage.k8s.io"),
-        row("api-resources", &["api-resources", "--categories=all", "-o", "name"]).tells(&["pods"]),
+        row("api-resources", &["api-resources", "--categories=all", "-o", "name"]).since(26).tells(&["pods"]),
         row("api-resources", &["api-resources", "-o", "wide", "--sort-by=name", "--no-headers"])
+            .since(26)
             .tells(&["create,delete,deletecollection,get,list,patch,update,watch"]),
         row("api-versions", &["api-versions"]).tells(&["coordination.k8s.io/v1\n", "storage.k8s.io/v1\n", "v1\n"]),
         row("version", &["version"]).tells(&["v1.36."]),
