@@ -16,6 +16,7 @@ use http_body_util::{BodyExt, Limited};
 use orlop_apimachinery::duration;
 use tokio::time::Instant;
 
+use crate::custom::Kinds;
 use crate::dispatch::Resource;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
@@ -79,7 +80,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     let query = Query::parse(parts.uri.query());
     let pretty = wants_pretty(&parts.headers, &query);
     let started = Instant::now();
-    let (verb, resource) = match plan(&parts.method, parts.uri.path(), &query) {
+    let (verb, resource) = match plan(&server.kinds, &parts.method, parts.uri.path(), &query) {
         Ok(Some(plan)) => plan,
         Ok(None) => return answer::text(404, "404 page not found\n"),
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), pretty),
@@ -134,8 +135,8 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
 }
 
 /// Whether a request is a watch: one that would be served as such.
-pub(crate) fn is_watch(method: &http::Method, path: &str, query: &Query) -> bool {
-    matches!(plan(method, path, query), Ok(Some((Verb::Watch, _))))
+pub(crate) fn is_watch(kinds: &Kinds, method: &http::Method, path: &str, query: &Query) -> bool {
+    matches!(plan(kinds, method, path, query), Ok(Some((Verb::Watch, _))))
 }
 
 /// Keeps a watch counted until its body ends.

@@ -8,6 +8,7 @@
 pub mod admission;
 pub mod auth;
 mod background;
+pub mod custom;
 pub mod decode;
 mod dispatch;
 mod encode;

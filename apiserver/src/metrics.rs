@@ -210,6 +210,10 @@ impl Metrics {
             let count = i64::try_from(head.range(kind.storage_prefix(), None).count()).unwrap_or(i64::MAX);
             self.objects.with_label_values(&[names.group, names.plural]).set(count);
         }
+        for (group, plural, prefix) in server.kinds.now().prefixes() {
+            let count = i64::try_from(head.range(prefix, None).count()).unwrap_or(i64::MAX);
+            self.objects.with_label_values(&[group, plural]).set(count);
+        }
         let usage = server.store.usage();
         self.store_size.set(i64::try_from(usage.size).unwrap_or(i64::MAX));
         self.store.set(usage);

@@ -14,6 +14,7 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::Predicate;
 
 use crate::admission::Chain;
+use crate::custom::{Kinds, keeper};
 use crate::handler;
 use crate::limits::connection::Connections;
 use crate::limits::{Limits, LimitsConfig};
@@ -72,6 +73,8 @@ pub enum ServerError {
 /// What every request shares.
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Kv<Projection>>,
+    /// The kinds that definitions have brought.
+    pub(crate) kinds: Arc<Kinds>,
     pub(crate) admission: Chain,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
@@ -107,10 +110,12 @@ impl Server {
         let admission = Chain::new(&config.disabled_admission_plugins)
             .map_err(|error| ServerError::Config(error.to_string()))?;
         let metrics = Metrics::new().map_err(|error| ServerError::Config(error.to_string()))?;
-        let limits = Limits::new(&config.limits, metrics.registry())
+        let kinds = Arc::new(Kinds::default());
+        let limits = Limits::new(&config.limits, metrics.registry(), kinds.clone())
             .map_err(|error| ServerError::Config(error.to_string()))?;
         let inner = Arc::new(Inner {
             store,
+            kinds,
             admission,
             config,
             metrics,
@@ -119,7 +124,9 @@ impl Server {
             closing: CancellationToken::new(),
         });
         background::create_system_namespaces(&inner).await.map_err(ServerError::Bootstrap)?;
+        keeper::serve_stored(&inner);
         let tasks = TaskTracker::new();
+        tasks.spawn(keeper::follow(inner.clone()));
         tasks.spawn(background::keep_system_namespaces(inner.clone()));
         tasks.spawn(background::expire_events(inner.clone()));
         tasks.close();

@@ -6,8 +6,12 @@
 //! Objects that have not changed for a while are packed (see [`crate::kept`]), and lists are read page by page, each object
 //! taken up as it comes: neither at rest nor at the start all objects are in memory as they are decoded.
 
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+mod change;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
@@ -22,81 +26,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::status_of;
 use crate::clock::Backoff;
-use crate::few::Few;
 use crate::kept::{Keep, Kept};
 use crate::lean::Lean;
-use crate::uid::Uid;
 use crate::worker::panic_text;
 
-/// What happened to one object: what the cache held (on a deletion: the last state there was), and what it holds now. Under
-/// one key the UIDs may differ, when a deletion and a creation were seen as one step.
-pub struct Change<K> {
-    key: Arc<str>,
-    old: Option<Kept<K>>,
-    /// `old`, decoded by the first handler that asks.
-    decoded: OnceCell<Arc<K>>,
-    /// After; none for a deleted object.
-    pub new: Option<Arc<K>>,
-    kept: Option<Kept<K>>,
-    left: Vec<(&'static str, Box<str>)>,
-}
-
-impl<K> Change<K> {
-    /// The cache key of the object, see [`key_of`].
-    pub fn key(&self) -> &Arc<str> {
-        &self.key
-    }
-
-    /// Nothing of this key was there before.
-    pub fn is_new(&self) -> bool {
-        self.old.is_none()
-    }
-
-    /// Nothing of this key is there any more.
-    pub fn is_gone(&self) -> bool {
-        self.new.is_none()
-    }
-
-    /// Old and new are different objects of one name.
-    pub fn replaced(&self) -> bool {
-        match (&self.old, &self.kept) {
-            (Some(old), Some(new)) => old.uid() != new.uid(),
-            (Some(_) | None, None) | (None, Some(_)) => false,
-        }
-    }
-
-    /// The UID of an object that is there no more: deleted, or another one has its name.
-    pub fn gone_uid(&self) -> Option<&Uid> {
-        self.old.as_ref().map(Kept::uid).filter(|_| self.is_gone() || self.replaced())
-    }
-
-    /// After, as it is kept; none for a deleted object.
-    pub fn kept(&self) -> Option<&Kept<K>> {
-        self.kept.as_ref()
-    }
-
-    /// Values that the object had in this index before and has no more.
-    pub fn left(&self, index: &str) -> impl Iterator<Item = &str> {
-        self.left.iter().filter(move |(name, _)| *name == index).map(|(_, value)| value.as_ref())
-    }
-}
-
-impl<K: Keep> Change<K> {
-    /// Before; none for a new object. It may have to be decoded.
-    pub fn old(&self) -> Option<&Arc<K>> {
-        let old = self.old.as_ref()?;
-        Some(self.decoded.get_or_init(|| old.get()))
-    }
-
-    fn of(key: Arc<str>, old: Option<Kept<K>>) -> Self {
-        Self { key, old, decoded: OnceCell::new(), new: None, kept: None, left: Vec::new() }
-    }
-
-    fn added(kept: &Kept<K>, object: Arc<K>) -> Self {
-        let (new, kept_too) = (Some(object), Some(kept.clone()));
-        Self { new, kept: kept_too, ..Self::of(Arc::clone(kept.key()), None) }
-    }
-}
+pub use change::Change;
+pub use store::IndexFn;
+use store::Store;
 
 /// The key of an object: `namespace/name`, or `name` for a cluster-scoped one.
 pub fn key_of<K: Resource>(object: &K) -> String {
@@ -113,17 +49,10 @@ pub fn split_key(key: &str) -> (&str, &str) {
     key.split_once('/').unwrap_or(("", key))
 }
 
-/// Index values of an object.
-pub type IndexFn<K> = fn(&K) -> Vec<String>;
-
 type Handler<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
 
 /// Takes from an object what its users never look at, before it is kept.
 pub type Trim<K> = fn(&mut K);
-
-/// Objects that changed last and are kept as they are: they are what is looked at and changed again soon. In a small
-/// cluster nothing is ever packed.
-const RECENT: usize = 256;
 
 /// The informer of one kind. Clones share it.
 pub struct Informer<K> {
@@ -147,25 +76,6 @@ struct Shared<K> {
 struct Handlers<K> {
     next: u64,
     list: Vec<(u64, Handler<K>)>,
-}
-
-struct Store<K> {
-    objects: BTreeMap<Arc<str>, Slot<K>>,
-    indexes: Vec<Index<K>>,
-    /// Not packed yet, the oldest first.
-    recent: VecDeque<Kept<K>>,
-}
-
-struct Slot<K> {
-    kept: Kept<K>,
-    /// Values in the indexes, by the index's position: so that the object need not be decoded to be taken out.
-    values: Box<[(usize, Box<str>)]>,
-}
-
-struct Index<K> {
-    name: &'static str,
-    values: IndexFn<K>,
-    keys: HashMap<Box<str>, Few<Arc<str>>>,
 }
 
 /// Keeps a handler attached; dropping it detaches the handler.
@@ -211,7 +121,7 @@ impl<K: Keep> Informer<K> {
     }
 
     fn with_trim(trim: Option<Trim<K>>) -> Self {
-        let store = Store { objects: BTreeMap::new(), indexes: Vec::new(), recent: VecDeque::new() };
+        let store = Store::default();
         Self {
             shared: Arc::new(Shared {
                 store: RwLock::new(store),
@@ -473,97 +383,6 @@ impl<K> Default for Listed<K> {
     }
 }
 
-impl<K: Keep> Store<K> {
-    fn add_index(&mut self, name: &'static str, values: IndexFn<K>) {
-        if self.indexes.iter().any(|index| index.name == name) {
-            return;
-        }
-        self.indexes.push(Index { name, values, keys: HashMap::new() });
-        let mut objects = std::mem::take(&mut self.objects);
-        for (key, slot) in &mut objects {
-            self.leave(key, &slot.values);
-            slot.values = self.enter(key, &slot.kept.get());
-        }
-        self.objects = objects;
-    }
-
-    fn keys(&self, index: &str, value: &str) -> impl Iterator<Item = &Arc<str>> {
-        self.indexes
-            .iter()
-            .find(|known| known.name == index)
-            .and_then(|index| index.keys.get(value))
-            .into_iter()
-            .flatten()
-    }
-
-    fn put(&mut self, kept: Kept<K>, object: Arc<K>) -> Change<K> {
-        let key = Arc::clone(kept.key());
-        let values = self.enter(&key, &object);
-        let shared = kept.clone();
-        self.recent.push_back(kept.clone());
-        let mut change = match self.objects.insert(Arc::clone(&key), Slot { kept, values }) {
-            Some(old) => self.left(&key, old),
-            None => Change::of(key, None),
-        };
-        change.new = Some(object);
-        change.kept = Some(shared);
-        change
-    }
-
-    /// Takes an object out. `last` is its final state, if it is known.
-    fn take(&mut self, key: &Arc<str>, last: Option<&Kept<K>>) -> Option<Change<K>> {
-        let old = self.objects.remove(key)?;
-        let mut change = self.left(key, old);
-        if let Some(last) = last {
-            change.old = Some(last.clone());
-        }
-        Some(change)
-    }
-
-    /// What is not recent any more. Some of it is nobody's any more.
-    fn cold(&mut self) -> Vec<Kept<K>> {
-        let surplus = self.recent.len().saturating_sub(RECENT);
-        self.recent.drain(..surplus).collect()
-    }
-
-    /// Puts a key into the indexes. Answers its values.
-    fn enter(&mut self, key: &Arc<str>, object: &K) -> Box<[(usize, Box<str>)]> {
-        let mut entered = Vec::new();
-        for (position, index) in self.indexes.iter_mut().enumerate() {
-            for value in (index.values)(object) {
-                let value: Box<str> = value.into();
-                index.keys.entry(value.clone()).or_default().insert(Arc::clone(key));
-                entered.push((position, value));
-            }
-        }
-        entered.into()
-    }
-
-    /// Takes a key out of the indexes.
-    fn leave(&mut self, key: &Arc<str>, values: &[(usize, Box<str>)]) {
-        for (position, value) in values {
-            let keys = &mut self.indexes[*position].keys;
-            if let Some(few) = keys.get_mut(value) {
-                few.remove(key);
-                if few.is_empty() {
-                    keys.remove(value);
-                }
-            }
-        }
-    }
-
-    /// The change that takes an object's place: what it has in the indexes and what is there of its key now is compared.
-    fn left(&mut self, key: &Arc<str>, old: Slot<K>) -> Change<K> {
-        let now: &[(usize, Box<str>)] = self.objects.get(key).map_or(&[], |slot| &slot.values);
-        let gone: Vec<_> = old.values.iter().filter(|value| !now.contains(value)).cloned().collect();
-        self.leave(key, &gone);
-        let mut change = Change::of(Arc::clone(key), Some(old.kept));
-        change.left =
-            gone.into_iter().map(|(position, value)| (self.indexes[position].name, value)).collect();
-        change
-    }
-}
-
 fn deliver_all<K>(handlers: &Handlers<K>, change: &Change<K>) {
     for (_, handler) in &handlers.list {
         deliver(handler, change);
@@ -576,6 +395,3 @@ fn deliver<K>(handler: &Handler<K>, change: &Change<K>) {
         tracing::error!(panic = panic_text(panic.as_ref()), "a change handler panicked");
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,6 +8,7 @@ use k8s_openapi::api::{
     autoscaling::v1 as autoscaling, coordination::v1 as coordination, core::v1 as core, events::v1 as events,
     policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -17,6 +18,9 @@ use crate::facts::{self, FieldFacts, TypeFacts};
 use crate::shape::{
     Field, ListType, Merge, Numbered, Presence, Scalar, Shape, Strategic, StructType, TypeId, Types,
 };
+
+/// The type of objects of which only the metadata is known: those of custom kinds.
+pub const OPEN_OBJECT: &str = "orlop.OpenObject";
 
 /// The arena of every type the server knows. Built on first use.
 pub fn types() -> &'static Types {
@@ -44,6 +48,7 @@ fn definitions() -> serde_json::Map<String, Value> {
         core::Secret,
         core::Service,
         core::ServiceAccount,
+        apiextensions::CustomResourceDefinition,
         apps::ControllerRevision,
         apps::DaemonSet,
         apps::Deployment,
@@ -89,7 +94,13 @@ fn build() -> Types {
         types.by_name.insert(name.clone(), TypeId(id));
     }
     let loader = Loader { by_name: &types.by_name, none: FieldFacts::default() };
-    types.arena = structs.map(|(name, schema)| loader.struct_type(name, schema, facts.get(name))).collect();
+    let mut arena: Vec<StructType> =
+        structs.map(|(name, schema)| loader.struct_type(name, schema, facts.get(name))).collect();
+    let open = loader.open_object();
+    let id = u32::try_from(arena.len()).expect("there are a few hundred types");
+    arena.push(open);
+    types.arena = arena;
+    types.by_name.insert(OPEN_OBJECT.to_owned(), TypeId(id));
     types
 }
 
@@ -111,12 +122,23 @@ fn named_shape(name: &str) -> Option<Shape> {
     })
 }
 
+/// The struct that a definition stands for besides other things: `JSONSchemaPropsOrArray`.
+fn either(name: &str) -> Option<&str> {
+    ["OrArray", "OrBool", "OrStringArray"].iter().find_map(|end| name.strip_suffix(end))
+}
+
 struct Loader<'a> {
     by_name: &'a HashMap<String, TypeId>,
     none: FieldFacts,
 }
 
 impl Loader<'_> {
+    fn open_object(&self) -> StructType {
+        let meta = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+        let schema = serde_json::json!({"type": "object", "properties": {"metadata": {"$ref": meta}}});
+        StructType { open: true, ..self.struct_type(OPEN_OBJECT, &schema, None) }
+    }
+
     fn struct_type(&self, name: &str, schema: &Value, facts: Option<&TypeFacts>) -> StructType {
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -145,6 +167,7 @@ impl Loader<'_> {
             always,
             atomic: facts.is_some_and(|facts| facts.atomic),
             numbers,
+            open: false,
         }
     }
 
@@ -153,7 +176,13 @@ impl Loader<'_> {
         let facts = known.unwrap_or(&self.none);
         let list_type = match shape {
             Shape::List(_) => Some(facts.list_type.clone().unwrap_or(ListType::Atomic)),
-            Shape::Struct(_) | Shape::Map(_) | Shape::Scalar(_) | Shape::Json => None,
+            Shape::Struct(_)
+            | Shape::Map(_)
+            | Shape::Scalar(_)
+            | Shape::Json
+            | Shape::Either(_)
+            | Shape::Inline(_)
+            | Shape::Deduced => None,
         };
         Field {
             name: name.to_owned(),
@@ -169,6 +198,7 @@ impl Loader<'_> {
             number: known.map(|facts| facts.number),
             description: text(schema, "description"),
             required,
+            default: None,
             shape,
         }
     }
@@ -178,6 +208,9 @@ impl Loader<'_> {
             let name = reference.strip_prefix("#/$defs/").unwrap_or(reference);
             if let Some(shape) = named_shape(name) {
                 return shape;
+            }
+            if let Some(id) = either(name).and_then(|name| self.by_name.get(name)) {
+                return Shape::Either(*id);
             }
             return self.by_name.get(name).map_or(Shape::Json, |id| Shape::Struct(*id));
         }

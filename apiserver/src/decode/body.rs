@@ -9,7 +9,7 @@ use super::source::InMemory;
 use super::walk::{Walked, walk};
 use super::{Decoded, FieldValidation, Media, protobuf, yaml};
 use crate::object::Object;
-use crate::registry::Names;
+use crate::registry::{Kind, Names};
 use crate::status::ApiError;
 
 /// How upstream's scheme is called in its errors.
@@ -41,6 +41,19 @@ struct Read {
 /// path; another one is refused, as are, with [`FieldValidation::Strict`], unknown and duplicate
 /// fields. Errors are 400 in upstream's words.
 pub fn decode_object(
+    kind: &dyn Kind,
+    media: Media,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, ApiError> {
+    match kind.custom() {
+        Some(custom) => crate::custom::decode::object(custom, media, body, validation),
+        None => decode_named(kind.names(), media, body, validation),
+    }
+}
+
+/// The same for an object with names of its own that is not stored: `Binding`, `Scale`.
+pub fn decode_named(
     names: &Names,
     media: Media,
     body: &[u8],
@@ -75,6 +88,47 @@ pub fn decode_object(
     Ok(Decoded { object: Object(read.walked.object), warnings, type_meta: read.walked.type_meta })
 }
 
+/// A body of which only the metadata is of a type that is known here.
+pub(crate) struct Open {
+    pub(crate) object: Map<String, Value>,
+    /// `apiVersion` and `kind` as the body gives them.
+    pub(crate) type_meta: (String, String),
+    /// What is unknown in the metadata, and what stands there twice, as warnings say it.
+    pub(crate) findings: Vec<String>,
+    /// The first value of the metadata that is of a wrong type.
+    pub(crate) misfit: Option<String>,
+    wanted: &'static str,
+    summary: String,
+}
+
+impl Open {
+    /// 400 for a body that does not say what it is.
+    pub(crate) fn unrecognized(&self, why: &str) -> ApiError {
+        let Open { wanted, summary, .. } = self;
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {wanted}): {why} ({summary})"
+        ))
+    }
+}
+
+/// Reads a body of a custom kind. The error is a 400 in upstream's words.
+pub(crate) fn read_open(wanted: &'static str, media: Media, body: &[u8]) -> Result<Open, ApiError> {
+    let ty = known_type(orlop_openapi::OPEN_OBJECT)?;
+    let read =
+        read(media, body, ty).map_err(|why| ApiError::bad_request(unrecognized(wanted, &why, body)))?;
+    let mut findings = warnings(&read);
+    if media == Media::Json {
+        for path in super::duplicates::find(body) {
+            let text = format!("duplicate field \"{path}\"");
+            if !findings.contains(&text) {
+                findings.push(text);
+            }
+        }
+    }
+    let Walked { object, type_meta, misfit, .. } = read.walked;
+    Ok(Open { object, type_meta, findings, misfit, wanted, summary: summary(body) })
+}
+
 /// Decodes a body of a given schema that is no stored object, such as `DeleteOptions`. Unknown
 /// fields are ignored. An empty JSON body is an error; who allows it asks before.
 pub fn decode_typed(schema: &str, media: Media, body: &[u8]) -> Result<Map<String, Value>, ApiError> {
@@ -95,7 +149,14 @@ pub fn decode_typed(schema: &str, media: Media, body: &[u8]) -> Result<Map<Strin
         read.walked.misfit
     } else {
         let api_version = if api_version.is_empty() { "v1" } else { api_version };
-        Some(not_registered(kind, api_version))
+        Some(match schema.strip_prefix("io.k8s.api.").and_then(|rest| rest.split('.').next()) {
+            Some(part) => {
+                let group = GROUPS.iter().find(|(_, name)| *name == part).map_or(part, |(group, _)| group);
+                cannot_convert(api_version, kind, group, wanted)
+            }
+            // Options are read by a scheme that knows nothing else.
+            None => not_registered(kind, api_version),
+        })
     };
     match why {
         None => Ok(read.walked.object),
@@ -164,22 +225,31 @@ fn check_kind(names: &Names, api_version: &str, kind: &str) -> Result<(), Wrong>
     if kind == names.kind && given == expected {
         return Ok(());
     }
-    let (group, version) = given.split_once('/').unwrap_or(("", given));
-    let part = GROUPS.iter().find(|(name, _)| *name == group).map(|(_, part)| *part);
-    let schema = part.and_then(|part| types().named(&format!("io.k8s.api.{part}.{version}.{kind}")));
-    let is_kind = schema.is_some_and(|id| types().get(id).field("apiVersion").is_some());
-    if !is_kind {
-        return Err(Wrong::Kind(not_registered(kind, given)));
-    }
-    if kind == "Event" && names.kind == "Event" {
+    if is_registered(given, kind) && kind == "Event" && names.kind == "Event" {
         let message = format!(
             "the API version in the data ({given}) does not match the expected API version ({expected})"
         );
         return Err(Wrong::Version(message));
     }
-    let wanted = GROUPS.iter().find(|(name, _)| *name == names.group).map_or(names.group, |(_, part)| part);
-    let text = format!("converting ({version}.{kind}) to ({wanted}.{}): unknown conversion", names.kind);
-    Err(Wrong::Kind(text))
+    Err(Wrong::Kind(cannot_convert(given, kind, names.group, names.kind)))
+}
+
+/// Whether a kind of that name is known in an API version, served or not.
+fn is_registered(api_version: &str, kind: &str) -> bool {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let part = GROUPS.iter().find(|(name, _)| *name == group).map(|(_, part)| *part);
+    let schema = part.and_then(|part| types().named(&format!("io.k8s.api.{part}.{version}.{kind}")));
+    schema.is_some_and(|id| types().get(id).field("apiVersion").is_some())
+}
+
+/// Why an object of one kind is not taken for one of another.
+fn cannot_convert(api_version: &str, kind: &str, wanted_group: &str, wanted: &str) -> String {
+    if !is_registered(api_version, kind) {
+        return not_registered(kind, api_version);
+    }
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let part = GROUPS.iter().find(|(name, _)| *name == wanted_group).map_or(wanted_group, |(_, part)| part);
+    format!("converting ({version}.{kind}) to ({part}.{wanted}): unknown conversion")
 }
 
 fn not_registered(kind: &str, api_version: &str) -> String {

@@ -19,8 +19,10 @@ use orlop_openapi::{TypeId, types};
 use serde_json::{Map, Value};
 
 use crate::object::Object;
+use crate::registry::Kind;
 
-pub use body::{decode_object, decode_typed};
+pub(crate) use body::read_open;
+pub use body::{decode_named, decode_object, decode_typed};
 pub use walk::Finding;
 
 /// What is done about unknown and duplicate fields.
@@ -87,6 +89,24 @@ pub fn conform(value: Value, ty: TypeId) -> Result<Conformed, String> {
         Finding::Unknown(path) | Finding::Duplicate(path) => path,
     });
     Ok(Conformed { object: walked.object, unknown: unknown.collect(), type_meta: walked.type_meta })
+}
+
+/// Fits a document to the type of a kind.
+pub fn conform_to(kind: &dyn Kind, value: Value) -> Result<Conformed, String> {
+    match kind.custom() {
+        Some(custom) => crate::custom::decode::conform(custom, value),
+        None => {
+            let schema = kind.names().schema;
+            let ty = types().named(schema).ok_or_else(|| format!("no type {schema} is known"))?;
+            conform(value, ty)
+        }
+    }
+}
+
+/// Fits a document to what every object has, its metadata, and leaves the rest as it is.
+pub(crate) fn conform_open(value: Value) -> Result<Conformed, String> {
+    let ty = types().named(orlop_openapi::OPEN_OBJECT).ok_or("no open type is known")?;
+    conform(value, ty)
 }
 
 /// The paths of members that stand twice in JSON text, such as `data.a`.

@@ -154,7 +154,12 @@ fn member(
                 entries.insert(key, value);
             }
         }
-        shape @ (Shape::Struct(_) | Shape::Scalar(_) | Shape::Json) => {
+        shape @ (Shape::Struct(_)
+        | Shape::Scalar(_)
+        | Shape::Json
+        | Shape::Either(_)
+        | Shape::Inline(_)
+        | Shape::Deduced) => {
             let value = value(shape, wire)?;
             members.insert(name.to_owned(), value);
         }
@@ -204,11 +209,34 @@ fn value(shape: &'static Shape, wire: Wire<'_>) -> Result<Value, String> {
             Value::Array(items)
         }
         (Shape::Json, Wire::Bytes(message)) => free(message)?,
+        (Shape::Either(id), Wire::Bytes(message)) => either(*id, message)?,
         (Shape::Scalar(scalar), wire) => scalar_value(*scalar, wire)?,
-        (Shape::Map(_), _) | (Shape::Struct(_) | Shape::List(_) | Shape::Json, Wire::Number(_)) => {
+        (Shape::Map(_) | Shape::Inline(_) | Shape::Deduced, _)
+        | (Shape::Struct(_) | Shape::List(_) | Shape::Json | Shape::Either(_), Wire::Number(_)) => {
             Value::Null
         }
     })
+}
+
+/// A struct or something else. In protobuf each is a message of its own: a flag in field 1 or 2, the
+/// struct in the other (`JSONSchemaPropsOrBool`), or the struct in field 1 and a list in field 2.
+fn either(id: TypeId, message: &[u8]) -> Result<Value, String> {
+    let ty = types().get(id);
+    let (mut single, mut list, mut flag) = (None, Vec::new(), false);
+    for part in parts(message) {
+        match part? {
+            (1, Wire::Number(allows)) => flag = allows != 0,
+            (1, Wire::Bytes(inner)) => single = Some(structure(ty, inner)?),
+            (2, Wire::Bytes(inner)) => list.push(inner),
+            _ => {}
+        }
+    }
+    match (single, list.as_slice()) {
+        (Some(single), _) => Ok(Value::Object(single)),
+        (None, []) => Ok(Value::Bool(flag)),
+        (None, [one]) => Ok(Value::Object(structure(ty, one)?)),
+        (None, many) => many.iter().map(|one| structure(ty, one).map(Value::Object)).collect(),
+    }
 }
 
 /// JSON in a message's first field.

@@ -105,7 +105,7 @@ fn zero_value(shape: &Shape) -> Value {
         Shape::Map(_) => Value::Object(Map::new()),
         Shape::List(_) => Value::Array(Vec::new()),
         Shape::Scalar(scalar) => scalar::zero(*scalar),
-        Shape::Json => Value::Null,
+        Shape::Json | Shape::Either(_) | Shape::Inline(_) | Shape::Deduced => Value::Null,
     }
 }
 
@@ -129,6 +129,12 @@ struct Walker<'s, 'a, S> {
 impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
     /// The members of a struct whose beginning was read.
     fn structure(&mut self, ty: &'static StructType) -> Result<Map<String, Value>, SyntaxError> {
+        if self.path.len() > MAX_FREE_DEPTH {
+            self.source.skip(&Token::Object)?;
+            let text = format!("the document is nested more than {MAX_FREE_DEPTH} levels deep");
+            self.refused.get_or_insert(text);
+            return Ok(Map::new());
+        }
         let mut members = Map::new();
         // Members left out because they are empty still count when they are given again.
         let mut left_out: Vec<&str> = Vec::new();
@@ -138,6 +144,12 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
                 continue;
             }
             let Some(field) = ty.field(&key) else {
+                if ty.open {
+                    let token = self.source.value()?;
+                    let value = self.free(token, 0)?;
+                    members.insert(key.into_owned(), value);
+                    continue;
+                }
                 self.note(|path| Finding::Unknown(join(path, &key)));
                 let token = self.source.value()?;
                 self.source.skip(&token)?;
@@ -231,7 +243,10 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
                 self.source.skip(&token)?;
                 Ok(read.unwrap_or_else(|refused| self.refuse(ty, shape, refused)))
             }
-            (Shape::Json, _) => self.free(token, 0),
+            (Shape::Either(id), Token::Object) => self.structure(self.types.get(*id)).map(Value::Object),
+            (Shape::Either(_), Token::Array) => self.list(ty, shape).map(Value::Array),
+            // Custom kinds are not read by the arena (`custom::decode`).
+            (Shape::Json | Shape::Either(_) | Shape::Inline(_) | Shape::Deduced, _) => self.free(token, 0),
             (Shape::Struct(_) | Shape::Map(_) | Shape::List(_), _) => {
                 self.source.skip(&token)?;
                 let found = scalar::kind(&token).to_owned();
@@ -384,11 +399,11 @@ fn push_name(text: &mut String, name: &str) {
 /// What a shape's type is called in error texts.
 fn go_type(types: &Types, shape: &Shape) -> String {
     match shape {
-        Shape::Struct(id) => format!("v1.{}", types.get(*id).short_name),
+        Shape::Struct(id) | Shape::Either(id) => format!("v1.{}", types.get(*id).short_name),
         Shape::Map(inner) => format!("map[string]{}", go_type(types, inner)),
         Shape::List(inner) => format!("[]{}", go_type(types, inner)),
         Shape::Scalar(scalar) => scalar::type_name(*scalar).to_owned(),
-        Shape::Json => "runtime.RawExtension".to_owned(),
+        Shape::Json | Shape::Inline(_) | Shape::Deduced => "runtime.RawExtension".to_owned(),
     }
 }
 

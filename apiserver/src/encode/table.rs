@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::encode::shape;
 use crate::object::Object;
 use crate::query::Query;
-use crate::registry::{Column, Kind};
+use crate::registry::{Column, KindRef};
 use crate::status::ApiError;
 
 /// What a row carries of its object.
@@ -48,29 +48,24 @@ const NAME_DESCRIPTION: &str = "The name of the object, unique within its namesp
 
 /// A table of a kind's objects.
 pub(crate) struct Table {
-    kind: &'static dyn Kind,
+    kind: KindRef,
     version: &'static str,
     include: IncludeObject,
     now: Timestamp,
 }
 
 impl Table {
-    pub(crate) fn new(
-        kind: &'static dyn Kind,
-        version: &'static str,
-        include: IncludeObject,
-        now: Timestamp,
-    ) -> Self {
+    pub(crate) fn new(kind: KindRef, version: &'static str, include: IncludeObject, now: Timestamp) -> Self {
         Table { kind, version, include, now }
     }
 
     /// The table with its rows. `columns` is left out from the second event of a watch on.
     pub(crate) fn build(&self, metadata: Map<String, Value>, objects: Vec<Object>, columns: bool) -> Value {
-        let own = self.kind.columns();
+        let has_own = self.kind.own_columns().is_some() || !self.kind.columns().is_empty();
         let definitions = if columns { self.definitions() } else { Value::Null };
         let rows: Vec<Value> = objects.into_iter().map(|object| self.row(object)).collect();
         // The default table says null where the kinds' own tables say [].
-        let rows = if rows.is_empty() && own.is_empty() { Value::Null } else { Value::Array(rows) };
+        let rows = if rows.is_empty() && !has_own { Value::Null } else { Value::Array(rows) };
         json!({
             "kind": "Table",
             "apiVersion": format!("meta.k8s.io/{}", self.version),
@@ -81,6 +76,9 @@ impl Table {
     }
 
     fn definitions(&self) -> Value {
+        if let Some(own) = self.kind.own_columns() {
+            return own.clone();
+        }
         let own = self.kind.columns();
         let columns = if own.is_empty() { DEFAULT_COLUMNS } else { own };
         columns
@@ -95,7 +93,7 @@ impl Table {
     }
 
     fn row(&self, object: Object) -> Value {
-        let cells = if self.kind.columns().is_empty() {
+        let cells = if self.kind.own_columns().is_none() && self.kind.columns().is_empty() {
             let created = object.at(&["metadata", "creationTimestamp"]).cloned().unwrap_or_default();
             vec![Value::from(object.name()), created]
         } else {
@@ -108,7 +106,7 @@ impl Table {
         row["object"] = match self.include {
             IncludeObject::None => Value::Null,
             IncludeObject::Metadata => shape::metadata_only(self.version, &object),
-            IncludeObject::Object => shape::with_kind(self.kind, object),
+            IncludeObject::Object => shape::with_kind(&*self.kind, object),
         };
         row
     }

@@ -2,6 +2,7 @@
 
 use http::Method;
 
+use crate::custom::Kinds;
 use crate::dispatch::{self, Resource, Target};
 use crate::query::Query;
 use crate::registry::by_resource;
@@ -51,11 +52,16 @@ impl Verb {
 }
 
 /// The verb and resource of a request; `None` for paths that are nothing here.
-pub(super) fn plan(method: &Method, path: &str, query: &Query) -> Result<Option<(Verb, Resource)>, ApiError> {
+pub(super) fn plan(
+    kinds: &Kinds,
+    method: &Method,
+    path: &str,
+    query: &Query,
+) -> Result<Option<(Verb, Resource)>, ApiError> {
     if !path.starts_with("/api/") && !path.starts_with("/apis/") {
         return Ok(None);
     }
-    match dispatch::target(path) {
+    match dispatch::target(kinds, path) {
         Target::UnknownGroup => Ok(None),
         Target::UnknownResource => Err(ApiError::no_such_resource()),
         Target::NoNamespace => Err(ApiError::bad_request("Namespace parameter required.")),
@@ -68,7 +74,7 @@ pub(super) fn plan(method: &Method, path: &str, query: &Query) -> Result<Option<
             }
             let kind = by_resource("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
             let resource = Resource {
-                kind,
+                kind: kind.into(),
                 namespace,
                 name: String::new(),
                 subresource: "binding".to_owned(),
@@ -130,7 +136,7 @@ mod tests {
     fn show(method: &str, target: &str) -> String {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
-        match plan(&method, path, &Query::parse(Some(query))) {
+        match plan(&Kinds::default(), &method, path, &Query::parse(Some(query))) {
             Ok(Some((verb, resource))) => format!("{verb:?} {}", resource.kind.names().plural),
             Ok(None) => "nothing".to_owned(),
             Err(error) => error.code.to_string(),

@@ -5,6 +5,8 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::handle::{KindRef, TypeRef};
+use crate::custom::CustomKind;
 use crate::object::Object;
 use crate::validate::FieldErrors;
 
@@ -91,6 +93,9 @@ pub enum Generation {
     SpecAndAnnotations,
     /// Absent at creation, one more with each change of the spec (CSIDriver).
     SpecFromZero,
+    /// 1 at creation, one more with each change of anything but the metadata, and the status where
+    /// that is a subresource (custom kinds).
+    AllButMeta,
 }
 
 /// What the verbs need to know about a kind (reference: per-kind write policies, delete answers).
@@ -201,7 +206,7 @@ pub struct Subresource {
 /// `spec` or `status` from the stored object as the [`Policy`] says before the `prepare_` methods.
 pub trait Kind: Send + Sync {
     /// The names.
-    fn names(&self) -> &'static Names;
+    fn names(&self) -> &Names;
     /// Where its objects live.
     fn scope(&self) -> Scope;
     /// Where its objects lie in the store, as kube-apiserver lays them out: `/registry/pods/`.
@@ -275,7 +280,7 @@ pub trait Kind: Send + Sync {
 
     /// Names of the fields that field selectors may use besides metadata.name and
     /// metadata.namespace.
-    fn selectable(&self) -> &'static [&'static str] {
+    fn selectable(&self) -> &[&'static str] {
         &[]
     }
     /// Fields that upstream cannot select by and people miss. A server that is to be exactly as
@@ -293,6 +298,10 @@ pub trait Kind: Send + Sync {
         UnknownField::NotKnown
     }
 
+    /// The columns of its table as the table shows them, where they are not in [`Kind::columns`].
+    fn own_columns(&self) -> Option<&Value> {
+        None
+    }
     /// Columns of its table, the name first; an empty list stands for upstream's default table.
     fn columns(&self) -> &'static [Column] {
         &[]
@@ -316,6 +325,32 @@ pub trait Kind: Send + Sync {
     fn is_view(&self) -> bool {
         false
     }
+    /// Whether what is read is not the stored bytes: views, and custom kinds, whose schema may say
+    /// something new about objects that are stored already.
+    fn reads_through(&self) -> bool {
+        self.is_view()
+    }
+    /// The kind as what a definition has made of it, if one has.
+    fn custom(&self) -> Option<&CustomKind> {
+        None
+    }
+    /// The type of its objects.
+    fn struct_type(&self) -> Option<TypeRef> {
+        let types = orlop_openapi::types();
+        types.named(self.names().schema).map(|id| TypeRef::Given(types.get(id)))
+    }
+    /// The kind that shows the same objects in another version, itself included.
+    fn sibling(&self, api_version: &str) -> Option<KindRef> {
+        let is_sibling = |other: &&&'static dyn Kind| {
+            other.storage_prefix() == self.storage_prefix() && other.names().api_version() == api_version
+        };
+        super::KINDS.iter().find(is_sibling).map(|kind| KindRef::Given(*kind))
+    }
+    /// A finalizer that a delete adds, so that the kind's own cleaning up comes first.
+    fn deletion_finalizer(&self) -> Option<&'static str> {
+        None
+    }
+
     /// From this kind's form to the stored one. Only for views.
     fn to_stored(&self, object: Object) -> Object {
         object

@@ -9,11 +9,13 @@ mod controller_revision;
 mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
+mod custom_resource_definition;
 mod daemon_set;
 mod deployment;
 mod event;
 mod events_k8s_io;
 mod go_shown;
+mod handle;
 mod kind;
 mod lease;
 mod namespace;
@@ -43,12 +45,14 @@ mod volume_source;
 mod volume_testing;
 mod workload;
 
+pub(crate) use cells::ago;
+pub use handle::{KindRef, TypeRef};
 pub use kind::{
     ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, ScalePaths, ScaleSelector,
     Scope, StatusSubresource, Subresource, UnknownField,
 };
 
-/// Every kind that is served.
+/// Every kind that orlop brings. Those of CustomResourceDefinitions are in `custom::kinds`.
 pub const KINDS: &[&dyn Kind] = &[
     &config_map::ConfigMap,
     &event::Event,
@@ -68,6 +72,7 @@ pub const KINDS: &[&dyn Kind] = &[
     &events_k8s_io::Event,
     &storage_class::StorageClass,
     &volume_attachment::VolumeAttachment,
+    &custom_resource_definition::CustomResourceDefinition,
     &csi_driver::CsiDriver,
     &csi_node::CsiNode,
     &csi_storage_capacity::CsiStorageCapacity,

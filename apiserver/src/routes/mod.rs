@@ -15,9 +15,31 @@ use axum::routing::get;
 use http::{HeaderMap, header};
 use serde_json::json;
 
+use crate::custom::Served;
 use crate::encode::answer;
 use crate::encode::negotiate::Wanted;
 use crate::server::Inner;
+
+/// The documents that say which kinds there are, with the custom ones.
+pub(crate) struct Documents {
+    openapi: openapi::Custom,
+    discovery: discovery::Document,
+}
+
+impl Documents {
+    /// The documents with what is served.
+    pub(crate) fn with(served: &Served) -> Self {
+        Documents { openapi: openapi::Custom::of(served), discovery: discovery::named(served) }
+    }
+
+    fn openapi(&self) -> &openapi::Custom {
+        &self.openapi
+    }
+
+    fn discovery(&self) -> &discovery::Document {
+        &self.discovery
+    }
+}
 
 /// Their router. Everything else falls through to the resources.
 pub(crate) fn router() -> Router<Arc<Inner>> {
@@ -34,7 +56,8 @@ pub(crate) fn router() -> Router<Arc<Inner>> {
 }
 
 /// The paths there are, or the page for a browser.
-async fn root(headers: HeaderMap) -> Response {
+async fn root(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
+    let served = server.kinds.now();
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if let Some(page) = orlop_web::index(accept) {
         return page.into_response();
@@ -53,8 +76,10 @@ async fn root(headers: HeaderMap) -> Response {
     ]
     .map(str::to_owned)
     .to_vec();
-    paths.extend(discovery::groups().map(|group| format!("/apis/{group}")));
-    paths.extend(discovery::groups().map(|group| format!("/apis/{group}/v1")));
+    for (group, versions) in discovery::groups(&served) {
+        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
+        paths.push(format!("/apis/{group}"));
+    }
     paths.sort();
     let wanted = Wanted { pretty: true, ..Wanted::JSON };
     answer::json_bytes(200, wanted, json!({ "paths": paths }).to_string().into_bytes())

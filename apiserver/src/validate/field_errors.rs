@@ -105,6 +105,12 @@ impl FieldErrors {
         );
     }
 
+    /// A value is of another type than it should be.
+    pub fn type_invalid(&mut self, path: &Path, value: impl Into<Value>, detail: &str) {
+        let text = format!("Invalid value: {}", show(&value.into()));
+        self.push("FieldValueTypeInvalid", path, with_detail(text, detail));
+    }
+
     /// A value is bad, and upstream shows it in a form of its own: a Go struct with its fields in
     /// their order. `shown` stands in the text as it is.
     pub fn invalid_shown(&mut self, path: &Path, shown: &str, detail: &str) {

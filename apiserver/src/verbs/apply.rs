@@ -35,7 +35,7 @@ pub(crate) async fn apply(request: &Request, part: Part, wanted: Wanted) -> Resu
             Err(StoreError::Api(error)) => (error.code, Err(error)),
         };
         let written = result.map_err(|error| error.with_warnings(&warnings))?;
-        let (kind, query, now) = (request.kind(), &request.query, request.now());
+        let (kind, query, now) = (request.kind_ref(), &request.query, request.now());
         return answer::written(kind, code, &written, wanted, &warnings, query, now);
     }
     Err(ApiError::conflict(request.names(), &request.resource.name))

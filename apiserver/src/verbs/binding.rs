@@ -3,7 +3,7 @@
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use crate::decode::decode_object;
+use crate::decode::decode_named;
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::object::{Object, show_time};
@@ -30,7 +30,7 @@ const ATTEMPTS: usize = 32;
 pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
-    let decoded = decode_object(&BINDING, request.media()?, &request.body, options.validation)?;
+    let decoded = decode_named(&BINDING, request.media()?, &request.body, options.validation)?;
     let binding = decoded.object;
     let name = match request.resource.name.as_str() {
         "" => binding.name().to_owned(),

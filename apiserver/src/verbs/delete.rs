@@ -43,7 +43,7 @@ pub(crate) async fn delete(request: &Request) -> Result<Response, ApiError> {
     }
     // 202 is for clients that have said in the old way that dependents need not be waited for.
     let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
-    answer::object(kind, code, object, wanted, &request.query, request.now())
+    answer::object(request.kind_ref(), code, object, wanted, &request.query, request.now())
 }
 
 fn success(names: &Names, object: &Object) -> Value {
@@ -148,6 +148,11 @@ fn plan(request: &Request, old: &Object, options: &DeleteOptions) -> Plan {
     let mut object = old.clone();
     if kind.has_dependents() {
         settle_finalizers(&mut object, options.propagation(), kind.orphans_by_default());
+    }
+    if let Some(finalizer) = kind.deletion_finalizer()
+        && !old.is_terminating()
+    {
+        object.add_finalizer(finalizer);
     }
     let grace = kind.grace_period(&object, options.grace_period_seconds);
     let held = object.finalizers().next().is_some() || kind.is_held(&object);

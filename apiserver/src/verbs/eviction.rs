@@ -8,7 +8,7 @@ use orlop_store::Record;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-use crate::decode::{FieldValidation, decode_object};
+use crate::decode::{FieldValidation, decode_named};
 use crate::dispatch;
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
@@ -85,9 +85,9 @@ pub(crate) async fn evict(request: &Request) -> Result<Response, ApiError> {
 
 fn read(request: &Request, validation: FieldValidation) -> Result<(Object, Vec<String>), ApiError> {
     let media = request.media()?;
-    let decoded = match decode_object(&EVICTION, media, &request.body, validation) {
+    let decoded = match decode_named(&EVICTION, media, &request.body, validation) {
         Ok(decoded) => decoded,
-        Err(why) => decode_object(&OLD_EVICTION, media, &request.body, validation).map_err(|_| why)?,
+        Err(why) => decode_named(&OLD_EVICTION, media, &request.body, validation).map_err(|_| why)?,
     };
     Ok((decoded.object, decoded.warnings))
 }

@@ -26,14 +26,14 @@ const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to di
 pub(crate) async fn list(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::List)?;
     let listed = select(request).await?;
-    list::answer(request.kind(), listed, wanted, &request.query, request.now())
+    list::answer(request.kind_ref(), listed, wanted, &request.query, request.now())
 }
 
 /// The records that a list (or deletecollection) is about.
 pub(crate) async fn select(request: &Request) -> Result<Listed, ApiError> {
     let query = &request.query;
     check_options(request)?;
-    let filter = Filter::parse(request.kind(), query, request.server.config.extra_field_selectors)?;
+    let filter = Filter::parse(request.kind_ref(), query, request.server.config.extra_field_selectors)?;
     let limit = usize::try_from(query.int("limit")?.unwrap_or(0)).unwrap_or(0);
     let prefix = request.resource.prefix();
     let page = page(request, &prefix, limit).await?;

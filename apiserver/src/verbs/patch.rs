@@ -1,17 +1,16 @@
 //! PATCH on an item or its status: JSON, merge and strategic merge patches.
 
 use axum::response::Response;
-use orlop_openapi::types;
+use orlop_openapi::{OPEN_OBJECT, types};
 use serde_json::{Map, Value};
 
-use crate::decode::{FieldValidation, conform, duplicate_fields};
+use crate::decode::{FieldValidation, conform, conform_to, duplicate_fields};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::object::Object;
 use crate::patch::{self, PatchKind};
-use crate::registry::Names;
+use crate::registry::{Kind, Names};
 use crate::status::ApiError;
-use crate::validate::{FieldErrors, Path};
 use crate::verbs::apply;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
@@ -40,7 +39,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         let record = request.record(&request.head())?;
         let old = stored::decode_as(kind, &record);
         let (object, mut warnings) =
-            patched(request.names(), &request.body, patch_kind, &old, options.validation)?;
+            patched(request.names(), Some(kind), &request.body, patch_kind, &old, options.validation)?;
         check_name(request, &object)?;
         let mut object = object;
         write::settle_namespace(request, &mut object)?;
@@ -51,7 +50,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         match update::apply(request, object, change, &mut warnings).await {
             Ok(written) => {
                 return answer::written(
-                    kind,
+                    request.kind_ref(),
                     200,
                     &written,
                     wanted,
@@ -69,31 +68,45 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
     }
 }
 
-/// The object that the patch in `body` makes of the present one, and warnings about the patch.
+/// The object that the patch in `body` makes of the present one, and warnings about the patch. There is no
+/// `kind` for what a subresource shows of another object (Scale).
 pub(crate) fn patched(
     names: &Names,
+    kind: Option<&dyn Kind>,
     body: &[u8],
     patch_kind: PatchKind,
     old: &Object,
     validation: FieldValidation,
 ) -> Result<(Object, Vec<String>), ApiError> {
-    let Some(ty) = types().named(names.schema) else {
-        return Err(ApiError::internal(format!("no type {} is known", names.schema)));
+    // Only strategic patches look at the type.
+    let is_custom = kind.is_some_and(|kind| kind.custom().is_some());
+    let schema = if is_custom { OPEN_OBJECT } else { names.schema };
+    let Some(ty) = types().named(schema) else {
+        return Err(ApiError::internal(format!("no type {schema} is known")));
     };
+    if is_custom && patch_kind == PatchKind::Strategic {
+        return Err(ApiError::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        ));
+    }
     let document = versioned(names, old);
     let result = patch::apply(patch_kind, document, body, ty)?;
     let mut warnings = result.warnings;
     if validation == FieldValidation::Strict && !warnings.is_empty() {
         return Err(ApiError::bad_request(format!("strict decoding error: {}", warnings.join(", "))));
     }
-    // What errors show. They are rare, so it is made again for them and not kept for all.
-    let shown = || {
+    // Errors show the result. They are rare, so it is made again for them and not kept for all.
+    let rejected = |why: &str| {
         let again = patch::apply(patch_kind, versioned(names, old), body, ty);
-        again.map(|result| result.document.to_string()).unwrap_or_default()
+        let result = again.map(|result| result.document).unwrap_or_default();
+        patch::unfit_result(patch_kind, &result, body, why)
     };
     let mut document = match result.document {
         Value::Object(map) => map,
-        other => return Err(rejected(&other.to_string(), "the patch does not leave an object")),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            return Err(rejected("the patch does not leave an object"));
+        }
     };
     let kind_given = document.remove("kind").unwrap_or_default();
     let version_given = document.remove("apiVersion").unwrap_or_default();
@@ -104,9 +117,14 @@ pub(crate) fn patched(
             version_given,
             names.kind
         );
-        return Err(rejected(&shown(), &why));
+        return Err(rejected(&why));
     }
-    let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&shown(), &why))?;
+    let document = Value::Object(document);
+    let conformed = match kind {
+        Some(kind) => conform_to(kind, document),
+        None => conform(document, ty),
+    }
+    .map_err(|why| rejected(&why))?;
     let duplicates = match patch_kind {
         PatchKind::Merge | PatchKind::Strategic => duplicate_fields(body),
         PatchKind::Json | PatchKind::Apply => Vec::new(),
@@ -116,7 +134,7 @@ pub(crate) fn patched(
     unknown.extend(conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")));
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {
-            return Err(rejected(&shown(), &format!("strict decoding error: {}", unknown.join(", "))));
+            return Err(rejected(&format!("strict decoding error: {}", unknown.join(", "))));
         }
         FieldValidation::Warn => warnings.extend(unknown),
         FieldValidation::Strict => {}
@@ -131,11 +149,4 @@ fn versioned(names: &Names, object: &Object) -> Value {
     map.insert("apiVersion".to_owned(), names.api_version().into());
     map.extend(object.0.clone());
     Value::Object(map)
-}
-
-/// The answer to a patch whose result cannot be decoded.
-fn rejected(document: &str, why: &str) -> ApiError {
-    let mut errors = FieldErrors::new();
-    errors.invalid(&Path::new("patch"), document, why);
-    ApiError::invalid("", "", "", &errors)
 }

@@ -14,7 +14,7 @@ use crate::managed;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::query::Query;
-use crate::registry::{Kind, Names};
+use crate::registry::{Kind, KindRef, Names};
 use crate::server::Inner;
 use crate::status::ApiError;
 use crate::verbs::options::WriteOptions;
@@ -36,11 +36,16 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn kind(&self) -> &'static dyn Kind {
-        self.resource.kind
+    pub(crate) fn kind(&self) -> &dyn Kind {
+        &*self.resource.kind
     }
 
-    pub(crate) fn names(&self) -> &'static Names {
+    /// The kind, to be kept for longer than the request.
+    pub(crate) fn kind_ref(&self) -> &KindRef {
+        &self.resource.kind
+    }
+
+    pub(crate) fn names(&self) -> &Names {
         self.resource.kind.names()
     }
 
@@ -56,7 +61,7 @@ impl Request {
 
     /// The form of the answer.
     pub(crate) fn wanted(&self, endpoint: Endpoint) -> Result<Wanted, ApiError> {
-        let list_route = self.resource.name.is_empty();
+        let list_route = self.resource.name.is_empty() && endpoint != Endpoint::Single;
         let mut wanted = negotiate(self.accept.as_deref(), endpoint, list_route)?;
         wanted.pretty |= self.pretty;
         Ok(wanted)

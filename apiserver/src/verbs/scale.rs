@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use orlop_store::Record;
 
-use crate::decode::decode_object;
+use crate::decode::decode_named;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::{Endpoint, Wanted};
 use crate::encode::stored;
@@ -18,7 +18,7 @@ use crate::object::{Object, show_time};
 use crate::patch::PatchKind;
 use crate::projection::Projection;
 use crate::registry::scale::{self as scales, NAMES, Scale};
-use crate::registry::{Kind as _, NameRule, ScalePaths};
+use crate::registry::{Kind as _, KindRef, NameRule, ScalePaths};
 use crate::status::{ApiError, Details};
 use crate::validate::FieldErrors;
 use crate::validate::meta::validate_meta;
@@ -49,7 +49,7 @@ pub(crate) async fn update(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let media = request.media()?;
     let options = WriteOptions::parse("UpdateOptions", &request.query)?;
-    let decoded = decode_object(&NAMES, media, &request.body, options.validation)?;
+    let decoded = decode_named(&NAMES, media, &request.body, options.validation)?;
     let given = decoded.object;
     check_name(request, &given)?;
     let manager = request.manager(&options);
@@ -83,7 +83,8 @@ pub(crate) async fn patch(request: &Request) -> Result<Response, ApiError> {
     let options = WriteOptions::parse("PatchOptions", &request.query)?;
     let manager = request.manager(&options);
     let make = |live: &Object, warnings: &mut Vec<String>| {
-        let (mut scale, found) = patch::patched(&NAMES, &request.body, patch_kind, live, options.validation)?;
+        let (mut scale, found) =
+            patch::patched(&NAMES, None, &request.body, patch_kind, live, options.validation)?;
         warnings.extend(found);
         track(request, &manager, live, &mut scale);
         Ok(scale)
@@ -150,7 +151,7 @@ async fn change(
     update::apply(request, object, change, warnings).await
 }
 
-fn paths(request: &Request) -> Result<ScalePaths<'static>, ApiError> {
+fn paths(request: &Request) -> Result<ScalePaths<'_>, ApiError> {
     request.kind().scale().ok_or_else(ApiError::no_such_resource)
 }
 
@@ -184,7 +185,8 @@ fn show(
     warnings: &[String],
 ) -> Result<Response, ApiError> {
     let scale = scales::of(object, &paths(request)?).map_err(ApiError::internal)?;
-    let mut response = answer::object(&Scale, 200, scale, wanted, &request.query, request.now())?;
+    let mut response =
+        answer::object(&KindRef::Given(&Scale), 200, scale, wanted, &request.query, request.now())?;
     answer::add_warnings(response.headers_mut(), warnings);
     Ok(response)
 }

@@ -27,7 +27,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
     let wanted = request.wanted(Endpoint::Single)?;
     let media = request.media()?;
     let options = WriteOptions::parse("UpdateOptions", &request.query)?;
-    let decoded = decode_object(request.names(), media, &request.body, options.validation)?;
+    let decoded = decode_object(request.kind(), media, &request.body, options.validation)?;
     let mut warnings = decoded.warnings;
     let mut object = decoded.object;
     check_name(request, &object)?;
@@ -56,7 +56,15 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
                 Err(error) if error.reason == "AlreadyExists" && attempts > 0 => continue,
                 Err(error) => return Err(error.with_warnings(&warnings)),
             };
-            return answer::written(kind, 201, &written, wanted, &warnings, &request.query, request.now());
+            return answer::written(
+                request.kind_ref(),
+                201,
+                &written,
+                wanted,
+                &warnings,
+                &request.query,
+                request.now(),
+            );
         };
         let old = stored::decode_as(kind, &record);
         if !object.uid().is_empty() && object.uid() != old.uid() {
@@ -71,7 +79,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
         match apply(request, body, change, &mut attempt_warnings).await {
             Ok(written) => {
                 return answer::written(
-                    kind,
+                    request.kind_ref(),
                     200,
                     &written,
                     wanted,

@@ -34,12 +34,12 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         Transform::MetadataList(_) => return Err(shape::not_a_list(request.kind())),
         Transform::Table(version) => {
             let include = IncludeObject::parse(&request.query)?;
-            Framing::Table(Table::new(request.kind(), version, include, request.now()))
+            Framing::Table(Table::new(request.kind_ref().clone(), version, include, request.now()))
         }
     };
     check_options(request)?;
     let mut filter =
-        Filter::parse(request.kind(), &request.query, request.server.config.extra_field_selectors)?;
+        Filter::parse(request.kind_ref(), &request.query, request.server.config.extra_field_selectors)?;
     if !request.resource.name.is_empty() {
         filter = filter.by_name(&request.resource.name);
     }
@@ -50,7 +50,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
             request.server.config.min_request_timeout.mul_f64(rand::rng().random_range(1.0..2.0))
         }
     };
-    let writer = Writer::new(request.kind(), wanted.media, framing);
+    let writer = Writer::new(request.kind_ref().clone(), wanted.media, framing);
     let start = start(request, &filter).await?;
     let live = Live {
         store: request.server.store.clone(),

@@ -168,7 +168,9 @@ fn admission_request<'a>(
 pub(crate) fn first_generation(kind: &dyn Kind, object: &mut Object) {
     match kind.policy().generation {
         Generation::Unmanaged => {}
-        Generation::Spec | Generation::SpecAndAnnotations => object.set(&["metadata", "generation"], 1),
+        Generation::Spec | Generation::SpecAndAnnotations | Generation::AllButMeta => {
+            object.set(&["metadata", "generation"], 1);
+        }
         Generation::SpecFromZero => {
             object.meta().remove("generation");
         }
@@ -262,6 +264,15 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
             let main = part == Part::Main;
             main && (object.0.get("spec") != old.0.get("spec")
                 || object.at(&annotations) != old.at(&annotations))
+        }
+        Generation::AllButMeta => {
+            let has_status = kind.policy().status != StatusSubresource::None;
+            let counts = |name: &str| name != "metadata" && !(has_status && name == "status");
+            let members = |object: &Object| -> Vec<(String, Value)> {
+                let all = object.0.iter().filter(|(name, _)| counts(name));
+                all.map(|(name, value)| (name.clone(), value.clone())).collect()
+            };
+            members(object) != members(old)
         }
     };
     if counted {
@@ -412,7 +423,7 @@ pub(crate) async fn put(
 /// The same for an object of another kind than the request's.
 pub(crate) async fn put_as(
     request: &Request,
-    kind: &'static dyn Kind,
+    kind: &dyn Kind,
     record: &Arc<Record<Projection>>,
     object: Object,
 ) -> Result<Arc<Record<Projection>>, StoreError> {

@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
+use super::store::RECENT;
 use super::*;
 use crate::testing::{FakeApi, Fault, FaultKind};
 

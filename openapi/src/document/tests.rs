@@ -10,6 +10,7 @@ fn documents() -> Documents {
         plural: "pods",
         namespaced: true,
         schema: "io.k8s.api.core.v1.Pod",
+        own_schema: None,
         verbs: ALL,
         subresources: vec![
             SubresourceDoc {
@@ -18,7 +19,8 @@ fn documents() -> Documents {
                 version: "v1",
                 kind: "Pod",
                 schema: "io.k8s.api.core.v1.Pod",
-                verbs: &["get", "patch", "update"],
+                own_schema: None,
+        verbs: &["get", "patch", "update"],
             },
             SubresourceDoc {
                 name: "eviction",
@@ -26,7 +28,8 @@ fn documents() -> Documents {
                 version: "v1",
                 kind: "Eviction",
                 schema: "io.k8s.api.policy.v1.Eviction",
-                verbs: &["create"],
+                own_schema: None,
+        verbs: &["create"],
             },
         ],
     };

@@ -3,7 +3,7 @@ use crate::registry;
 
 fn decode(plural: &str, media: Media, body: &str, validation: FieldValidation) -> Result<Decoded, String> {
     let kind = registry::KINDS.iter().find(|kind| kind.names().plural == plural).expect("a known kind");
-    decode_object(kind.names(), media, body.as_bytes(), validation).map_err(|error| {
+    decode_named(kind.names(), media, body.as_bytes(), validation).map_err(|error| {
         assert_eq!((error.code, error.reason), (400, "BadRequest"));
         error.message
     })
@@ -240,6 +240,14 @@ fn options_say_less() {
     let options = decode_typed(OPTIONS, Media::Json, body).expect("sound");
     assert_eq!(Value::Object(options), serde_json::json!({"gracePeriodSeconds": 0}));
     let error =
+        decode_typed("io.k8s.api.core.v1.Binding", Media::Json, br#"{"kind":"Pod","apiVersion":"v1"}"#)
+            .expect_err("another kind");
+    assert_eq!(
+        error.message,
+        "Pod in version \"v1\" cannot be handled as a Binding: converting (v1.Pod) to (core.Binding): unknown \
+         conversion"
+    );
+    let error =
         decode_typed("io.k8s.api.core.v1.Binding", Media::Json, br#"{"target":1}"#).expect_err("number");
     assert_eq!(
         error.message,
@@ -274,7 +282,7 @@ fn protobuf_from_kubectl() {
     for (plural, body, want) in cases {
         let kind = registry::KINDS.iter().find(|kind| kind.names().plural == plural).expect("a known kind");
         let decoded =
-            decode_object(kind.names(), Media::Protobuf, body, FieldValidation::Strict).expect("it is sound");
+            decode_named(kind.names(), Media::Protobuf, body, FieldValidation::Strict).expect("it is sound");
         assert_eq!(decoded.type_meta, ("v1".to_owned(), kind.names().kind.to_owned()));
         assert_eq!(decoded.object.into_value(), want, "{plural}");
     }

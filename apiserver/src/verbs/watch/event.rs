@@ -9,7 +9,7 @@ use crate::encode::negotiate::Media;
 use crate::encode::table::{Table, single_metadata};
 use crate::encode::{envelope, shape, stored};
 use crate::projection::Projection;
-use crate::registry::Kind;
+use crate::registry::KindRef;
 use crate::status::ApiError;
 use crate::verbs::filter::Filter;
 
@@ -61,7 +61,7 @@ pub(super) enum Framing {
 
 /// Writes events in the form that was negotiated.
 pub(super) struct Writer {
-    kind: &'static dyn Kind,
+    kind: KindRef,
     media: Media,
     framing: Framing,
     /// A table tells its columns once.
@@ -69,7 +69,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(kind: &'static dyn Kind, media: Media, framing: Framing) -> Self {
+    pub(super) fn new(kind: KindRef, media: Media, framing: Framing) -> Self {
         Writer { kind, media, framing, columns_told: false }
     }
 
@@ -85,14 +85,14 @@ impl Writer {
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(ty.text().as_bytes());
             out.extend_from_slice(b"\",\"object\":");
-            envelope::write_object(out, self.kind, record, revision);
+            envelope::write_object(out, &*self.kind, record, revision);
             out.extend_from_slice(b"}\n");
             return;
         }
-        let mut object = stored::decode_as(self.kind, record);
+        let mut object = stored::decode_as(&*self.kind, record);
         object.set(&["metadata", "resourceVersion"], revision.to_string());
         let value = match &self.framing {
-            Framing::Object => shape::with_kind(self.kind, object),
+            Framing::Object => shape::with_kind(&*self.kind, object),
             Framing::Metadata(version) => shape::metadata_only(version, &object),
             Framing::Table(table) => {
                 let metadata = single_metadata(&object);
@@ -115,7 +115,7 @@ impl Writer {
                 let zero = types().named(names.schema).map(zero_object).unwrap_or_default();
                 let mut object = crate::object::Object::from_value(zero);
                 object.set(&["metadata"], Value::Object(metadata));
-                shape::with_kind(self.kind, object)
+                shape::with_kind(&*self.kind, object)
             }
             Framing::Metadata(version) => json!({
                 "kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"),
