@@ -6,8 +6,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::document::{
-    LIST_META, NAMED_SCALARS, ResourceDoc, kinds_of_schemas, merge_extensions, own_schema, reachable, scalar_schema,
-    type_and_format,
+    LIST_META, NAMED_SCALARS, ResourceDoc, kinds_of_schemas, merge_extensions, own_schema, reachable,
+    scalar_schema, type_and_format,
 };
 use crate::shape::{Field, Shape, StructType};
 use crate::types;

@@ -13,8 +13,8 @@ use utoipa::openapi::schema::{
 use utoipa::openapi::{InfoBuilder, OpenApiBuilder, Ref, RefOr, Schema};
 
 use crate::document::{
-    LIST_META, NAMED_SCALARS, ResourceDoc, kinds_of_schemas, merge_extensions, own_schema, reachable, scalar_schema,
-    type_and_format,
+    LIST_META, NAMED_SCALARS, ResourceDoc, kinds_of_schemas, merge_extensions, own_schema, reachable,
+    scalar_schema, type_and_format,
 };
 use crate::shape::{Field, Scalar, Shape, StructType};
 use crate::{operations, responses, types};

@@ -143,7 +143,6 @@ fn validate_versions(object: &Object, old: Option<&Object>, path: &Path, errors:
 fn validate_version(version: &Value, known: Option<&Value>, path: &Path, errors: &mut FieldErrors) {
     let schema_path = path.child("schema").child("openAPIV3Schema");
     let schema = &version["schema"]["openAPIV3Schema"];
-    let has_status = version["subresources"]["status"].is_object();
     if !schema.is_object() {
         errors.required(&schema_path, "schemas are required");
     } else if known.is_none_or(|known| known["schema"] != version["schema"]) {
@@ -165,7 +164,7 @@ fn validate_version(version: &Value, known: Option<&Value>, path: &Path, errors:
         for (name, roots, is_required) in [
             ("specReplicasPath", &[".spec."][..], true),
             ("statusReplicasPath", &[".status."], true),
-            ("labelSelectorPath", &[".spec.", ".status."], false),
+            ("labelSelectorPath", &[".status.", ".spec."], false),
         ] {
             let path = path.child(name);
             let given = scale[name].as_str().unwrap_or_default();
@@ -178,8 +177,12 @@ fn validate_version(version: &Value, known: Option<&Value>, path: &Path, errors:
                 errors.invalid(&path, given, "should be a simple json path, such as .spec.replicas");
             } else if !under {
                 let roots: Vec<&str> = roots.iter().map(|root| root.trim_end_matches('.')).collect();
-                let why = format!("should be a json path under either {}", roots.join(" or "));
-                errors.invalid(&path, given, &why.replace("either .spec", "either .spec"));
+                let either = if roots.len() > 1 { "either " } else { "" };
+                errors.invalid(
+                    &path,
+                    given,
+                    &format!("should be a json path under {either}{}", roots.join(" or ")),
+                );
             }
         }
     }
@@ -198,7 +201,7 @@ fn validate_version(version: &Value, known: Option<&Value>, path: &Path, errors:
         if selectable[..at].iter().any(|other| other["jsonPath"] == given) {
             errors.duplicate(&path, given);
         }
-        validate_selectable(given, schema, has_status, &path, errors);
+        validate_selectable(given, schema, &path, errors);
     }
 }
 
@@ -230,13 +233,7 @@ fn validate_column(column: &Value, path: &Path, errors: &mut FieldErrors) {
 }
 
 /// Objects can be selected by texts, numbers and truths that stand at one place.
-fn validate_selectable(
-    given: &str,
-    schema: &Value,
-    _has_status: bool,
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
+fn validate_selectable(given: &str, schema: &Value, path: &Path, errors: &mut FieldErrors) {
     if given.is_empty() {
         return errors.required(path, "");
     }
@@ -252,7 +249,7 @@ fn validate_selectable(
     }
     let found = steps.iter().try_fold(schema, |schema, step| schema["properties"].get(step));
     let Some(found) = found else {
-        return errors.invalid(path, given, &format!("is an invalid path: does not refer to a valid field"));
+        return errors.invalid(path, given, "is an invalid path: does not refer to a valid field");
     };
     let ty = found["type"].as_str().unwrap_or_default();
     if !matches!(ty, "string" | "boolean" | "integer") {

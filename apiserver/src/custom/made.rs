@@ -13,8 +13,8 @@ use super::schema::Schema;
 use super::{default, prune, rules, validate};
 use crate::object::Object;
 use crate::registry::{
-    DeleteAnswer, Generation, Kind, KindRef, NameRule, Names, Policy, Scope, StatusSubresource, Subresource,
-    TypeRef, UnknownField,
+    DeleteAnswer, Generation, Kind, KindRef, NameRule, Names, Policy, ScalePaths, ScaleSelector, Scope,
+    StatusSubresource, Subresource, TypeRef, UnknownField,
 };
 use crate::validate::{FieldErrors, Path};
 
@@ -32,12 +32,10 @@ const SCALE: &[Subresource] = &[Subresource {
 
 /// Where the numbers of a scale are.
 #[derive(Debug)]
-pub(crate) struct ScalePaths {
+pub(crate) struct ScaleMembers {
     pub(crate) spec_replicas: Vec<String>,
     pub(crate) status_replicas: Vec<String>,
     pub(crate) selector: Option<Vec<String>>,
-    /// The path of the replicas as the definition gives it.
-    pub(crate) spec_replicas_text: String,
 }
 
 /// A version of a definition.
@@ -46,10 +44,9 @@ pub(crate) struct Version {
     names: Names,
     pub(crate) served: bool,
     schema: Schema,
-    has_rules: bool,
     ty: Arc<StructType>,
     has_status: bool,
-    scale: Option<ScalePaths>,
+    scale: Option<ScaleMembers>,
     columns: Columns,
     /// Names of selectable fields, and the paths they stand for.
     selectable: Vec<&'static str>,
@@ -153,15 +150,13 @@ impl Version {
             .collect();
         Version {
             served: version["served"] == true,
-            has_rules: schema.has_rules(),
             ty: schema.root_type(names.schema),
             has_status: version["subresources"]["status"].is_object(),
             scale: path("specReplicasPath").zip(path("statusReplicasPath")).map(|(spec, status)| {
-                ScalePaths {
+                ScaleMembers {
                     spec_replicas: spec,
                     status_replicas: status,
                     selector: path("labelSelectorPath"),
-                    spec_replicas_text: scale["specReplicasPath"].as_str().unwrap_or_default().to_owned(),
                 }
             }),
             columns: Columns::of(version),
@@ -222,10 +217,6 @@ impl CustomKind {
         &self.definition.list_kind
     }
 
-    pub(crate) fn scale(&self) -> Option<&ScalePaths> {
-        self.version().scale.as_ref()
-    }
-
     /// The object with apiVersion and kind, as its schema judges it. Of the metadata only the name is
     /// shown.
     fn whole(&self, object: &Object) -> Value {
@@ -246,7 +237,7 @@ impl CustomKind {
         let before = errors.len();
         let root = Path::default();
         validate::validate(self.schema(), &root, &value, old.as_ref(), errors);
-        if !self.version().has_rules {
+        if !self.schema().rules_inside {
             return;
         }
         if errors.len() > before {
@@ -287,6 +278,21 @@ impl Kind for CustomKind {
 
     fn verbs(&self) -> &'static [&'static str] {
         VERBS
+    }
+
+    fn scale(&self) -> Option<ScalePaths<'_>> {
+        let members = self.version().scale.as_ref()?;
+        fn texts(path: &[String]) -> Vec<&str> {
+            path.iter().map(String::as_str).collect()
+        }
+        Some(ScalePaths {
+            replicas: texts(&members.spec_replicas),
+            status_replicas: texts(&members.status_replicas),
+            selector: members
+                .selector
+                .as_deref()
+                .map_or(ScaleSelector::None, |path| ScaleSelector::Text(texts(path))),
+        })
     }
 
     fn subresources(&self) -> &'static [Subresource] {

@@ -5,8 +5,7 @@
 //! `rules` (CEL, run by `cel`) work. All of these are pure. `made` is the kind that a definition makes,
 //! with `columns` for its table and `decode` for its bodies, and `kinds` is what is served now: an
 //! immutable snapshot that a definition's write replaces. `keeper` follows the definitions in the
-//! store, gives them their conditions, and removes the objects of those that go; `scale` is the
-//! subresource of that name.
+//! store, gives them their conditions, and removes the objects of those that go.
 
 mod cel;
 mod columns;
@@ -20,7 +19,6 @@ mod made;
 mod names;
 mod prune;
 mod rules;
-pub(crate) mod scale;
 mod schema;
 mod structural;
 mod validate;

@@ -81,7 +81,6 @@ pub(crate) struct Limits {
     pub(crate) allowed: Vec<Value>,
     pub(crate) required: Vec<String>,
     pub(crate) format: String,
-    pub(crate) unique_items: bool,
 }
 
 /// A schema of a value.
@@ -107,6 +106,8 @@ pub(crate) struct Schema {
     pub(crate) one_of: Vec<Schema>,
     pub(crate) not: Option<Box<Schema>>,
     pub(crate) rules: Vec<Rule>,
+    /// Whether any rule stands in it.
+    pub(crate) rules_inside: bool,
 }
 
 impl Schema {
@@ -121,7 +122,7 @@ impl Schema {
         let one = |name: &str| props[name].is_object().then(|| Box::new(Schema::of(&props[name])));
         let properties = props["properties"].as_object().into_iter().flatten();
         let keys = || props["x-kubernetes-list-map-keys"].as_array().into_iter().flatten();
-        Schema {
+        let mut schema = Schema {
             ty: Type::parse(text("type")).unwrap_or_default(),
             properties: properties.map(|(name, schema)| (name.clone(), Schema::of(schema))).collect(),
             additional: match &props["additionalProperties"] {
@@ -147,17 +148,10 @@ impl Schema {
             one_of: list("oneOf"),
             not: one("not"),
             rules: Rule::all(&props["x-kubernetes-validations"]),
-        }
-    }
-
-    /// Whether any default stands in it.
-    pub(crate) fn has_defaults(&self) -> bool {
-        self.default.is_some() || self.children().any(Schema::has_defaults)
-    }
-
-    /// Whether any rule stands in it.
-    pub(crate) fn has_rules(&self) -> bool {
-        !self.rules.is_empty() || self.children().any(Schema::has_rules)
+            rules_inside: false,
+        };
+        schema.rules_inside = !schema.rules.is_empty() || schema.children().any(|child| child.rules_inside);
+        schema
     }
 
     /// The schemas of what is in its values.
@@ -267,7 +261,6 @@ impl Limits {
             allowed: props["enum"].as_array().cloned().unwrap_or_default(),
             required: required.filter_map(Value::as_str).map(str::to_owned).collect(),
             format: props["format"].as_str().unwrap_or_default().to_owned(),
-            unique_items: flag("uniqueItems"),
         }
     }
 }

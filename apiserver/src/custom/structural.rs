@@ -30,7 +30,7 @@ pub(crate) fn validate(schema: &Value, path: &Path, errors: &mut FieldErrors) {
     if let Err(why) = measure(schema, 0, &mut nodes) {
         return errors.forbidden(path, &why);
     }
-    let mut check = Check { errors, in_metadata: false };
+    let mut check = Check { errors, in_metadata: false, is_traceable: true };
     check.schema(schema, path, Place::Root);
 }
 
@@ -62,6 +62,8 @@ fn measure(schema: &Value, depth: usize, nodes: &mut usize) -> Result<(), String
 struct Check<'e> {
     errors: &'e mut FieldErrors,
     in_metadata: bool,
+    /// Below items of lists that nothing tells apart there is no value before.
+    is_traceable: bool,
 }
 
 impl Check<'_> {
@@ -86,7 +88,10 @@ impl Check<'_> {
             self.schema(property, &path, Place::Field);
         }
         if schema["items"].is_object() {
+            let traceable = self.is_traceable && schema["x-kubernetes-list-type"] == "map";
+            let outer = std::mem::replace(&mut self.is_traceable, traceable);
             self.schema(&schema["items"], &path.child("items"), Place::Item);
+            self.is_traceable = outer;
         }
         if schema["additionalProperties"].is_object() {
             self.schema(&schema["additionalProperties"], &path.child("additionalProperties"), Place::Field);
@@ -94,7 +99,8 @@ impl Check<'_> {
         self.combinations(schema, schema, path);
         self.default(schema, path);
         for (at, rule) in schema["x-kubernetes-validations"].as_array().into_iter().flatten().enumerate() {
-            rules::validate(rule, &path.child("x-kubernetes-validations").index(at), self.errors);
+            let path = path.child("x-kubernetes-validations").index(at);
+            rules::validate(rule, schema, self.is_traceable, &path, self.errors);
         }
     }
 

@@ -235,7 +235,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::decode::{FieldValidation, Media, decode_named};
+    use crate::decode::{FieldValidation, Media, decode_object};
     use crate::registry::by_resource;
 
     /// What is written is read back as the same object, so both sides agree on the numbers.
@@ -257,8 +257,7 @@ mod tests {
         whole["apiVersion"] = "v1".into();
         let bytes = encode(&whole).expect("claims have a protobuf form");
         let kind = by_resource("", "v1", "persistentvolumeclaims").expect("claims are served");
-        let back =
-            decode_named(kind.names(), Media::Protobuf, &bytes, FieldValidation::Strict).expect("decodes");
+        let back = decode_object(kind, Media::Protobuf, &bytes, FieldValidation::Strict).expect("decodes");
         assert_eq!(back.object.into_value(), claim);
     }
 

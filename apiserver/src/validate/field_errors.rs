@@ -105,6 +105,11 @@ impl FieldErrors {
         );
     }
 
+    /// A value is bad, and too long to be shown.
+    pub fn invalid_unshown(&mut self, path: &Path, detail: &str) {
+        self.push("FieldValueInvalid", path, with_detail("Invalid value".into(), detail));
+    }
+
     /// A value is of another type than it should be.
     pub fn type_invalid(&mut self, path: &Path, value: impl Into<Value>, detail: &str) {
         let text = format!("Invalid value: {}", show(&value.into()));

@@ -19,8 +19,7 @@ fn documents() -> Documents {
                 version: "v1",
                 kind: "Pod",
                 schema: "io.k8s.api.core.v1.Pod",
-                own_schema: None,
-        verbs: &["get", "patch", "update"],
+                verbs: &["get", "patch", "update"],
             },
             SubresourceDoc {
                 name: "eviction",
@@ -28,8 +27,7 @@ fn documents() -> Documents {
                 version: "v1",
                 kind: "Eviction",
                 schema: "io.k8s.api.policy.v1.Eviction",
-                own_schema: None,
-        verbs: &["create"],
+                verbs: &["create"],
             },
         ],
     };

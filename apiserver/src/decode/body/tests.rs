@@ -3,7 +3,7 @@ use crate::registry;
 
 fn decode(plural: &str, media: Media, body: &str, validation: FieldValidation) -> Result<Decoded, String> {
     let kind = registry::KINDS.iter().find(|kind| kind.names().plural == plural).expect("a known kind");
-    decode_named(kind.names(), media, body.as_bytes(), validation).map_err(|error| {
+    decode_object(*kind, media, body.as_bytes(), validation).map_err(|error| {
         assert_eq!((error.code, error.reason), (400, "BadRequest"));
         error.message
     })
@@ -282,7 +282,7 @@ fn protobuf_from_kubectl() {
     for (plural, body, want) in cases {
         let kind = registry::KINDS.iter().find(|kind| kind.names().plural == plural).expect("a known kind");
         let decoded =
-            decode_named(kind.names(), Media::Protobuf, body, FieldValidation::Strict).expect("it is sound");
+            decode_object(*kind, Media::Protobuf, body, FieldValidation::Strict).expect("it is sound");
         assert_eq!(decoded.type_meta, ("v1".to_owned(), kind.names().kind.to_owned()));
         assert_eq!(decoded.object.into_value(), want, "{plural}");
     }

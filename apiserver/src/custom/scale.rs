@@ -1,1 +1,0 @@
-//! The scale of custom kinds.
