@@ -9,6 +9,7 @@
 mod addresses;
 mod api;
 mod bench;
+mod clients;
 mod crash;
 mod custom;
 mod faults;

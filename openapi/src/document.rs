@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
 
 use crate::shape::{Field, ListType, Scalar, Shape, Strategic, TypeId};
-use crate::{gnostic, types, v2, v3};
+use crate::{gnostic, own, types, v2, v3};
 
 /// A resource as the documents need to know it.
 #[derive(Clone, Debug)]
@@ -124,7 +124,11 @@ impl Documents {
             let document = |(path, resources): (String, Vec<&ResourceDoc>)| {
                 (path, Document::new(v3::document(&resources)))
             };
-            by_path.into_iter().map(document).collect()
+            let own = own::documents();
+            let own = own
+                .into_iter()
+                .map(|(path, document)| (path.to_owned(), Document::new(document.to_string().into_bytes())));
+            by_path.into_iter().map(document).chain(own).collect()
         })
     }
 }

@@ -8,6 +8,8 @@ mod facts;
 mod gnostic;
 pub mod load;
 mod operations;
+mod own;
+mod responses;
 pub mod shape;
 mod v2;
 mod v3;

@@ -17,7 +17,7 @@ use crate::document::{
     scalar_schema, type_and_format,
 };
 use crate::shape::{Field, Scalar, Shape, StructType};
-use crate::{operations, types};
+use crate::{operations, responses, types};
 
 /// The version of OpenAPI that the documents follow.
 const VERSION: &str = "3.0.0";
@@ -44,7 +44,7 @@ pub(crate) fn document(resources: &[&ResourceDoc]) -> Vec<u8> {
 fn components(resources: &[&ResourceDoc]) -> ComponentsBuilder {
     let kinds = kinds_of_schemas(resources.iter().copied());
     let kinds_of = |name: &str| kinds.get(name).map(|kinds| (GVK, json!(kinds)));
-    let mut components = ComponentsBuilder::new();
+    let mut components = responses::components(ComponentsBuilder::new());
     for name in reachable(resources.iter().copied()) {
         if let Some(id) = types().named(name) {
             components = components.schema(name, structure(types().get(id), kinds_of(name)));

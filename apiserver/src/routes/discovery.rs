@@ -106,8 +106,14 @@ fn form(headers: &HeaderMap) -> Result<Form, ApiError> {
     negotiate(accept(headers), Endpoint::Single, false).map(|_| Form::Legacy)
 }
 
+/// The old documents have no protobuf form here. Who asks for it accepts JSON as well, as clients of client-go do that
+/// are set to protobuf, or gets a 406.
 fn legacy(headers: &HeaderMap, document: &Value) -> Response {
-    let wanted = negotiate(accept(headers), Endpoint::Single, false);
+    let given = accept(headers).unwrap_or_default();
+    let is_text = |clause: &&str| !clause.trim_start().starts_with("application/vnd.kubernetes.protobuf");
+    let text: Vec<&str> = given.split(',').filter(is_text).collect();
+    let accept = if text.is_empty() { given.to_owned() } else { text.join(",") };
+    let wanted = negotiate(Some(&accept), Endpoint::Single, false);
     wanted
         .and_then(|wanted| answer::value_answer(200, wanted, document))
         .unwrap_or_else(|error| refuse(headers, &error))
