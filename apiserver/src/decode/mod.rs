@@ -12,6 +12,7 @@ mod protobuf;
 mod scalar;
 mod source;
 mod time;
+mod unstructured;
 mod walk;
 mod yaml;
 
@@ -20,7 +21,7 @@ use serde_json::{Map, Value};
 
 use crate::object::Object;
 
-pub use body::{decode_object, decode_typed};
+pub use body::{conform_patched, decode_object, decode_typed};
 pub use walk::Finding;
 
 /// What is done about unknown and duplicate fields.
@@ -87,6 +88,24 @@ pub fn conform(value: Value, ty: TypeId) -> Result<Conformed, String> {
         Finding::Unknown(path) | Finding::Duplicate(path) => path,
     });
     Ok(Conformed { object: walked.object, unknown: unknown.collect(), type_meta: walked.type_meta })
+}
+
+/// Fits the result of a strategic merge patch to its type. What the result says of its own kind and
+/// version means nothing, as upstream. The error is upstream's text.
+pub fn conform_merged(mut value: Value, ty: TypeId) -> Result<Conformed, String> {
+    if let Some(text) = unstructured::misfit(&value, ty) {
+        return Err(text);
+    }
+    unstructured::whole_numbers(&mut value);
+    conform(value, ty)
+}
+
+/// What is wrong with a JSON text, in the words of Go's `encoding/json`; `None` when it is sound.
+pub fn syntax_fault(json: &[u8]) -> Option<String> {
+    use source::Source;
+    let mut reader = json::Reader::new(json);
+    let read = reader.value().and_then(|token| reader.skip(&token)).and_then(|()| reader.end());
+    read.err().map(|error| error.0)
 }
 
 /// The paths of members that stand twice in JSON text, such as `data.a`.

@@ -4,7 +4,7 @@ use axum::response::Response;
 use orlop_openapi::types;
 use serde_json::{Map, Value};
 
-use crate::decode::{FieldValidation, conform, duplicate_fields};
+use crate::decode::{FieldValidation, conform_merged, conform_patched, duplicate_fields};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::object::Object;
@@ -90,24 +90,14 @@ fn patched(
         let result = again.map(|result| result.document).unwrap_or_default();
         patch::unfit_result(patch_kind, &result, &request.body, why)
     };
-    let mut document = match result.document {
-        Value::Object(map) => map,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            return Err(rejected("the patch does not leave an object"));
-        }
-    };
-    let kind_given = document.remove("kind").unwrap_or_default();
-    let version_given = document.remove("apiVersion").unwrap_or_default();
-    if kind_given != names.kind || version_given != names.api_version() {
-        let why = format!(
-            "{} in version {} cannot be handled as a {}",
-            kind_given.as_str().unwrap_or_default(),
-            version_given,
-            names.kind
-        );
-        return Err(rejected(&why));
+    if !result.document.is_object() {
+        return Err(rejected("the patch does not leave an object"));
     }
-    let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&why))?;
+    let conformed = match patch_kind {
+        PatchKind::Strategic => conform_merged(result.document, ty),
+        PatchKind::Json | PatchKind::Merge | PatchKind::Apply => conform_patched(names, result.document),
+    };
+    let conformed = conformed.map_err(|why| rejected(&why))?;
     let duplicates = match patch_kind {
         PatchKind::Merge | PatchKind::Strategic => duplicate_fields(&request.body),
         PatchKind::Json | PatchKind::Apply => Vec::new(),
