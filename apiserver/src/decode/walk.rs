@@ -202,8 +202,8 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
             Presence::OmitEmpty if scalar::is_zero(&value) && !is_zero_text(&field.shape) => None,
             // The zero time, and values that did not fit.
             Presence::Pointer | Presence::Always if value.is_null() => None,
-            // An empty list is stored as none, and none is written as `null`.
-            Presence::Always if field.nullable && scalar::is_zero(&value) => None,
+            // An empty list is stored as none, and none is written as `null`. Empty text is kept.
+            Presence::Always if field.nullable && !value.is_string() && scalar::is_zero(&value) => None,
             Presence::OmitEmpty | Presence::Pointer | Presence::Always => Some(value),
         })
     }

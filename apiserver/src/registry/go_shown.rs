@@ -69,7 +69,23 @@ const SELECTOR_REQUIREMENT: Shape = Shape::Struct(&[
     ("Values", "values", Shape::Plain),
 ]);
 
-const SELECTOR_TERM: Shape = Shape::Struct(&[
+/// A taint of a node.
+pub(super) const TAINT: Shape = Shape::Struct(&[
+    ("Key", "key", Shape::Text),
+    ("Value", "value", Shape::Text),
+    ("Effect", "effect", Shape::Text),
+    ("TimeAdded", "timeAdded", Shape::Plain),
+]);
+
+/// An address of a node.
+pub(super) const NODE_ADDRESS: Shape =
+    Shape::Struct(&[("Type", "type", Shape::Text), ("Address", "address", Shape::Text)]);
+
+/// The terms of a node selector.
+pub(super) const SELECTOR_TERMS: Shape = Shape::List(&SELECTOR_TERM);
+
+/// One term of a node selector.
+pub(super) const SELECTOR_TERM: Shape = Shape::Struct(&[
     ("MatchExpressions", "matchExpressions", Shape::List(&SELECTOR_REQUIREMENT)),
     ("MatchFields", "matchFields", Shape::List(&SELECTOR_REQUIREMENT)),
 ]);

@@ -131,6 +131,11 @@ impl FieldErrors {
         self.push("FieldValueDuplicate", path, format!("Duplicate value: {}", show(&value.into())));
     }
 
+    /// The same for a value that upstream shows in a form of its own, as [`FieldErrors::invalid_shown`].
+    pub fn duplicate_shown(&mut self, path: &Path, shown: &str) {
+        self.push("FieldValueDuplicate", path, format!("Duplicate value: {shown}"));
+    }
+
     /// A value refers to something that is not in the same object.
     pub fn not_found(&mut self, path: &Path, value: impl Into<Value>) {
         self.push("FieldValueNotFound", path, format!("Not found: {}", show(&value.into())));

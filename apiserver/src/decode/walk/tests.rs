@@ -40,6 +40,12 @@ fn empty_values_follow_the_struct_tags() {
             json!({"storageClassName": "", "volumeMode": null, "resources": {"limits": null, "requests": {}}}),
             json!({"storageClassName": "", "resources": {}}),
         ),
+        // So are pointers that are written as `null` when they are not given.
+        (
+            "AzureFilePersistentVolumeSource",
+            json!({"secretName": "a", "shareName": "b", "secretNamespace": ""}),
+            json!({"secretName": "a", "shareName": "b", "secretNamespace": ""}),
+        ),
         // Nulls in lists and maps are zero values.
         ("ConfigMap", json!({"data": {"k": null}}), json!({"metadata": {}, "data": {"k": ""}})),
         ("PodSpec", json!({"containers": [null]}), json!({"containers": [{"name": "", "resources": {}}]})),
