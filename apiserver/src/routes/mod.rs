@@ -4,7 +4,7 @@ mod discovery;
 mod health;
 mod openapi;
 mod snapshot;
-mod version;
+pub(crate) mod version;
 
 use std::sync::Arc;
 

@@ -179,7 +179,7 @@ impl ContinueToken {
         let bad = |why: String| {
             ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
-        let bytes = LENIENT.decode(text).map_err(|error| bad(illegal_base64(&error)))?;
+        let bytes = LENIENT.decode(text).map_err(|error| bad(illegal_base64(text, &error)))?;
         if let Some(fault) = syntax_fault(&bytes) {
             return Err(bad(fault));
         }
@@ -240,12 +240,12 @@ fn misfit(token: &Value) -> Option<String> {
     None
 }
 
-fn illegal_base64(error: &base64::DecodeError) -> String {
+fn illegal_base64(text: &str, error: &base64::DecodeError) -> String {
     let at = match error {
         base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
         // One digit alone: the group of four that it begins is what is wrong.
         base64::DecodeError::InvalidLength(length) => length.saturating_sub(1),
-        base64::DecodeError::InvalidPadding => 0,
+        base64::DecodeError::InvalidPadding => text.find('=').unwrap_or(0),
     };
     format!("illegal base64 data at input byte {at}")
 }
