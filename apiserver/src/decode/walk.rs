@@ -32,8 +32,9 @@ pub enum Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Finding::Unknown(path) => write!(f, "unknown field \"{path}\""),
-            Finding::Duplicate(path) => write!(f, "duplicate field \"{path}\""),
+            // Quotes in a name are escaped, as Go quotes.
+            Finding::Unknown(path) => write!(f, "unknown field {path:?}"),
+            Finding::Duplicate(path) => write!(f, "duplicate field {path:?}"),
         }
     }
 }

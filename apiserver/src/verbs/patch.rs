@@ -103,8 +103,8 @@ fn patched(
         PatchKind::Json | PatchKind::Apply => Vec::new(),
     };
     let mut unknown: Vec<String> =
-        duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-    unknown.extend(conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+        duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+    unknown.extend(conformed.unknown.iter().map(|path| format!("unknown field {path:?}")));
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {
             return Err(rejected(&format!("strict decoding error: {}", unknown.join(", "))));

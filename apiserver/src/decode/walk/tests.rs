@@ -133,3 +133,9 @@ fn findings_are_bounded_and_told_once() {
     assert_eq!(walked.findings, [Finding::Unknown("x".into()), Finding::Duplicate("data".into())]);
     assert_eq!(Value::Object(walked.object), json!({"metadata": {}, "data": {"a": "b"}}));
 }
+
+#[test]
+fn names_in_findings_are_quoted() {
+    assert_eq!(Finding::Unknown("a\"b\\c\n".into()).to_string(), r#"unknown field "a\"b\\c\n""#);
+    assert_eq!(Finding::Duplicate("data.x".into()).to_string(), r#"duplicate field "data.x""#);
+}
