@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::json::Reader;
 use super::source::InMemory;
 use super::walk::{Walked, walk};
-use super::{Decoded, FieldValidation, Media, protobuf, yaml};
+use super::{Conformed, Decoded, FieldValidation, Media, conform, protobuf, scalar, yaml};
 use crate::object::Object;
 use crate::registry::{Kind, Names};
 use crate::status::ApiError;
@@ -169,6 +169,39 @@ pub fn decode_typed(schema: &str, media: Media, body: &[u8]) -> Result<Map<Strin
     }
 }
 
+/// Fits the result of a JSON or merge patch to the kind that was patched, as upstream's codec does:
+/// a missing kind is the patched one, and another kind is read as what it says before it is refused.
+/// The error is upstream's text.
+pub fn conform_patched(names: &Names, document: Value) -> Result<Conformed, String> {
+    let ty = known_type(names.schema).map_err(|error| error.message)?;
+    let text = |name: &str| match document.get(name) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(other) => Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field \
+             .{name} of type string",
+            scalar::json_kind(other)
+        )),
+    };
+    let (api_version, mut kind) = (text("apiVersion")?, text("kind")?);
+    group_version(&api_version)?;
+    if kind.is_empty() {
+        names.kind.clone_into(&mut kind);
+    }
+    if api_version.is_empty() {
+        // It is read as the form without a version, whose fields are called otherwise: all are unknown.
+        let unknown = document.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        return Ok(Conformed { object: Map::new(), unknown, type_meta: (api_version, kind) });
+    }
+    if kind == names.kind && api_version == names.api_version() {
+        return conform(document, ty);
+    }
+    if let Some(other) = registered(&api_version, &kind) {
+        conform(document, other)?;
+    }
+    Err(cannot_convert(&api_version, &kind, names.group, names.kind))
+}
+
 fn known_type(schema: &str) -> Result<TypeId, ApiError> {
     let missing =
         || ApiError::internal(format!("there is no schema {schema:?}; the registry names it wrongly"));
@@ -237,10 +270,15 @@ fn check_kind(names: &Names, api_version: &str, kind: &str) -> Result<(), Wrong>
 
 /// Whether a kind of that name is known in an API version, served or not.
 fn is_registered(api_version: &str, kind: &str) -> bool {
+    registered(api_version, kind).is_some()
+}
+
+/// The type of a kind in an API version.
+fn registered(api_version: &str, kind: &str) -> Option<TypeId> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let part = GROUPS.iter().find(|(name, _)| *name == group).map(|(_, part)| *part);
     let schema = part.and_then(|part| types().named(&format!("io.k8s.api.{part}.{version}.{kind}")));
-    schema.is_some_and(|id| types().get(id).field("apiVersion").is_some())
+    schema.filter(|id| types().get(*id).field("apiVersion").is_some())
 }
 
 /// Why an object of one kind is not taken for one of another.

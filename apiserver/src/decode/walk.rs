@@ -32,8 +32,9 @@ pub enum Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Finding::Unknown(path) => write!(f, "unknown field \"{path}\""),
-            Finding::Duplicate(path) => write!(f, "duplicate field \"{path}\""),
+            // Quotes in a name are escaped, as Go quotes.
+            Finding::Unknown(path) => write!(f, "unknown field {path:?}"),
+            Finding::Duplicate(path) => write!(f, "duplicate field {path:?}"),
         }
     }
 }
@@ -219,8 +220,14 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
             Presence::OmitEmpty if scalar::is_zero(&value) && !is_zero_text(&field.shape) => None,
             // The zero time, and values that did not fit.
             Presence::Pointer | Presence::Always if value.is_null() => None,
-            // An empty list is stored as none, and none is written as `null`. An empty struct is there.
-            Presence::Always if field.nullable && scalar::is_zero(&value) && !is_pointer(&field.shape) => {
+            // An empty list is stored as none, and none is written as `null`. Empty text and an empty struct
+            // are kept.
+            Presence::Always
+                if field.nullable
+                    && !value.is_string()
+                    && scalar::is_zero(&value)
+                    && !is_pointer(&field.shape) =>
+            {
                 None
             }
             Presence::OmitEmpty | Presence::Pointer | Presence::Always => Some(value),

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 pub(super) use status::validate_status;
 
 use super::checks;
+use super::go_shown::{SELECTOR_TERM, SELECTOR_TERMS};
 use super::pod_spec::{self, scheduling};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
@@ -259,16 +260,14 @@ fn narrower_affinity(new: &Value, old: &Value, path: &Path, errors: &mut FieldEr
     }
     if new.len() != old.len() {
         let text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        errors.invalid(&path, json!(new), text);
+        errors.invalid_shown(&path, &SELECTOR_TERMS.show(Some(&json!(new))), text);
         return;
     }
     for (i, (after, before)) in new.iter().zip(&old).enumerate() {
         if !only_additions(after, before) {
-            errors.invalid(
-                &path.index(i),
-                after.clone(),
-                "only additions are allowed (no mutations or deletions)",
-            );
+            let shown = SELECTOR_TERM.show(Some(after));
+            let text = "only additions are allowed (no mutations or deletions)";
+            errors.invalid_shown(&path.index(i), &shown, text);
         }
     }
 }

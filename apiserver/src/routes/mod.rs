@@ -5,7 +5,7 @@ mod health;
 mod openapi;
 mod openid;
 mod snapshot;
-mod version;
+pub(crate) mod version;
 
 use std::sync::Arc;
 

@@ -124,6 +124,14 @@ pub(crate) fn check_preconditions(
     if let Some(wanted) = &options.resource_version
         && wanted != version
     {
+        if names.plural == "namespaces" {
+            let details = Details { kind: names.plural.to_owned(), ..details };
+            let why = format!(
+                "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: \
+                 {version}"
+            );
+            return Err(ApiError::conflict_because(names.plural, details, &why));
+        }
         let why = format!(
             "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
              ({version}). The object might have been modified"

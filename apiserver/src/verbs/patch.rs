@@ -4,7 +4,7 @@ use axum::response::Response;
 use orlop_openapi::{OPEN_OBJECT, types};
 use serde_json::{Map, Value};
 
-use crate::decode::{FieldValidation, conform, conform_to, duplicate_fields};
+use crate::decode::{FieldValidation, conform_merged, conform_patched, conform_to, duplicate_fields};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::object::Object;
@@ -102,36 +102,24 @@ pub(crate) fn patched(
         let result = again.map(|result| result.document).unwrap_or_default();
         patch::unfit_result(patch_kind, &result, body, why)
     };
-    let mut document = match result.document {
-        Value::Object(map) => map,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            return Err(rejected("the patch does not leave an object"));
+    if !result.document.is_object() {
+        return Err(rejected("the patch does not leave an object"));
+    }
+    let conformed = match (patch_kind, kind) {
+        (_, Some(kind)) if is_custom => {
+            same_kind(names, &result.document).and_then(|()| conform_to(kind, without_type(result.document)))
         }
+        (PatchKind::Strategic, _) => conform_merged(result.document, ty),
+        (PatchKind::Json | PatchKind::Merge | PatchKind::Apply, _) => conform_patched(names, result.document),
     };
-    let kind_given = document.remove("kind").unwrap_or_default();
-    let version_given = document.remove("apiVersion").unwrap_or_default();
-    if kind_given != names.kind || version_given != names.api_version() {
-        let why = format!(
-            "{} in version {} cannot be handled as a {}",
-            kind_given.as_str().unwrap_or_default(),
-            version_given,
-            names.kind
-        );
-        return Err(rejected(&why));
-    }
-    let document = Value::Object(document);
-    let conformed = match kind {
-        Some(kind) => conform_to(kind, document),
-        None => conform(document, ty),
-    }
-    .map_err(|why| rejected(&why))?;
+    let conformed = conformed.map_err(|why| rejected(&why))?;
     let duplicates = match patch_kind {
         PatchKind::Merge | PatchKind::Strategic => duplicate_fields(body),
         PatchKind::Json | PatchKind::Apply => Vec::new(),
     };
     let mut unknown: Vec<String> =
-        duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-    unknown.extend(conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+        duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+    unknown.extend(conformed.unknown.iter().map(|path| format!("unknown field {path:?}")));
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {
             return Err(rejected(&format!("strict decoding error: {}", unknown.join(", "))));
@@ -149,4 +137,21 @@ fn versioned(names: &Names, object: &Object) -> Value {
     map.insert("apiVersion".to_owned(), names.api_version().into());
     map.extend(object.0.clone());
     Value::Object(map)
+}
+
+/// A patch of a custom object leaves it what it is.
+fn same_kind(names: &Names, document: &Value) -> Result<(), String> {
+    if document["kind"] == names.kind && document["apiVersion"] == names.api_version() {
+        return Ok(());
+    }
+    let kind = document["kind"].as_str().unwrap_or_default();
+    Err(format!("{kind} in version {} cannot be handled as a {}", document["apiVersion"], names.kind))
+}
+
+fn without_type(mut document: Value) -> Value {
+    if let Value::Object(map) = &mut document {
+        map.remove("kind");
+        map.remove("apiVersion");
+    }
+    document
 }

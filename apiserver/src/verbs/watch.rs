@@ -17,6 +17,7 @@ use crate::encode::table::{IncludeObject, Table};
 use crate::status::ApiError;
 use crate::validate::{FieldErrors, Path};
 use crate::verbs::filter::Filter;
+use crate::verbs::list::check_numbers;
 use crate::verbs::request::Request;
 use crate::verbs::revision::{parse_revision, wait_for};
 use event::{Framing, Writer};
@@ -37,6 +38,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
             Framing::Table(Table::new(request.kind_ref().clone(), version, include, request.now()))
         }
     };
+    check_numbers(&request.query)?;
     check_options(request)?;
     let mut filter =
         Filter::parse(request.kind_ref(), &request.query, request.server.config.extra_field_selectors)?;

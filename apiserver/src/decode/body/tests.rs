@@ -287,3 +287,35 @@ fn protobuf_from_kubectl() {
         assert_eq!(decoded.object.into_value(), want, "{plural}");
     }
 }
+
+#[test]
+fn results_of_patches_say_what_they_are() {
+    let names =
+        registry::KINDS.iter().find(|kind| kind.names().plural == "configmaps").expect("known").names();
+    let with = |kind: serde_json::Value, version: serde_json::Value| serde_json::json!({"kind": kind, "apiVersion": version, "metadata": {"name": "a"}, "data": {"k": "v"}});
+    for (document, want) in [
+        (with("ConfigMap".into(), "v1".into()), Ok(true)),
+        // A kind that is left out is the one that was patched; without a version nothing is known.
+        (with(Value::Null, "v1".into()), Ok(true)),
+        (with("ConfigMap".into(), Value::Null), Ok(false)),
+        (with("Secret".into(), "v1".into()), Err("illegal base64 data at input byte 0")),
+        (
+            with("Namespace".into(), "v1".into()),
+            Err("converting (v1.Namespace) to (core.ConfigMap): unknown conversion"),
+        ),
+        (
+            with("ConfigMap".into(), "v2".into()),
+            Err("no kind \"ConfigMap\" is registered for version \"v2\" in scheme \
+                 \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\""),
+        ),
+        (
+            with(5.into(), "v1".into()),
+            Err("couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct \
+                 field .kind of type string"),
+        ),
+    ] {
+        let got =
+            conform_patched(names, document.clone()).map(|conformed| conformed.object.contains_key("data"));
+        assert_eq!(got, want.map_err(str::to_owned), "{document}");
+    }
+}

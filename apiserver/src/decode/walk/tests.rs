@@ -40,6 +40,12 @@ fn empty_values_follow_the_struct_tags() {
             json!({"storageClassName": "", "volumeMode": null, "resources": {"limits": null, "requests": {}}}),
             json!({"storageClassName": "", "resources": {}}),
         ),
+        // So are pointers that are written as `null` when they are not given.
+        (
+            "AzureFilePersistentVolumeSource",
+            json!({"secretName": "a", "shareName": "b", "secretNamespace": ""}),
+            json!({"secretName": "a", "shareName": "b", "secretNamespace": ""}),
+        ),
         // Nulls in lists and maps are zero values.
         ("ConfigMap", json!({"data": {"k": null}}), json!({"metadata": {}, "data": {"k": ""}})),
         ("PodSpec", json!({"containers": [null]}), json!({"containers": [{"name": "", "resources": {}}]})),
@@ -126,4 +132,10 @@ fn findings_are_bounded_and_told_once() {
     let walked = walk(&mut Reader::new(twice), ty("ConfigMap")).expect("sound JSON");
     assert_eq!(walked.findings, [Finding::Unknown("x".into()), Finding::Duplicate("data".into())]);
     assert_eq!(Value::Object(walked.object), json!({"metadata": {}, "data": {"a": "b"}}));
+}
+
+#[test]
+fn names_in_findings_are_quoted() {
+    assert_eq!(Finding::Unknown("a\"b\\c\n".into()).to_string(), r#"unknown field "a\"b\\c\n""#);
+    assert_eq!(Finding::Duplicate("data.x".into()).to_string(), r#"duplicate field "data.x""#);
 }
