@@ -11,6 +11,8 @@ mod background;
 pub mod decode;
 mod dispatch;
 mod encode;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod handler;
 pub mod limits;
 mod managed;
