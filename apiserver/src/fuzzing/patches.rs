@@ -42,9 +42,13 @@ fn patched(data: &[u8], form: PatchKind) {
         Ok(result) => result.document,
         Err(error) => return allowed::check(&error),
     };
-    // A copy operation may double what is there; the number of operations bounds it elsewhere.
-    if form != PatchKind::Json {
-        in_bounds(input, result.to_string().len(), "a patched object");
+    // A JSON patch may copy some megabytes.
+    let output = result.to_string().len();
+    match form {
+        PatchKind::Json => assert!(output < input + (8 << 20), "{output} bytes"),
+        PatchKind::Merge | PatchKind::Strategic | PatchKind::Apply => {
+            in_bounds(input, output, "a patched object")
+        }
     }
     let Value::Object(mut members) = result else { return };
     members.remove("kind");
@@ -68,15 +72,20 @@ pub fn apply(data: &[u8]) {
     let Some((force, data)) = data.split_first() else { return };
     let (first, second) = documents(data);
     let mut live: Option<Object> = None;
-    for (manager, document) in [("one", first), ("two", second), ("one", second)] {
+    for (step, (manager, document)) in
+        [("one", first), ("two", second), ("one", second)].into_iter().enumerate()
+    {
         let Some(config) = config(document) else { continue };
         let Some(next) = applied(kind, manager, live.as_ref(), &config, *force % 2 == 1, data.len()) else {
             continue;
         };
-        // The same again is no change.
         let again = applied(kind, manager, Some(&next), &config, false, data.len());
-        let again = again.expect("what was applied can be applied again");
-        assert_eq!(again, next, "the same applied twice is not the same");
+        // The same again is no change, unless what a manager gave up left something empty behind that is
+        // not stored: then there is something to put back.
+        if step < 2 {
+            let again = again.expect("what was applied can be applied again");
+            assert_eq!(again, next, "the same applied twice is not the same");
+        }
         live = Some(next);
     }
 }

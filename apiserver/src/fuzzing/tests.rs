@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use serde_json::Value;
@@ -138,7 +139,7 @@ fn run_merges(target: &str, which: usize, try_one: impl Fn(&[u8])) {
     let whole = (any::<u8>(), changes(), cuts()).prop_map(|(kind, changes, cuts)| {
         let mut patch = changed(kind, &changes).to_string().into_bytes();
         cut(&mut patch, &cuts);
-        [&[kind], patch.as_slice()].concat()
+        Bytes::from([&[kind], patch.as_slice()].concat())
     });
     let written = (prop::sample::select(seeds::PATCHES[which]), changes(), cuts()).prop_map(
         move |(patch, changes, cuts)| {
@@ -146,7 +147,7 @@ fn run_merges(target: &str, which: usize, try_one: impl Fn(&[u8])) {
             change(&mut patch, &changes);
             let mut patch = patch.to_string().into_bytes();
             cut(&mut patch, &cuts);
-            [&[pods], patch.as_slice()].concat()
+            Bytes::from([&[pods], patch.as_slice()].concat())
         },
     );
     run(target, 400, &prop_oneof![whole, written], |input| try_one(input));
@@ -173,7 +174,7 @@ fn applies_of_two_managers() {
         };
         let mut first = config(&first);
         cut(&mut first, &cuts);
-        [&[kind, force], first.as_slice(), BETWEEN, &config(&second)].concat()
+        Bytes::from([&[kind, force], first.as_slice(), BETWEEN, &config(&second)].concat())
     });
     run("apply", 150, &whole, |input| apply(input));
     run_texts("apply", 150, apply);
