@@ -20,3 +20,4 @@ mod snapshot;
 mod story;
 mod tidy;
 mod tls;
+mod upstream;
