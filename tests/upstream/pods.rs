@@ -25,7 +25,8 @@ async fn quality_of_service() {
     }
 }
 
-/// common/node/pods.go: "should be submitted and removed"; node/pods.go: "Delete Grace Period"
+/// common/node/pods.go: "should be submitted and removed"; node/pods.go: "Delete Grace Period"; apimachinery/
+/// generated_clientset.go: "should create pods, set the deletionTimestamp and deletionGracePeriodSeconds of the pod"
 #[tokio::test]
 async fn submitted_and_removed() {
     let (_plane, http) = server().await;

@@ -4,6 +4,7 @@ mod discovery;
 mod health;
 mod openapi;
 mod snapshot;
+mod tagged;
 mod version;
 
 use std::sync::Arc;

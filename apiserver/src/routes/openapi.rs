@@ -23,6 +23,7 @@ pub(super) fn router() -> Router<Arc<Inner>> {
         .route("/openapi/v3", get(v3_index))
         .route("/openapi/v3/", get(v3_index))
         .route("/openapi/v3/{*path}", get(v3))
+        .layer(axum::middleware::from_fn(super::tagged::entity_tag))
 }
 
 static DOCUMENTS: LazyLock<Documents> = LazyLock::new(|| {

@@ -1,4 +1,4 @@
-//! Writes the first inputs of every target into `corpus/TARGET/`, where cargo-fuzz looks for them.
+//! Writes the first inputs of every fuzz target into `fuzz/corpus/TARGET/`, where cargo-fuzz looks for them.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const TARGETS: &[&str] = &[
 
 fn main() -> std::io::Result<()> {
     for target in TARGETS {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
         std::fs::create_dir_all(&folder)?;
         for (at, input) in orlop_apiserver::fuzzing::inputs(target).into_iter().enumerate() {
             std::fs::write(folder.join(format!("seed-{at:02}")), input)?;
