@@ -103,9 +103,35 @@ fn bodies_of_yaml() {
             0 => serde_saphyr::to_string(&value).unwrap().into_bytes(),
             _ => value.to_string().into_bytes(),
         };
+        if cuts.is_empty() {
+            is_read_as_yaml(&value, &body);
+        }
         cut(&mut body, cuts);
         yaml_body(&[&[*kind, *validation], body.as_slice()].concat());
     });
+}
+
+/// YAML of a document, in whichever form, is read as that document: clients apply JSON as YAML.
+fn is_read_as_yaml(value: &Value, body: &[u8]) {
+    let text = String::from_utf8_lossy(body);
+    match crate::decode::read_yaml(body) {
+        Ok((read, _)) => assert_eq!(with_floats(read), with_floats(value.clone()), "{text}"),
+        Err(why) => assert!(why.contains("too deep or too large"), "{why}: {text}"),
+    }
+}
+
+/// Numbers as floats: YAML tells 1.0 and 1 not apart.
+fn with_floats(value: Value) -> Value {
+    match value {
+        Value::Number(number) => number.as_f64().into(),
+        Value::Array(items) => items.into_iter().map(with_floats).collect(),
+        Value::Object(members) => members
+            .into_iter()
+            .map(|(key, value)| (key, with_floats(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        other @ (Value::Null | Value::Bool(_) | Value::String(_)) => other,
+    }
 }
 
 #[test]
