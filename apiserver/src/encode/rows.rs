@@ -32,7 +32,7 @@ impl<'r> Lean<'r> {
         let (metadata, mut object) = reader.deserialize_map(Whole).ok()?;
         let metadata = metadata?;
         let fits = bytes.strip_prefix(BEGIN).is_some_and(|rest| rest.starts_with(metadata.as_bytes()));
-        let splice = record.view.splice.checked_sub(BEGIN.len()).unwrap_or_default();
+        let splice = record.view.splice.saturating_sub(BEGIN.len());
         if !fits || splice == 0 || splice >= metadata.len() || !metadata.is_char_boundary(splice) {
             return None;
         }
