@@ -23,5 +23,6 @@ mod snapshot;
 mod story;
 mod tidy;
 mod tls;
+mod upstream;
 mod who;
 mod workload;

@@ -151,6 +151,14 @@ pub(crate) fn is_watch(kinds: &Kinds, method: &http::Method, path: &str, query: 
     matches!(plan(kinds, method, path, query), Ok(Some((Verb::Watch, _))))
 }
 
+/// What a request would be, up to its verb: where bad paths and parameters are tried.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn probe(method: &http::Method, path: &str, query: &Query) -> Result<(), ApiError> {
+    let Some((verb, resource)) = plan(method, path, query)? else { return Ok(()) };
+    let _ = labels(verb, &resource, query);
+    time_limit(verb, query, WRITE_TIME_MAX).map(|_| ())
+}
+
 /// Keeps a watch counted until its body ends.
 fn hold(response: Response, open_watch: OpenWatch) -> Response {
     response.map(|body| {

@@ -13,6 +13,8 @@ pub mod custom;
 pub mod decode;
 mod dispatch;
 mod encode;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod handler;
 pub mod limits;
 mod managed;

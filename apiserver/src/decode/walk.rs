@@ -15,10 +15,13 @@ use serde_json::{Map, Value};
 use super::scalar::{self, Refused};
 use super::source::{Source, SyntaxError, Token};
 
-/// Free-form values that are kept may be this deep: dropping and writing them is recursive.
-const MAX_FREE_DEPTH: usize = 500;
+/// So deep may lists and objects stand in each other. What is stored must be read again, by us and by
+/// clients whose JSON ends at 128 levels, in a list or an event that stand around it.
+pub(super) const MAX_DEPTH: usize = 100;
 /// No more findings than this are listed (upstream: the strict decoder's limit).
 const MAX_FINDINGS: usize = 100;
+/// Nor more text than this, in bytes: each names the whole way to its place, and keys can be long.
+const MAX_FINDINGS_TEXT: usize = 1 << 20;
 
 /// Something about the document that does not stop a lenient reader.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +64,7 @@ pub(super) fn walk<'a, S: Source<'a>>(source: &mut S, ty: TypeId) -> Result<Walk
         types,
         path: Vec::new(),
         seen: HashSet::new(),
+        findings_text: 0,
         done: Walked::default(),
         refused: None,
         lifetime: std::marker::PhantomData,
@@ -121,6 +125,8 @@ struct Walker<'s, 'a, S> {
     types: &'static Types,
     path: Vec<Step<'a>>,
     seen: HashSet<Finding>,
+    /// Bytes.
+    findings_text: usize,
     done: Walked,
     /// The first value that its own parser refused; it outranks values of a wrong type.
     refused: Option<String>,
@@ -130,12 +136,6 @@ struct Walker<'s, 'a, S> {
 impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
     /// The members of a struct whose beginning was read.
     fn structure(&mut self, ty: &'static StructType) -> Result<Map<String, Value>, SyntaxError> {
-        if self.path.len() > MAX_FREE_DEPTH {
-            self.source.skip(&Token::Object)?;
-            let text = format!("the document is nested more than {MAX_FREE_DEPTH} levels deep");
-            self.refused.get_or_insert(text);
-            return Ok(Map::new());
-        }
         let mut members = Map::new();
         // Members left out because they are empty still count when they are given again.
         let mut left_out: Vec<&str> = Vec::new();
@@ -147,7 +147,7 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
             let Some(field) = ty.field(&key) else {
                 if ty.open {
                     let token = self.source.value()?;
-                    let value = self.free(token, 0)?;
+                    let value = self.free(token, self.path.len())?;
                     members.insert(key.into_owned(), value);
                     continue;
                 }
@@ -242,6 +242,7 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         mut token: Token<'a>,
     ) -> Result<Value, SyntaxError> {
         match (shape, &token) {
+            (_, Token::Array | Token::Object) if self.path.len() > MAX_DEPTH => self.too_deep(&token),
             (Shape::Struct(id), Token::Object) => self.structure(self.types.get(*id)).map(Value::Object),
             (Shape::Map(inner), Token::Object) => self.map(ty, inner).map(Value::Object),
             (Shape::List(inner), Token::Array) => self.list(ty, inner).map(Value::Array),
@@ -253,7 +254,9 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
             (Shape::Either(id), Token::Object) => self.structure(self.types.get(*id)).map(Value::Object),
             (Shape::Either(_), Token::Array) => self.list(ty, shape).map(Value::Array),
             // Custom kinds are not read by the arena (`custom::decode`).
-            (Shape::Json | Shape::Either(_) | Shape::Inline(_) | Shape::Deduced, _) => self.free(token, 0),
+            (Shape::Json | Shape::Either(_) | Shape::Inline(_) | Shape::Deduced, _) => {
+                self.free(token, self.path.len())
+            }
             (Shape::Struct(_) | Shape::Map(_) | Shape::List(_), _) => {
                 self.source.skip(&token)?;
                 let found = scalar::kind(&token).to_owned();
@@ -309,13 +312,17 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         Ok(items)
     }
 
+    /// Leaves out what stands too deep, and complains.
+    fn too_deep(&mut self, token: &Token<'a>) -> Result<Value, SyntaxError> {
+        self.source.skip(token)?;
+        self.refused.get_or_insert_with(|| format!("a value is nested more than {MAX_DEPTH} levels deep"));
+        Ok(Value::Null)
+    }
+
     /// A value that may be anything.
     fn free(&mut self, token: Token<'a>, depth: usize) -> Result<Value, SyntaxError> {
-        if depth > MAX_FREE_DEPTH && matches!(token, Token::Array | Token::Object) {
-            self.source.skip(&token)?;
-            let text = format!("a free-form value is nested more than {MAX_FREE_DEPTH} levels deep");
-            self.refused.get_or_insert(text);
-            return Ok(Value::Null);
+        if depth > MAX_DEPTH && matches!(token, Token::Array | Token::Object) {
+            return self.too_deep(&token);
         }
         Ok(match token {
             Token::Null => Value::Null,
@@ -367,10 +374,12 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
     }
 
     fn note(&mut self, finding: impl FnOnce(&[Step<'a>]) -> Finding) {
-        if self.done.findings.len() >= MAX_FINDINGS {
+        if self.done.findings.len() >= MAX_FINDINGS || self.findings_text > MAX_FINDINGS_TEXT {
             return;
         }
         let finding = finding(&self.path);
+        let (Finding::Unknown(text) | Finding::Duplicate(text)) = &finding;
+        self.findings_text += text.len();
         if self.seen.insert(finding.clone()) {
             self.done.findings.push(finding);
         }

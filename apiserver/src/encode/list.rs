@@ -78,6 +78,10 @@ pub(crate) fn answer(
         }
         (Transform::Table(version), _) => {
             let table = Table::new(kind.clone(), version, IncludeObject::parse(query)?, now);
+            if wanted.media == Media::Json {
+                let records = listed.records.iter().map(|record| (&**record, record.mod_revision));
+                return Ok(answer::json_bytes(200, wanted, table.bytes(listed.metadata(), records, true)));
+            }
             let objects = listed.records.iter().map(|record| stored::decode_as(&**kind, record)).collect();
             table.build(listed.metadata(), objects, true)
         }

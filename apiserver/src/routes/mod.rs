@@ -5,6 +5,7 @@ mod health;
 mod openapi;
 mod openid;
 mod snapshot;
+mod tagged;
 pub(crate) mod version;
 
 use std::sync::Arc;

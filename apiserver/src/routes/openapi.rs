@@ -25,6 +25,7 @@ pub(super) fn router() -> Router<Arc<Inner>> {
         .route("/openapi/v3", get(v3_index))
         .route("/openapi/v3/", get(v3_index))
         .route("/openapi/v3/{*path}", get(v3))
+        .layer(axum::middleware::from_fn(super::tagged::entity_tag))
 }
 
 static GIVEN: LazyLock<Documents> = LazyLock::new(|| Documents::new(&given()));

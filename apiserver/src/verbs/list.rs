@@ -161,21 +161,22 @@ fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
 }
 
 /// Where the next page of a list starts: opaque to clients, in upstream's form.
-struct ContinueToken {
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ContinueToken {
     /// The state of the first page; `None` for the newest.
     revision: Option<Revision>,
     /// The first key of the page, relative to what is listed.
-    start: String,
+    pub(crate) start: String,
 }
 
 impl ContinueToken {
-    fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         let revision = self.revision.map_or(-1, |revision| i64::try_from(revision.0).unwrap_or(i64::MAX));
         let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": format!("/{}", self.start)});
         URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
-    fn decode(text: &str) -> Result<Self, ApiError> {
+    pub(crate) fn decode(text: &str) -> Result<Self, ApiError> {
         let bad = |why: String| {
             ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };

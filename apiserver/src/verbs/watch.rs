@@ -63,6 +63,8 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         closing: request.server.closing.clone(),
         counter: request.server.metrics.watch_counter(request.names()),
     };
+    let server = request.server.clone();
+    let writer = writer.timed(move || server.now());
     let mut response = Response::new(Body::from_stream(stream::stream(start, live, writer)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(wanted.content_type()));
     Ok(response)

@@ -1,5 +1,6 @@
 //! From an event of the store to a line of a watch.
 
+use jiff::Timestamp;
 use orlop_openapi::types;
 use orlop_store::{Event, Record, Revision};
 use serde_json::{Map, Value, json};
@@ -73,6 +74,14 @@ impl Writer {
         Writer { kind, media, framing, columns_told: false }
     }
 
+    /// Ages in tables are as of each event, by this clock.
+    pub(super) fn timed(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        if let Framing::Table(table) = &mut self.framing {
+            table.set_clock(clock);
+        }
+        self
+    }
+
     /// Appends an event about a record.
     pub(super) fn record(
         &mut self,
@@ -86,6 +95,16 @@ impl Writer {
             out.extend_from_slice(ty.text().as_bytes());
             out.extend_from_slice(b"\",\"object\":");
             envelope::write_object(out, &*self.kind, record, revision);
+            out.extend_from_slice(b"}\n");
+            return;
+        }
+        if let (Framing::Table(table), Media::Json) = (&self.framing, self.media) {
+            let columns = !std::mem::replace(&mut self.columns_told, true);
+            let metadata = Map::from_iter([("resourceVersion".to_owned(), revision.to_string().into())]);
+            out.extend_from_slice(b"{\"type\":\"");
+            out.extend_from_slice(ty.text().as_bytes());
+            out.extend_from_slice(b"\",\"object\":");
+            out.extend_from_slice(&table.bytes(metadata, [(record, revision)], columns));
             out.extend_from_slice(b"}\n");
             return;
         }
