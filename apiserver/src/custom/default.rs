@@ -13,7 +13,9 @@ pub(crate) fn fill(schema: &Schema, value: &mut Value) {
             map.retain(|name, value| {
                 let schema = schema.properties.get(name).or(schema.additional.as_deref());
                 let is_stray = |schema: &Schema| {
-                    !schema.nullable && schema.default.is_none() && (schema.ty != Type::Any || schema.int_or_string)
+                    !schema.nullable
+                        && schema.default.is_none()
+                        && (schema.ty != Type::Any || schema.int_or_string)
                 };
                 !(value.is_null() && schema.is_some_and(is_stray))
             });

@@ -255,5 +255,4 @@ impl Judge<'_> {
 }
 
 #[cfg(test)]
-#[path = "rules_tests.rs"]
 mod tests;

@@ -397,5 +397,4 @@ fn wrong_type(errors: &mut FieldErrors, path: &Path, given: &str, why: &str) {
 }
 
 #[cfg(test)]
-#[path = "structural_tests.rs"]
 mod tests;

@@ -57,8 +57,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         }
         let recorder = context.recorder(COMPONENT_GC);
         let kinds = Kinds::new(served);
-        let collector =
-            Collector::new(context.client.clone(), kinds.clone(), graph, queue.clone(), recorder);
+        let collector = Collector::new(context.client.clone(), kinds.clone(), graph, queue.clone(), recorder);
         let (name, workers) = (controller::GARBAGE_COLLECTOR, context.options.concurrent_gc_syncs);
         let work = worker::run_until(&context.shutdown, &queue, workers, name, |work| collector.work(work));
         tokio::join!(work, watches.follow(kinds));
@@ -108,7 +107,11 @@ impl Watches {
     }
 
     /// A watch of a kind's metadata.
-    fn begin(&self, feeder: &Feeder, stop: &CancellationToken) -> (BoxFuture<'static, ()>, Vec<Registration>) {
+    fn begin(
+        &self,
+        feeder: &Feeder,
+        stop: &CancellationToken,
+    ) -> (BoxFuture<'static, ()>, Vec<Registration>) {
         let informer = Informer::<Meta>::trimmed(trim);
         let (waiting, handler) = feeder.attach(&informer);
         let mut handlers = vec![handler];

@@ -19,7 +19,6 @@ fn documents() -> Documents {
                 version: "v1",
                 kind: "Pod",
                 schema: "io.k8s.api.core.v1.Pod",
-                own_schema: None,
                 verbs: &["get", "patch", "update"],
             },
             SubresourceDoc {
@@ -28,7 +27,6 @@ fn documents() -> Documents {
                 version: "v1",
                 kind: "Eviction",
                 schema: "io.k8s.api.policy.v1.Eviction",
-                own_schema: None,
                 verbs: &["create"],
             },
         ],
