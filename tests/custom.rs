@@ -138,6 +138,14 @@ async fn a_kind_is_served_like_any_other() {
     let object = http.get(&path).await.expect(200);
     assert_eq!((&object["spec"]["size"], &object["metadata"]["generation"]), (&json!(7), &json!(3)));
 
+    for (accept, want) in [
+        ("application/vnd.kubernetes.protobuf,application/json", 200),
+        ("application/vnd.kubernetes.protobuf", 406),
+    ] {
+        let answer = http.send(Method::GET, &path, &[("accept", accept)], Vec::new()).await;
+        assert_eq!((answer.code, answer.header("content-type")), (want, "application/json"), "{accept}");
+    }
+
     let gone = http.delete(&path).await.expect(200);
     assert_eq!((&gone["kind"], &gone["details"]["kind"]), (&json!("Status"), &json!("widgets")));
     let events = watch.until("the end", |event| event["type"] == "DELETED").await;
