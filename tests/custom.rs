@@ -138,6 +138,14 @@ async fn a_kind_is_served_like_any_other() {
     let object = http.get(&path).await.expect(200);
     assert_eq!((&object["spec"]["size"], &object["metadata"]["generation"]), (&json!(7), &json!(3)));
 
+    for (accept, want) in [
+        ("application/vnd.kubernetes.protobuf,application/json", 200),
+        ("application/vnd.kubernetes.protobuf", 406),
+    ] {
+        let answer = http.send(Method::GET, &path, &[("accept", accept)], Vec::new()).await;
+        assert_eq!((answer.code, answer.header("content-type")), (want, "application/json"), "{accept}");
+    }
+
     let gone = http.delete(&path).await.expect(200);
     assert_eq!((&gone["kind"], &gone["details"]["kind"]), (&json!("Status"), &json!("widgets")));
     let events = watch.until("the end", |event| event["type"] == "DELETED").await;
@@ -283,7 +291,10 @@ async fn documents_and_versions_follow_the_definition() {
     second["name"] = "v2beta1".into();
     second["storage"] = false.into();
     next["spec"]["versions"].as_array_mut().unwrap().push(second);
+    let mut watch = http.watch(&format!("{WIDGETS}?watch=1")).await;
+    assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
     http.put(&path, &next).await.expect(200);
+    assert_eq!(watch.next().await, None, "what is watched is another kind now");
     let second = "/apis/example.com/v2beta1/namespaces/default/widgets/a";
     let object = http.until(second, "served", |object| object["spec"]["weight"] == 5).await;
     assert_eq!(object["apiVersion"], "example.com/v2beta1");
@@ -330,7 +341,7 @@ async fn a_definition_takes_its_objects_along() {
     assert_eq!((answer.code, message(&answer).as_str()), (405, want));
     http.patch(&format!("{WIDGETS}/b"), &json!({"metadata": {"finalizers": null}})).await.expect(200);
     http.until_gone(&path).await;
-    assert_eq!(http.get(WIDGETS).await.code, 404);
+    http.until_gone(WIDGETS).await;
     // The name that it had is free now.
     let freed = established(&http, "others.example.com").await;
     assert_eq!(freed["status"]["acceptedNames"]["shortNames"], json!(["wd"]));

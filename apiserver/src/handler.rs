@@ -154,7 +154,7 @@ pub(crate) fn is_watch(kinds: &Kinds, method: &http::Method, path: &str, query: 
 /// What a request would be, up to its verb: where bad paths and parameters are tried.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn probe(method: &http::Method, path: &str, query: &Query) -> Result<(), ApiError> {
-    let Some((verb, resource)) = plan(method, path, query)? else { return Ok(()) };
+    let Some((verb, resource)) = plan(&Kinds::default(), method, path, query)? else { return Ok(()) };
     let _ = labels(verb, &resource, query);
     time_limit(verb, query, WRITE_TIME_MAX).map(|_| ())
 }

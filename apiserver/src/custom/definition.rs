@@ -390,5 +390,4 @@ fn is_subdomain(text: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "definition_tests.rs"]
 mod tests;

@@ -37,7 +37,7 @@ const SIDE_BY_SIDE: usize = 256;
 /// Serves what the store holds. Runs once before the server answers anybody.
 pub(crate) fn serve_stored(server: &Inner) {
     let definitions: Vec<Object> = read(&server.store.head()).into_iter().map(|(_, object)| object).collect();
-    server.kinds.serve(&definitions);
+    server.kinds.serve(&definitions, &server.closing);
 }
 
 fn read(head: &Snapshot<Projection>) -> Vec<(Arc<Record<Projection>>, Object)> {
@@ -99,7 +99,7 @@ async fn settle(server: &Arc<Inner>, cleaning: &Arc<Cleaning>) -> bool {
         wanted.push(next);
     }
     // Served first: whoever sees that a kind is established may use it at once.
-    server.kinds.serve(&wanted);
+    server.kinds.serve(&wanted, &server.closing);
     let mut settled = true;
     for ((record, object), next) in stored.iter().zip(&wanted) {
         if object != next {
@@ -411,5 +411,4 @@ pub(crate) fn begin_delete(object: &mut Object) {
 }
 
 #[cfg(test)]
-#[path = "keeper_tests.rs"]
 mod tests;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
+use tokio_util::sync::CancellationToken;
 
 use super::made::{CustomKind, Definition};
 use crate::object::Object;
@@ -51,8 +52,9 @@ impl Kinds {
         self.served.load().kinds.get(&(group, version, plural)).cloned()
     }
 
-    /// Serves these definitions from now on. What is made already is not made again.
-    pub(crate) fn serve(&self, definitions: &[Object]) {
+    /// Serves these definitions from now on. What is made already is not made again. Watches of what is
+    /// no more, or is another now, end; all of them end with the server.
+    pub(crate) fn serve(&self, definitions: &[Object], closing: &CancellationToken) {
         let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.now();
         let made: Vec<Arc<Definition>> = definitions
@@ -61,14 +63,22 @@ impl Kinds {
                 let known = before.definitions.iter().find(|known| known.name == object.name());
                 match known.filter(|known| known.is_same(object)) {
                     Some(known) => Some(known.clone()),
-                    None => Definition::of(object).map(Arc::new),
+                    None => Definition::of(object, known.map(Arc::as_ref), closing).map(Arc::new),
                 }
             })
             .collect();
         let same = made.len() == before.definitions.len()
             && made.iter().zip(&before.definitions).all(|(new, old)| Arc::ptr_eq(new, old));
-        if !same {
-            self.served.store(Arc::new(Served::of(made)));
+        if same {
+            return;
+        }
+        let next = Arc::new(Served::of(made));
+        self.served.store(next.clone());
+        for old in &before.definitions {
+            let goes_on = next.definitions.iter().any(|new| new.name == old.name && new.is_version_of(old));
+            if !goes_on {
+                old.ended.cancel();
+            }
         }
     }
 }

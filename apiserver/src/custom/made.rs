@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use orlop_openapi::StructType;
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
 use super::columns::{Columns, simple_path};
 use super::definition::{condition, is_established};
@@ -62,8 +63,12 @@ pub(crate) struct Definition {
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) generation: i64,
+    /// The versions as the definition gives them.
+    shown: Value,
     pub(crate) accepted: Value,
     pub(crate) is_terminating: bool,
+    /// Cancelled when its objects are not served in this form any more.
+    pub(crate) ended: CancellationToken,
     scope: Scope,
     prefix: &'static str,
     list_kind: String,
@@ -71,8 +76,8 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
-    /// What a stored definition makes, if its names are accepted.
-    pub(crate) fn of(object: &Object) -> Option<Self> {
+    /// What a stored definition makes, if its names are accepted; `before` is what it made before.
+    pub(crate) fn of(object: &Object, before: Option<&Self>, closing: &CancellationToken) -> Option<Self> {
         if !is_established(object) {
             return None;
         }
@@ -104,12 +109,14 @@ impl Definition {
             };
             Version::of(version, names)
         });
-        Some(Definition {
+        let made = Definition {
             name: object.name().to_owned(),
             uid: object.uid().to_owned(),
             generation: object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
+            shown: object.at(&["spec", "versions"]).cloned().unwrap_or_default(),
             accepted: accepted.clone(),
             is_terminating: object.is_terminating() || condition(object, "Terminating") == "True",
+            ended: closing.child_token(),
             scope: match object.str_at(&["spec", "scope"]) {
                 "Cluster" => Scope::Cluster,
                 _ => Scope::Namespaced,
@@ -117,7 +124,11 @@ impl Definition {
             prefix: intern(&format!("/registry/{group}/{plural}/")),
             list_kind: text("listKind").to_owned(),
             versions: Some(versions.collect()).filter(|versions: &Vec<Version>| !versions.is_empty())?,
-        })
+        };
+        match before.filter(|before| made.is_version_of(before)) {
+            Some(before) => Some(Definition { ended: before.ended.clone(), ..made }),
+            None => Some(made),
+        }
     }
 
     /// Whether another reading of the definition would make the same.
@@ -129,6 +140,11 @@ impl Definition {
             && self.is_terminating == terminating
             && is_established(object)
             && object.at(&["status", "acceptedNames"]) == Some(&self.accepted)
+    }
+
+    /// Whether both show objects in the same form.
+    pub(crate) fn is_version_of(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.shown == other.shown
     }
 
     /// Where its objects lie in the store.
@@ -210,6 +226,11 @@ impl CustomKind {
     /// Whether its definition is being deleted.
     pub(crate) fn is_terminating(&self) -> bool {
         self.definition.is_terminating
+    }
+
+    /// Cancelled when the kind is not served any more as it is now.
+    pub(crate) fn ended(&self) -> CancellationToken {
+        self.definition.ended.clone()
     }
 
     /// What the kind of a list of its objects is called.

@@ -68,18 +68,17 @@ fn field_path(text: &str) -> Option<Vec<String>> {
 /// The rules for a rule of a schema; `is_traceable` says whether a value before can be found there.
 pub(super) fn validate(
     rule: &Value,
-    schema: &Value,
+    schema: &Schema,
     is_traceable: bool,
     path: &Path,
     errors: &mut FieldErrors,
 ) {
     let text = |name: &str| rule[name].as_str().unwrap_or_default();
-    let schema = Schema::of(schema);
     let rule_path = path.child("rule");
     if text("rule").trim().is_empty() {
         return errors.required(&rule_path, "rule is not specified");
     }
-    match compile(text("rule"), &schema) {
+    match compile(text("rule"), schema) {
         Err(why) => errors.invalid(&rule_path, text("rule"), &format!("compilation failed: {why}")),
         Ok(program) => {
             if program.uses_old && !is_traceable {
@@ -107,7 +106,7 @@ pub(super) fn validate(
         errors.required(&message_path, "message must be specified if rule contains line breaks");
     }
     if !text("messageExpression").is_empty()
-        && let Err(why) = compile(text("messageExpression"), &schema)
+        && let Err(why) = compile(text("messageExpression"), schema)
     {
         let why = format!("messageExpression compilation failed: {why}");
         errors.invalid(&path.child("messageExpression"), text("messageExpression"), &why);
@@ -116,7 +115,7 @@ pub(super) fn validate(
         errors.not_supported(&path.child("reason"), text("reason"), &REASONS);
     }
     if !text("fieldPath").is_empty() {
-        let found = field_path(text("fieldPath")).filter(|steps| has_field(&schema, steps));
+        let found = field_path(text("fieldPath")).filter(|steps| has_field(schema, steps));
         if found.is_none() {
             let why = "fieldPath must be a valid path: does not refer to a valid field";
             errors.invalid(&path.child("fieldPath"), text("fieldPath"), why);
@@ -125,17 +124,10 @@ pub(super) fn validate(
 }
 
 fn has_field(schema: &Schema, steps: &[String]) -> bool {
-    let below = |schema: &'_ Schema, step: &String| -> Option<Schema> {
-        schema.properties.get(step).or(schema.additional.as_deref()).cloned()
-    };
-    let mut at = schema.clone();
-    for step in steps {
-        match below(&at, step) {
-            Some(next) => at = next,
-            None => return false,
-        }
-    }
-    true
+    steps
+        .iter()
+        .try_fold(schema, |schema, step| schema.properties.get(step).or(schema.additional.as_deref()))
+        .is_some()
 }
 
 fn compile(text: &str, schema: &Schema) -> Result<Program, String> {
@@ -255,5 +247,4 @@ impl Judge<'_> {
 }
 
 #[cfg(test)]
-#[path = "rules_tests.rs"]
 mod tests;

@@ -114,17 +114,26 @@ impl Schema {
     /// The schema in a `JSONSchemaProps`. What makes no sense is left out: the definition's rules have
     /// refused it, or it comes from a store that another server has written.
     pub(crate) fn of(props: &Value) -> Self {
+        Schema::read(props, true)
+    }
+
+    /// The same without the rules: what they are held against before they are taken.
+    pub(crate) fn without_rules(props: &Value) -> Self {
+        Schema::read(props, false)
+    }
+
+    fn read(props: &Value, with_rules: bool) -> Self {
+        let of = |props: &Value| Schema::read(props, with_rules);
         let text = |name: &str| props[name].as_str().unwrap_or_default();
         let flag = |name: &str| props[name].as_bool().unwrap_or_default();
-        let list = |name: &str| -> Vec<Schema> {
-            props[name].as_array().into_iter().flatten().map(Schema::of).collect()
-        };
-        let one = |name: &str| props[name].is_object().then(|| Box::new(Schema::of(&props[name])));
+        let list =
+            |name: &str| -> Vec<Schema> { props[name].as_array().into_iter().flatten().map(of).collect() };
+        let one = |name: &str| props[name].is_object().then(|| Box::new(of(&props[name])));
         let properties = props["properties"].as_object().into_iter().flatten();
         let keys = || props["x-kubernetes-list-map-keys"].as_array().into_iter().flatten();
         let mut schema = Schema {
             ty: Type::parse(text("type")).unwrap_or_default(),
-            properties: properties.map(|(name, schema)| (name.clone(), Schema::of(schema))).collect(),
+            properties: properties.map(|(name, schema)| (name.clone(), of(schema))).collect(),
             additional: match &props["additionalProperties"] {
                 Value::Bool(true) => Some(Box::default()),
                 Value::Object(_) => one("additionalProperties"),
@@ -147,7 +156,7 @@ impl Schema {
             any_of: list("anyOf"),
             one_of: list("oneOf"),
             not: one("not"),
-            rules: Rule::all(&props["x-kubernetes-validations"]),
+            rules: if with_rules { Rule::all(&props["x-kubernetes-validations"]) } else { Vec::new() },
             rules_inside: false,
         };
         schema.rules_inside = !schema.rules.is_empty() || schema.children().any(|child| child.rules_inside);
@@ -266,7 +275,7 @@ impl Limits {
 }
 
 /// Bytes that a compiled pattern may take.
-const PATTERN_SIZE: usize = 1 << 20;
+const PATTERN_SIZE: usize = 256 << 10;
 
 /// Compiles a pattern of a schema. Matching takes time in proportion to the text.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, regex::Error> {

@@ -13,8 +13,10 @@ use crate::validate::{FieldErrors, Path};
 
 /// Schemas may be this deep.
 const MAX_DEPTH: usize = 64;
-/// And have so many nodes.
-const MAX_NODES: usize = 20_000;
+/// And have so many parts.
+const MAX_NODES: usize = 40_000;
+/// A pattern or a rule, which has to be compiled, counts as so many parts.
+const COMPILED: usize = 20;
 
 /// Where a schema stands.
 #[derive(Clone, Copy, PartialEq)]
@@ -36,6 +38,8 @@ pub(crate) fn validate(schema: &Value, path: &Path, errors: &mut FieldErrors) {
 
 fn measure(schema: &Value, depth: usize, nodes: &mut usize) -> Result<(), String> {
     *nodes += 1;
+    let rules = schema["x-kubernetes-validations"].as_array().map_or(0, Vec::len);
+    *nodes += COMPILED * (rules + usize::from(schema["pattern"].is_string()));
     if *nodes > MAX_NODES {
         return Err(format!("the schema may not have more than {MAX_NODES} parts"));
     }
@@ -98,9 +102,14 @@ impl Check<'_> {
         }
         self.combinations(schema, schema, path);
         self.default(schema, path);
-        for (at, rule) in schema["x-kubernetes-validations"].as_array().into_iter().flatten().enumerate() {
+        let rules = schema["x-kubernetes-validations"].as_array().map_or(&[][..], Vec::as_slice);
+        if rules.is_empty() {
+            return;
+        }
+        let form = Schema::without_rules(schema);
+        for (at, rule) in rules.iter().enumerate() {
             let path = path.child("x-kubernetes-validations").index(at);
-            rules::validate(rule, schema, self.is_traceable, &path, self.errors);
+            rules::validate(rule, &form, self.is_traceable, &path, self.errors);
         }
     }
 
@@ -376,7 +385,7 @@ impl Check<'_> {
         if self.in_metadata {
             return self.errors.forbidden(&path, "must not be set in metadata");
         }
-        let schema = Schema::of(schema);
+        let schema = Schema::without_rules(schema);
         let (mut value, mut dropped) = (given.clone(), Vec::new());
         prune::prune(&schema, &mut value, schema.embedded, &mut dropped);
         if !dropped.is_empty() {
@@ -397,5 +406,4 @@ fn wrong_type(errors: &mut FieldErrors, path: &Path, given: &str, why: &str) {
 }
 
 #[cfg(test)]
-#[path = "structural_tests.rs"]
 mod tests;

@@ -294,5 +294,4 @@ fn check_embedded(path: &Path, value: &Value, errors: &mut FieldErrors) {
 }
 
 #[cfg(test)]
-#[path = "validate_tests.rs"]
 mod tests;

@@ -267,7 +267,8 @@ mod tests {
         let (kind, object) =
             sample_objects().into_iter().find(|(kind, _)| kind.names().plural == "configmaps").unwrap();
         let [record, ..] = forms(kind, object);
-        let mut table = Table::new(kind, "v1", IncludeObject::None, "2026-01-01T12:00:10Z".parse().unwrap());
+        let mut table =
+            Table::new(kind.into(), "v1", IncludeObject::None, "2026-01-01T12:00:10Z".parse().unwrap());
         let age = |table: &Table| {
             let bytes = table.bytes(Map::new(), [(&record, record.mod_revision)], false);
             let read: Value = serde_json::from_slice(&bytes).unwrap();

@@ -32,7 +32,7 @@ fn body(data: &[u8], media: Media) {
         1 => FieldValidation::Warn,
         _ => FieldValidation::Strict,
     };
-    match decode_object(kind.names(), media, body, validation) {
+    match decode_object(kind, media, body, validation) {
         Err(error) => {
             allowed::check(&error);
             in_bounds(body.len(), error.message.len(), "a message");
@@ -51,7 +51,7 @@ pub(super) fn is_settled(kind: &'static dyn Kind, object: &Object, input: usize)
     let value = whole(kind, object);
     let text = value.to_string();
     in_bounds(input, text.len(), "an object");
-    let again = decode_object(kind.names(), Media::Json, text.as_bytes(), FieldValidation::Strict);
+    let again = decode_object(kind, Media::Json, text.as_bytes(), FieldValidation::Strict);
     let again = again.unwrap_or_else(|error| panic!("what was taken is refused: {error}: {text}"));
     assert_eq!(again.object, *object, "JSON is read back as something else");
     let ty = types().named(kind.names().schema).expect("every kind has a type");
@@ -59,7 +59,7 @@ pub(super) fn is_settled(kind: &'static dyn Kind, object: &Object, input: usize)
         .unwrap_or_else(|why| panic!("what was taken does not fit: {why}: {text}"));
     assert_eq!(conformed.object, object.0, "it fits its type as something else");
     let bytes = protobuf::encode(&value).expect("every stored kind has a protobuf form");
-    let again = decode_object(kind.names(), Media::Protobuf, &bytes, FieldValidation::Strict);
+    let again = decode_object(kind, Media::Protobuf, &bytes, FieldValidation::Strict);
     let again = again.unwrap_or_else(|error| panic!("its protobuf is refused: {error}: {text}"));
     in_bounds(bytes.len(), again.object.into_value().to_string().len(), "protobuf");
 }

@@ -161,7 +161,7 @@ pub(super) fn sent(kind: &dyn Kind) -> Value {
 /// The seed of a kind, as it is stored.
 pub(super) fn object(kind: &dyn Kind) -> Object {
     let text = sent(kind).to_string();
-    let decoded = decode_object(kind.names(), Media::Json, text.as_bytes(), FieldValidation::Strict);
+    let decoded = decode_object(kind, Media::Json, text.as_bytes(), FieldValidation::Strict);
     decoded.unwrap_or_else(|error| panic!("the seed of {}: {error}", kind.names().plural)).object
 }
 

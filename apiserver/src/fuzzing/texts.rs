@@ -39,7 +39,7 @@ pub fn selectors(data: &[u8]) {
         .finish();
     let kind = by_resource("", "v1", "persistentvolumeclaims").expect("claims are served");
     for extra in [false, true] {
-        if let Err(error) = Filter::parse(kind, &Query::parse(Some(&query)), extra) {
+        if let Err(error) = Filter::parse(&kind.into(), &Query::parse(Some(&query)), extra) {
             assert_eq!(error.code, 400, "{error}");
         }
     }

@@ -68,7 +68,9 @@ impl Request {
     /// The form of the answer.
     pub(crate) fn wanted(&self, endpoint: Endpoint) -> Result<Wanted, ApiError> {
         let list_route = self.resource.name.is_empty() && endpoint != Endpoint::Single;
-        let mut wanted = negotiate(self.accept.as_deref(), endpoint, list_route)?;
+        let offered =
+            self.accept.as_deref().filter(|_| self.kind().custom().is_some()).and_then(without_protobuf);
+        let mut wanted = negotiate(offered.as_deref().or(self.accept.as_deref()), endpoint, list_route)?;
         wanted.pretty |= self.pretty;
         Ok(wanted)
     }
@@ -101,6 +103,14 @@ impl Request {
             )),
         }
     }
+}
+
+/// What a client accepts besides protobuf, which objects of custom kinds do not have (their metadata and
+/// tables do); `None` when there is nothing else.
+fn without_protobuf(accept: &str) -> Option<String> {
+    let is_plain = |clause: &&str| !clause.contains("vnd.kubernetes.protobuf") || clause.contains("as=");
+    let left: Vec<&str> = accept.split(',').filter(is_plain).collect();
+    (!left.is_empty()).then(|| left.join(","))
 }
 
 /// Reads of the newest state, for admission.

@@ -60,7 +60,10 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         filter,
         bookmarks: request.query.flag("allowWatchBookmarks"),
         timeout,
-        closing: request.server.closing.clone(),
+        closing: match request.kind().custom() {
+            Some(custom) => custom.ended(),
+            None => request.server.closing.clone(),
+        },
         counter: request.server.metrics.watch_counter(request.names()),
     };
     let server = request.server.clone();

@@ -135,7 +135,7 @@ fn rules_that_make_no_sense_are_refused() {
     ] {
         let mut errors = FieldErrors::new();
         let schema = spec(json!({"rule": "true"}))["properties"]["spec"].clone();
-        validate(&rule, &schema, false, &Path::new("p"), &mut errors);
+        validate(&rule, &Schema::of(&schema), false, &Path::new("p"), &mut errors);
         let found: Vec<String> =
             errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         assert!(found.len() == 1 && found[0].contains(want), "{case}: {found:?}");
