@@ -106,7 +106,8 @@ async fn a_kind_is_served_like_any_other() {
     let revision = made["metadata"]["resourceVersion"].as_str().unwrap();
     let mut watch = http.watch(&format!("{WIDGETS}?watch=1&resourceVersion={revision}")).await;
     let path = format!("{WIDGETS}/a");
-    let patched = http.patch(&path, &json!({"spec": {"size": 4}, "status": {"phase": "no"}})).await.expect(200);
+    let patched =
+        http.patch(&path, &json!({"spec": {"size": 4}, "status": {"phase": "no"}})).await.expect(200);
     assert_eq!((&patched["metadata"]["generation"], patched.get("status")), (&json!(2), None));
     let status = json!({"spec": {"size": 9}, "status": {"phase": "Ready", "replicas": 2, "selector": "a=b"}});
     let patched = http.patch(&format!("{path}/status"), &status).await.expect(200);
@@ -125,7 +126,8 @@ async fn a_kind_is_served_like_any_other() {
     let table = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
     let table = http.send(Method::GET, &path, &table, Vec::new()).await.expect(200);
     assert_eq!(table["rows"][0]["cells"], json!(["a", 4, null]));
-    let names: Vec<&Value> = table["columnDefinitions"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
+    let names: Vec<&Value> =
+        table["columnDefinitions"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
     assert_eq!(names, ["Name", "Size", "Part"]);
 
     let scale = http.get(&format!("{path}/scale")).await.expect(200);
@@ -150,11 +152,27 @@ async fn what_does_not_fit_is_refused() {
     define(&http, &definition()).await;
     let one = "Widget.example.com \"x\" is invalid: ";
     for (case, spec, want) in [
-        ("1 type", json!({"size": "x"}), "spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\""),
-        ("2 limit", json!({"size": 101}), "spec.size: Invalid value: 101: spec.size in body should be less than or equal to 100"),
-        ("3 enum", json!({"color": "green"}), "spec.color: Unsupported value: \"green\": supported values: \"red\", \"blue\""),
+        (
+            "1 type",
+            json!({"size": "x"}),
+            "spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\"",
+        ),
+        (
+            "2 limit",
+            json!({"size": 101}),
+            "spec.size: Invalid value: 101: spec.size in body should be less than or equal to 100",
+        ),
+        (
+            "3 enum",
+            json!({"color": "green"}),
+            "spec.color: Unsupported value: \"green\": supported values: \"red\", \"blue\"",
+        ),
         ("4 required", json!({"parts": [{"count": 2}]}), "spec.parts[0].name: Required value"),
-        ("5 twice", json!({"parts": [{"name": "p"}, {"name": "p"}]}), "spec.parts[1]: Duplicate value: {\"name\":\"p\"}"),
+        (
+            "5 twice",
+            json!({"parts": [{"name": "p"}, {"name": "p"}]}),
+            "spec.parts[1]: Duplicate value: {\"name\":\"p\"}",
+        ),
         ("6 rule", json!({"size": 13}), "spec: Invalid value: 13 is unlucky"),
     ] {
         let answer = http.post(WIDGETS, &widget("x", spec)).await;
@@ -200,7 +218,11 @@ async fn what_does_not_fit_is_refused() {
         let answer = http.post(DEFINITIONS, &bad).await;
         let place = "spec.versions[0].schema.openAPIV3Schema.x-kubernetes-validations[0].rule";
         assert_eq!(answer.code, 422, "{case}");
-        assert!(message(&answer).contains(place) && message(&answer).contains(want), "{case}: {}", message(&answer));
+        assert!(
+            message(&answer).contains(place) && message(&answer).contains(want),
+            "{case}: {}",
+            message(&answer)
+        );
     }
 }
 
@@ -237,11 +259,15 @@ async fn documents_and_versions_follow_the_definition() {
     let shown = &document["components"]["schemas"]["com.example.v1.Widget"];
     assert_eq!(shown["properties"]["spec"]["properties"]["size"]["description"], "How large it is.");
     let old = http.get("/openapi/v2").await.expect(200);
-    assert!(old["definitions"]["com.example.v1.Widget"].is_object() && old["definitions"]["io.k8s.api.core.v1.Pod"].is_object());
+    assert!(
+        old["definitions"]["com.example.v1.Widget"].is_object()
+            && old["definitions"]["io.k8s.api.core.v1.Pod"].is_object()
+    );
     let group = http.get("/apis/example.com").await.expect(200);
     assert_eq!(group["preferredVersion"]["version"], "v1");
     let resources = http.get("/apis/example.com/v1").await.expect(200);
-    let names: Vec<&Value> = resources["resources"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
+    let names: Vec<&Value> =
+        resources["resources"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
     assert_eq!(names, ["widgets", "widgets/scale", "widgets/status"]);
     let headers = [("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")];
     let all = http.send(Method::GET, "/apis", &headers, Vec::new()).await.expect(200);
@@ -296,7 +322,8 @@ async fn a_definition_takes_its_objects_along() {
     let ending = http.delete(&path).await.expect(200);
     assert_eq!(ending["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
     http.until_gone(&format!("{WIDGETS}/a")).await;
-    let held = http.until(&format!("{WIDGETS}/b"), "ends", |b| b["metadata"]["deletionTimestamp"].is_string()).await;
+    let held =
+        http.until(&format!("{WIDGETS}/b"), "ends", |b| b["metadata"]["deletionTimestamp"].is_string()).await;
     assert_eq!(held["kind"], "Widget");
     let answer = http.post(WIDGETS, &widget("c", json!({}))).await;
     let want = "create not allowed while custom resource definition is terminating";
@@ -419,8 +446,13 @@ async fn kubectl_takes_them_for_its_own() {
     let refused = http.patch(path, &source("other".into())).await;
     assert!(message(&refused).contains("persistentVolumeClaimName is immutable"), "{}", message(&refused));
     let refused = http.patch(path, &source(Value::Null)).await;
-    assert!(message(&refused).contains("persistentVolumeClaimName is required once set"), "{}", message(&refused));
-    let again = kubectl.run_with(&["apply", "--server-side", "--force-conflicts", "-f", "-"], SNAPSHOT).await.ok();
+    assert!(
+        message(&refused).contains("persistentVolumeClaimName is required once set"),
+        "{}",
+        message(&refused)
+    );
+    let again =
+        kubectl.run_with(&["apply", "--server-side", "--force-conflicts", "-f", "-"], SNAPSHOT).await.ok();
     assert!(again.contains("serverside-applied"), "{again}");
     kubectl.run(&["delete", "vs", "first"]).await.ok();
     kubectl.run(&["delete", name]).await.ok();
