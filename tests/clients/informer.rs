@@ -157,19 +157,13 @@ impl Informer {
         fits: impl Fn(&BTreeMap<String, String>) -> bool,
     ) -> Vec<End> {
         let mut ends = Vec::new();
-        let informer = std::cell::RefCell::new(self);
-        wait::until(what, async || {
-            let mut informer = informer.borrow_mut();
-            match informer.round(seconds, &fits).await {
-                Ok(()) => Ok(()),
-                Err(end) => {
-                    let seen = format!("{end:?}, {:?}", informer.store);
-                    ends.push(end);
-                    Err(seen)
-                }
-            }
-        })
-        .await;
+        let begin = tokio::time::Instant::now();
+        while let Err(end) = self.round(seconds, &fits).await {
+            ends.push(end);
+            let patient = begin.elapsed() < wait::PATIENCE;
+            assert!(patient, "waited for: {what}\n{ends:?}\nwhat is held: {:?}", self.store);
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
         ends
     }
 }

@@ -47,7 +47,7 @@ fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// The texts and messages with this number; numbers are passed over.
-pub(super) fn all<'a>(mut bytes: &'a [u8], number: u64) -> Vec<&'a [u8]> {
+pub(super) fn all(mut bytes: &[u8], number: u64) -> Vec<&[u8]> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
         let tag = take_varint(&mut bytes).expect("a field begins with its number");

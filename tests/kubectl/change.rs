@@ -28,17 +28,16 @@ pub(super) fn rows() -> Vec<Row> {
         row("create", &["create", "-f", "-"]).reads(VOLUME).says("persistentvolume/pv3 created"),
         row("create", &["create", "-f", "-"])
             .reads(VOLUME)
-            .is_refused(&["(AlreadyExists)", "persistentvolumes \"pv3\" already exists"]),
+            .refuses(&["(AlreadyExists)", "persistentvolumes \"pv3\" already exists"]),
         row("create", &["create", "cm", "settings", "-n", "test", "--from-literal=a=b"])
             .says("configmap/settings created"),
         row("create", &["create", "secret", "generic", "pass", "-n", "test", "--from-literal=word=hushed"])
             .says("secret/pass created"),
         row("create", &["create", "sa", "robot", "-n", "test"]).says("serviceaccount/robot created"),
-        row("create", &["create", "cm", "x", "-n", "nowhere"])
-            .is_refused(&["namespaces \"nowhere\" not found"]),
+        row("create", &["create", "cm", "x", "-n", "nowhere"]).refuses(&["namespaces \"nowhere\" not found"]),
         row("create", &["create", "-f", "-"])
             .reads(RULES)
-            .is_refused(&["The Pod \"nothing\" is invalid: spec.containers: Required value"]),
+            .refuses(&["The Pod \"nothing\" is invalid: spec.containers: Required value"]),
         row(
             "create --save-config",
             &["create", "-f", "-", "--save-config", "-o", "jsonpath={.metadata.annotations}"],
@@ -48,7 +47,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("create --validate=strict", &["create", "-f", "-", "--validate=strict"])
             .since(25)
             .reads(ODD)
-            .is_refused(&["unknown field \"metadata.lable\""]),
+            .refuses(&["unknown field \"metadata.lable\""]),
         row("create --validate=strict", &["create", "-f", "-", "--validate=warn", "--dry-run=server"])
             .since(25)
             .reads(ODD)
@@ -65,8 +64,7 @@ pub(super) fn rows() -> Vec<Row> {
             &["create", "ns", "later", "--dry-run=server", "-o", "jsonpath={.status.phase}"],
         )
         .says("Active"),
-        row("create --dry-run=server", &["get", "ns", "later"])
-            .is_refused(&["namespaces \"later\" not found"]),
+        row("create --dry-run=server", &["get", "ns", "later"]).refuses(&["namespaces \"later\" not found"]),
         row("create --raw", &["create", "--raw", "/api/v1/namespaces/test/configmaps", "-f", "-"])
             .reads(r#"{"metadata": {"name": "raw"}}"#)
             .tells(&["\"name\":\"raw\"", "\"uid\":"]),
@@ -165,20 +163,20 @@ pub(super) fn rows() -> Vec<Row> {
         .since(24)
         .says("pod/web patched"),
         row("patch --type", &["patch", "pv", "pv3", "-p", r#"{"spec": {"nfs": {"path": "/other"}}}"#])
-            .is_refused(&["spec.persistentvolumesource: Forbidden: "]),
+            .refuses(&["spec.persistentvolumesource: Forbidden: "]),
         row(
             "patch --type",
             &["patch", "pv", "pv3", "-p", r#"{"metadata": {"resourceVersion": "1", "labels": {"a": "b"}}}"#],
         )
-        .is_refused(&["(Conflict)", "the object has been modified"]),
+        .refuses(&["(Conflict)", "the object has been modified"]),
         row("label", &["label", "pv", "pv3", "tier=gold", "old=yes"]).says("persistentvolume/pv3 labeled"),
         row("label", &["label", "pv", "pv3", "tier=silver"])
-            .is_refused(&["'tier' already has a value (gold), and --overwrite is false"]),
+            .refuses(&["'tier' already has a value (gold), and --overwrite is false"]),
         row("label", &["label", "pv", "pv3", "old-"]).since(22).says("persistentvolume/pv3 unlabeled"),
         row("label", &["label", "pv", "pv3", "--list"]).tells(&["tier=gold"]),
         row("label", &["label", "cm", "--all", "-n", "test", "seen=yes"])
             .tells(&["configmap/settings labeled"]),
-        row("label", &["label", "pv", "pv3", "tier=no good"]).is_refused(&["a valid label must be"]),
+        row("label", &["label", "pv", "pv3", "tier=no good"]).refuses(&["a valid label must be"]),
         // Until 1.27 it says that it has "annotate".
         row("annotate", &["annotate", "pv", "pv3", "example.com/note=a note"])
             .tells(&["persistentvolume/pv3 annotate"]),

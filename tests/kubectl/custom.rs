@@ -44,7 +44,7 @@ spec: {boards: 3}
 
 pub(super) fn rows() -> Vec<Row> {
     vec![
-        row("get CRs", &["get", "shelves", "-n", "test"]).is_refused(&["doesn't have a resource type \"shelves\""]),
+        row("get CRs", &["get", "shelves", "-n", "test"]).refuses(&["doesn't have a resource type \"shelves\""]),
         row("create crd", &["apply", "-f", "-"])
             .reads(DEFINITION)
             .says("customresourcedefinition.apiextensions.k8s.io/shelves.shop.example.com created"),
@@ -57,7 +57,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("get CRs", &["explain", "shelf.spec.boards"]).since(27).tells(&["How many boards it has."]),
         row("get CRs", &["create", "-f", "-"])
             .reads("{\"apiVersion\": \"shop.example.com/v1\", \"kind\": \"Shelf\", \"metadata\": {\"name\": \"no\", \"namespace\": \"test\"}, \"spec\": {\"boards\": 0}}")
-            .is_refused(&["The Shelf \"no\" is invalid: spec.boards: Invalid value: 0: spec.boards in body should be greater than or equal to 1"]),
+            .refuses(&["The Shelf \"no\" is invalid: spec.boards: Invalid value: 0: spec.boards in body should be greater than or equal to 1"]),
         row("get CRs", &["patch", "shelf", "books", "-n", "test", "--type=merge", "-p", r#"{"spec": {"wood": "ash"}}"#])
             .says("shelf.shop.example.com/books patched"),
         row("get CRs", &["scale", "-n", "test", "shelf/books", "--replicas=5"]).says("shelf.shop.example.com/books scaled"),
@@ -70,7 +70,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("get CRs", &["describe", "shelf", "books", "-n", "test"]).tells(&["Kind: Shelf\n", "Boards: 3\n"]),
         row("create crd", &["delete", "crd", "shelves.shop.example.com"])
             .tells(&["customresourcedefinition.apiextensions.k8s.io \"shelves.shop.example.com\" deleted"]),
-        row("get CRs", &["get", "--raw", "/apis/shop.example.com/v1/shelves"]).is_refused(&["(NotFound)"]),
+        row("get CRs", &["get", "--raw", "/apis/shop.example.com/v1/shelves"]).refuses(&["(NotFound)"]),
     ]
 }
 

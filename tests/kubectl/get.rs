@@ -82,7 +82,7 @@ test        myclaim   Bound    pv3      5Gi        RWO,ROX,RWX                  
         row("get --field-selector", &["get", "cm", "-n", "test", "--field-selector", "metadata.name=two", "-o", "name"])
             .says("configmap/two"),
         row("get --field-selector", &["get", "cm", "-n", "test", "--field-selector", "data.rank=a"])
-            .is_refused(&["(BadRequest)", "\"data.rank\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""]),
+            .refuses(&["(BadRequest)", "\"data.rank\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""]),
         // What it says of its requests shows that there were several.
         row("get --chunk-size", &["get", "cm", "-n", "test", "-l", "parity", "--chunk-size=1", "-v=8", "-o", "name"])
             .tells(&["configmap/one\nconfigmap/three\nconfigmap/two\n", "limit=1", "continue="]),
@@ -97,8 +97,8 @@ test        myclaim   Bound    pv3      5Gi        RWO,ROX,RWX                  
         row("get --ignore-not-found", &["get", "pv", "nobody", "--ignore-not-found"]).says(""),
         row("get --raw", &["get", "--raw", "/readyz?verbose"]).tells(&["[+]ping ok\n", "readyz check passed\n"]),
         row("get --raw", &["get", "--raw", "/api/v1/namespaces/test/configmaps/two"]).tells(&["\"rank\":\"b\""]),
-        row("get", &["get", "pv", "nobody"]).is_refused(&["Error from server (NotFound): persistentvolumes \"nobody\" not found\n"]),
-        row("get", &["get", "nothing"]).is_refused(&["the server doesn't have a resource type \"nothing\""]),
+        row("get", &["get", "pv", "nobody"]).refuses(&["Error from server (NotFound): persistentvolumes \"nobody\" not found\n"]),
+        row("get", &["get", "nothing"]).refuses(&["the server doesn't have a resource type \"nothing\""]),
     ]
 }
 

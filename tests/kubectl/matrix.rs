@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{change, custom, get, nodes, tell, workloads};
+use super::{access, change, custom, get, nodes, tell, workloads};
 
 /// Commands whose test is no row: they take time, an editor, or several steps.
 const STORIES: &[&str] = &[
@@ -11,6 +11,7 @@ const STORIES: &[&str] = &[
     "apply --prune",
     "apply --server-side",
     "apply view-last-applied",
+    "auth whoami",
     "delete",
     "delete --cascade",
     "delete --force",
@@ -43,7 +44,15 @@ fn listed() -> BTreeSet<String> {
 
 #[test]
 fn the_readme_lists_what_is_tested() {
-    let rows = [change::rows(), custom::rows(), get::rows(), nodes::rows(), tell::rows(), workloads::rows()];
+    let rows = [
+        access::rows(),
+        change::rows(),
+        custom::rows(),
+        get::rows(),
+        nodes::rows(),
+        tell::rows(),
+        workloads::rows(),
+    ];
     let mut tested: BTreeSet<String> = rows.iter().flatten().map(|row| row.command.to_owned()).collect();
     tested.extend(STORIES.iter().map(|story| (*story).to_owned()));
     assert_eq!(listed(), tested);

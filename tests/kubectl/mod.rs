@@ -5,6 +5,7 @@
 //! commands is held against both. Whatever kubectl is in the PATH is used, 1.20 or newer. What an old one cannot do is
 //! left out, and stderr says so.
 
+mod access;
 mod apply;
 mod change;
 mod custom;
@@ -156,7 +157,7 @@ impl Row {
         Row { wants: Wants::Parts(parts), ..self }
     }
 
-    fn is_refused(self, parts: &'static [&'static str]) -> Row {
+    fn refuses(self, parts: &'static [&'static str]) -> Row {
         Row { wants: Wants::Refusal(parts), ..self }
     }
 

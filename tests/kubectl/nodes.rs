@@ -13,9 +13,9 @@ pub(super) fn rows() -> Vec<Row> {
         row("uncordon", &["get", "node", "n1", "-o", "jsonpath={.spec.unschedulable}"]).says(""),
         row("taint", &["taint", "node", "n1", "disk=slow:NoSchedule"]).says("node/n1 tainted"),
         row("taint", &["taint", "node", "n1", "disk=slow:NoSchedule"])
-            .is_refused(&["node n1 already has disk taint(s) with same effect(s) and --overwrite is false"]),
+            .refuses(&["node n1 already has disk taint(s) with same effect(s) and --overwrite is false"]),
         row("taint", &["taint", "node", "n1", "disk-"]).says("node/n1 untainted"),
-        row("drain", &["drain", "n1"]).is_refused(&["(use --force to override): test/web"]),
+        row("drain", &["drain", "n1"]).refuses(&["(use --force to override): test/web"]),
         row("drain", &["drain", "n1", "--dry-run=client", "--force"])
             .tells(&["evicting pod test/web (dry run)"]),
         row("drain", &["drain", "n1", "--force", "--disable-eviction", "--timeout=60s"])

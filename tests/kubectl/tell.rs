@@ -49,11 +49,11 @@ pub(super) fn rows() -> Vec<Row> {
         row("describe", &["describe", "ns", "test"]).tells(&["Status:       Active\n"]),
         row("describe", &["describe", "secret", "pass", "-n", "test"]).tells(&["Type:  Opaque\n", "word:  6 bytes\n"]),
         row("describe", &["describe", "pv", "nobody"])
-            .is_refused(&["Error from server (NotFound): persistentvolumes \"nobody\" not found"]),
+            .refuses(&["Error from server (NotFound): persistentvolumes \"nobody\" not found"]),
         row("explain", &["explain", "pv.spec.nfs"])
             .tells(&["FIELD", "server\t<string> -required-", "path that is exported by the NFS server"]),
         row("explain", &["explain", "sc", "--api-version=storage.k8s.io/v1"]).tells(&["volumeBindingMode"]),
-        row("explain", &["explain", "pvc.spec.nothing"]).is_refused(&["field \"nothing\" does not exist"]),
+        row("explain", &["explain", "pvc.spec.nothing"]).refuses(&["field \"nothing\" does not exist"]),
         row("explain --recursive", &["explain", "pvc", "--recursive"]).tells(&["storageClassName\t<string>", "matchExpressions"]),
         row("api-resources", &["api-resources", "--no-headers"]).tells(&["persistentvolumes", "storage.k8s.io/v1"]),
         row("api-resources", &["api-resources", "--namespaced=false", "--verbs=list", "-o", "name", "--api-group=storage.k8s.io"])

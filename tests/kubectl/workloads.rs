@@ -30,7 +30,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("scale", &["scale", "-n", "test", "deploy/web", "--replicas=5", "--current-replicas=3"])
             .says("deployment.apps/web scaled"),
         row("scale", &["scale", "-n", "test", "deploy/web", "--replicas=9", "--current-replicas=3"])
-            .is_refused(&["Expected replicas to be 3, was 5"]),
+            .refuses(&["Expected replicas to be 3, was 5"]),
         row("scale", &["get", "deploy", "web", "-n", "test", "-o", "jsonpath={.spec.replicas}"]).says("5"),
         row("scale", &["create", "-f", "-"]).reads(SET).says("statefulset.apps/db created"),
         row("scale", &["scale", "-n", "test", "sts", "db", "--replicas=4"])
@@ -76,7 +76,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("rollout pause", &["rollout", "pause", "-n", "test", "deploy/web"])
             .says("deployment.apps/web paused"),
         row("rollout pause", &["rollout", "restart", "-n", "test", "deploy/web"])
-            .is_refused(&["can't restart paused deployment (run rollout resume first)"]),
+            .refuses(&["can't restart paused deployment (run rollout resume first)"]),
         row("rollout resume", &["rollout", "resume", "-n", "test", "deploy/web"])
             .says("deployment.apps/web resumed"),
         row("rollout restart", &["rollout", "restart", "-n", "test", "deploy/web"])
