@@ -10,6 +10,7 @@ pub mod ephemeral;
 pub mod expand;
 pub mod few;
 pub mod gc;
+pub mod given;
 pub mod informer;
 pub mod informers;
 pub mod kept;

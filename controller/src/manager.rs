@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Backoff, Clock};
 use crate::gc;
+use crate::given;
 use crate::informers::Informers;
 use crate::names::controller;
 pub use crate::options::Options;
@@ -81,6 +82,12 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
     Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
     Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
+    Known { name: controller::SERVICE_ACCOUNT, alias: Some("serviceaccount"), run: given::accounts::run },
+    Known {
+        name: controller::ROOT_CA_PUBLISHER,
+        alias: Some("root-ca-cert-publisher"),
+        run: given::root_ca::run,
+    },
 ];
 
 /// Why the controllers did not start.

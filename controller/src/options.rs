@@ -35,6 +35,8 @@ pub struct Options {
     pub concurrent_gc_syncs: usize,
     /// `--enable-garbage-collector`: false switches the controller off whatever `controllers` says.
     pub enable_garbage_collector: bool,
+    /// `--root-ca-file`: certificates in PEM that clients verify the server with; none when no authority is known.
+    pub root_ca: Option<String>,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -71,6 +73,7 @@ impl Default for Options {
             concurrent_ephemeral_syncs: 5,
             concurrent_gc_syncs: 20,
             enable_garbage_collector: true,
+            root_ca: None,
             rate_limit: RateLimit::default(),
         }
     }

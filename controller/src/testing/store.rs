@@ -28,7 +28,7 @@ const fn kind(
 }
 
 /// Everything the fake serves.
-pub(crate) const KINDS: [Kind; 13] = [
+pub(crate) const KINDS: [Kind; 15] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -37,6 +37,8 @@ pub(crate) const KINDS: [Kind; 13] = [
     kind("", "events", "Event", true, false),
     kind("", "configmaps", "ConfigMap", true, false),
     kind("", "secrets", "Secret", true, false),
+    kind("", "serviceaccounts", "ServiceAccount", true, false),
+    kind("", "resourcequotas", "ResourceQuota", true, true),
     kind("storage.k8s.io", "storageclasses", "StorageClass", false, false),
     kind("storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass", false, false),
     kind("storage.k8s.io", "volumeattachments", "VolumeAttachment", false, true),
