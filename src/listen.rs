@@ -150,6 +150,11 @@ impl Endpoint {
         Ok(Auth { tokens: tokens.map(Arc::new), client_certificates: self.client_ca_file.is_some() })
     }
 
+    /// The file with the server's certificate and its chain, when there is TLS.
+    pub(crate) fn certificate(&self) -> Option<&Path> {
+        self.tls.as_ref().map(|files| files.certificate.as_path())
+    }
+
     /// What a person types to see that it works.
     pub(crate) fn kubectl(&self, url: &str) -> String {
         let mut line = format!("kubectl --server {url}");

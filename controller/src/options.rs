@@ -37,6 +37,10 @@ pub struct Options {
     pub enable_garbage_collector: bool,
     /// `--root-ca-file`: certificates in PEM that clients verify the server with; none when no authority is known.
     pub root_ca: Option<String>,
+    /// `--resource-quota-sync-period`: how often all quotas are counted again.
+    pub resource_quota_sync_period: Duration,
+    /// `--concurrent-resource-quota-syncs`.
+    pub concurrent_resource_quota_syncs: usize,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -74,6 +78,8 @@ impl Default for Options {
             concurrent_gc_syncs: 20,
             enable_garbage_collector: true,
             root_ca: None,
+            resource_quota_sync_period: Duration::from_secs(300),
+            concurrent_resource_quota_syncs: 5,
             rate_limit: RateLimit::default(),
         }
     }
