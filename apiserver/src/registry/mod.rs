@@ -13,6 +13,7 @@ mod events_k8s_io;
 mod go_shown;
 mod kind;
 mod lease;
+mod limit_range;
 mod namespace;
 mod node;
 mod persistent_volume;
@@ -23,6 +24,7 @@ mod pod_status;
 mod pod_table;
 mod pod_update;
 mod pod_volume;
+mod resource_quota;
 mod secret;
 mod service_account;
 pub(crate) mod storage_class;
@@ -44,11 +46,13 @@ pub use kind::{
 pub const KINDS: &[&dyn Kind] = &[
     &config_map::ConfigMap,
     &event::Event,
+    &limit_range::LimitRange,
     &namespace::Namespace,
     &node::Node,
     &persistent_volume_claim::PersistentVolumeClaim,
     &persistent_volume::PersistentVolume,
     &pod::Pod,
+    &resource_quota::ResourceQuota,
     &secret::Secret,
     &service_account::ServiceAccount,
     &events_k8s_io::Event,
