@@ -19,6 +19,7 @@ use crate::limits::connection::Connections;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::projection::Projection;
+use crate::verbs::counted::Turns;
 use crate::{background, routes};
 
 /// Tells the time. Tests put their own in.
@@ -76,6 +77,8 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Arc<Limits>,
+    /// Whose turn it is to charge quotas.
+    pub(crate) quota_turns: Turns,
     /// Set once shutdown has begun: readyz fails, everything else goes on.
     pub(crate) leaving: AtomicBool,
     /// Cancelled when watches have to end.
@@ -115,6 +118,7 @@ impl Server {
             config,
             metrics,
             limits,
+            quota_turns: Turns::default(),
             leaving: AtomicBool::new(false),
             closing: CancellationToken::new(),
         });

@@ -7,6 +7,7 @@ use super::in_use_protection::StorageObjectInUseProtection;
 use super::namespace_lifecycle::NamespaceLifecycle;
 use super::priority::Priority;
 use super::request::{Lookup, Request};
+use super::resource_quota::ResourceQuota;
 use super::taint_nodes_by_condition::TaintNodesByCondition;
 use crate::status::ApiError;
 
@@ -33,6 +34,7 @@ const PLUGINS: &[&dyn Plugin] = &[
     &DefaultStorageClass,
     &StorageObjectInUseProtection,
     &PersistentVolumeClaimResize,
+    &ResourceQuota,
 ];
 
 /// A name that is no plugin's.
@@ -69,6 +71,11 @@ impl Chain {
     /// The names of the plugins that are switched on, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|plugin| plugin.name())
+    }
+
+    /// Whether the plugin of this name is switched on.
+    pub fn has(&self, name: &str) -> bool {
+        self.names().any(|known| known == name)
     }
 
     /// Before validation, also for deletes: plugins may change the object.
@@ -112,7 +119,8 @@ mod tests {
                 "DefaultTolerationSeconds",
                 "DefaultStorageClass",
                 "StorageObjectInUseProtection",
-                "PersistentVolumeClaimResize"
+                "PersistentVolumeClaimResize",
+                "ResourceQuota"
             ]
         );
         assert_eq!(Chain::new(&[]).expect("no names").names().count(), PLUGINS.len());

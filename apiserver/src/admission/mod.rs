@@ -13,9 +13,15 @@ mod in_use_protection;
 mod namespace_lifecycle;
 mod priority;
 mod request;
+mod resource_quota;
 mod taint_nodes_by_condition;
 #[cfg(test)]
 mod testing;
+
+/// What writes do to quotas, for the verb that commits both.
+pub(crate) mod quota {
+    pub(crate) use super::resource_quota::{Charge, Counted, QUOTA_PLUGIN, charges, may_count, with_used};
+}
 
 pub use chain::{Chain, UnknownPlugin};
 pub use request::{Lookup, Operation, Request};

@@ -17,6 +17,7 @@ use crate::registry::{Generation, Kind, Scope, StatusSubresource};
 use crate::status::{ApiError, Details};
 use crate::validate::meta::{validate_meta, validate_meta_update};
 use crate::validate::{FieldErrors, Path};
+use crate::verbs::counted;
 use crate::verbs::request::{HeadLookup, Request};
 
 /// How a write can fail besides being refused.
@@ -34,7 +35,7 @@ impl From<ApiError> for StoreError {
 }
 
 /// From a failed commit to an answer; conflicts are the caller's.
-fn commit_error(error: CommitError<Projection>) -> StoreError {
+pub(crate) fn commit_error(error: CommitError<Projection>) -> StoreError {
     match error {
         CommitError::Conflict { actual, .. } => StoreError::Moved(actual),
         CommitError::TooLarge { size, limit, .. } => StoreError::Api(ApiError::too_large(format!(
@@ -352,9 +353,11 @@ pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Writt
     let key = request.resource.key(object.name());
     let mut object = kind.to_stored(object);
     object.meta().remove("resourceVersion");
-    let (value, view) = stored::encode_new(kind, &object);
-    let write = Write { key: Key::from(key), expect: Expect::Absent, op: Op::Put { value, view } };
-    commit_one(request, write).await.map(Written::Record)
+    let write = || {
+        let (value, view) = stored::encode_new(kind, &object);
+        Write { key: Key::from(key.as_str()), expect: Expect::Absent, op: Op::Put { value, view } }
+    };
+    counted::commit(request, None, &object, write).await.map(Written::Record)
 }
 
 /// Stores a changed object in place of `record`; a result that is the same as what is stored is
@@ -387,8 +390,13 @@ pub(crate) async fn put(
     if value == record.value {
         return Ok(record.clone());
     }
-    let expect = Expect::Revision(record.mod_revision);
-    commit_one(request, Write { key: record.key.clone(), expect, op: Op::Put { value, view } }).await
+    let mut first = Some((value, view));
+    let write = || {
+        let (value, view) = first.take().unwrap_or_else(|| stored::encode(kind, &object));
+        let expect = Expect::Revision(record.mod_revision);
+        Write { key: record.key.clone(), expect, op: Op::Put { value, view } }
+    };
+    counted::commit(request, Some(record), &object, write).await
 }
 
 /// Removes a record, and gives back the revision of that.
@@ -400,15 +408,6 @@ pub(crate) async fn remove(
     let write = Write { key: record.key.clone(), expect, op: Op::Delete };
     let committed = request.server.store.commit(vec![write]).await.map_err(commit_error)?;
     Ok(committed.revision())
-}
-
-async fn commit_one(
-    request: &Request,
-    write: Write<Projection>,
-) -> Result<Arc<Record<Projection>>, StoreError> {
-    let committed = request.server.store.commit(vec![write]).await.map_err(commit_error)?;
-    let record = committed.events.into_iter().next_back().and_then(|event| event.record.clone());
-    record.ok_or_else(|| ApiError::internal("a put left no record").into())
 }
 
 /// A deletion time and grace for an object whose deletion begins.

@@ -5,6 +5,7 @@
 mod deletes;
 mod lists;
 mod paging;
+mod quotas;
 mod racy;
 mod rig;
 mod samples;

@@ -1,0 +1,139 @@
+//! Writes that count in resource quotas: what they use is charged in the very commit that stores them.
+//!
+//! The quota's record and the object's are one commit with one condition each. So no two writes pass a quota together,
+//! and a crash leaves either both or neither: usage is never lost and never invented. Writes that charge quotas of one
+//! namespace take turns, since each has to see what the one before it has charged; all others pay one look into an
+//! ordered map, which finds no quota.
+
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+use orlop_apimachinery::quota::Resource;
+use orlop_store::{CommitError, Expect, Op, Record, Snapshot, Write};
+use tokio::sync::Mutex;
+
+use crate::admission::quota::{Charge, Counted, QUOTA_PLUGIN, charges, may_count, with_used};
+use crate::dispatch;
+use crate::encode::stored;
+use crate::managed::{self, Writer};
+use crate::object::{Object, show_time};
+use crate::projection::Projection;
+use crate::registry::{self, Kind};
+use crate::status::ApiError;
+use crate::verbs::request::Request;
+use crate::verbs::write::{StoreError, commit_error};
+
+/// How often a write looks again when a quota has changed meanwhile: only people and the controller change it besides.
+const ATTEMPTS: usize = 64;
+/// How many namespaces may charge at once, at most. Two that share a place only wait for each other.
+const PLACES: usize = 64;
+/// Who has written the usage, as managed fields name it (upstream).
+const MANAGER: &str = "kube-apiserver";
+
+/// Whose turn it is to charge the quotas of a namespace.
+pub(crate) struct Turns([Mutex<()>; PLACES]);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Turns(std::array::from_fn(|_| Mutex::default()))
+    }
+}
+
+impl Turns {
+    fn of(&self, namespace: &str) -> &Mutex<()> {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(namespace);
+        let place = usize::try_from(hash % PLACES as u64).unwrap_or_default();
+        &self.0[place]
+    }
+}
+
+/// Commits an object, given in its stored form, and charges what it uses. `old` is the record that it takes the place
+/// of; `write` makes the write of the object, anew for each attempt.
+pub(crate) async fn commit(
+    request: &Request,
+    old: Option<&Arc<Record<Projection>>>,
+    object: &Object,
+    mut write: impl FnMut() -> Write<Projection> + Send,
+) -> Result<Arc<Record<Projection>>, StoreError> {
+    let Some(kind) = counting(request, old.is_some()) else {
+        return commit_all(request, vec![write()]).await.map_err(commit_error);
+    };
+    let namespace = &request.resource.namespace;
+    let old = old.map(|record| stored::decode(record));
+    let names = request.names();
+    let counted = Counted {
+        resource: Resource::new(names.group, names.plural),
+        subresource: &request.resource.subresource,
+        object,
+        old: old.as_ref(),
+        now: request.now(),
+    };
+    let _turn = request.server.quota_turns.of(namespace).lock().await;
+    let mut moved = String::new();
+    for _ in 0..ATTEMPTS {
+        let records = quotas(&request.head(), kind, namespace);
+        let objects: Vec<Object> = records.iter().map(|record| stored::decode(record)).collect();
+        let charges =
+            charges(&objects, &counted).map_err(|why| ApiError::forbidden(names, object.name(), &why))?;
+        let charge =
+            |charge: &Charge| charged(request, kind, &records[charge.at], &objects[charge.at], charge);
+        let mut writes: Vec<Write<Projection>> = charges.iter().map(charge).collect();
+        let own = write();
+        let key = own.key.clone();
+        // Last, so that whoever sees the object finds it charged.
+        writes.push(own);
+        match commit_all(request, writes).await {
+            Err(CommitError::Conflict { key: changed, .. }) if changed != key => {
+                moved = dispatch::key_names(kind, changed.as_str()).1.to_owned();
+            }
+            result => return result.map_err(commit_error),
+        }
+    }
+    Err(ApiError::conflict(kind.names(), &moved).into())
+}
+
+/// The kind of quotas, if this write may count in one.
+fn counting(request: &Request, updates: bool) -> Option<&'static dyn Kind> {
+    let names = request.names();
+    let resource = Resource::new(names.group, names.plural);
+    let namespace = &request.resource.namespace;
+    if namespace.is_empty() || !may_count(resource, &request.resource.subresource, updates) {
+        return None;
+    }
+    let kind = registry::by_resource("", "v1", "resourcequotas")?;
+    let there = request.head().range(&dispatch::prefix(kind, namespace), None).next().is_some();
+    (there && request.server.admission.has(QUOTA_PLUGIN)).then_some(kind)
+}
+
+fn quotas(head: &Snapshot<Projection>, kind: &dyn Kind, namespace: &str) -> Vec<Arc<Record<Projection>>> {
+    head.range(&dispatch::prefix(kind, namespace), None).cloned().collect()
+}
+
+/// The write of a quota with what is used now.
+fn charged(
+    request: &Request,
+    kind: &'static dyn Kind,
+    record: &Record<Projection>,
+    quota: &Object,
+    charge: &Charge,
+) -> Write<Projection> {
+    let mut next = with_used(quota, &charge.used);
+    let now = show_time(request.now());
+    let writer =
+        Writer { kind, subresource: "status", manager: MANAGER, now: now.as_str().unwrap_or_default() };
+    managed::track(&writer, Some(quota), &mut next);
+    next.meta().remove("resourceVersion");
+    let (value, view) = stored::encode(kind, &next);
+    let expect = Expect::Revision(record.mod_revision);
+    Write { key: record.key.clone(), expect, op: Op::Put { value, view } }
+}
+
+/// Commits all writes; the record that the last one leaves.
+async fn commit_all(
+    request: &Request,
+    writes: Vec<Write<Projection>>,
+) -> Result<Arc<Record<Projection>>, CommitError<Projection>> {
+    let committed = request.server.store.commit(writes).await?;
+    let record = committed.events.into_iter().next_back().and_then(|event| event.record.clone());
+    Ok(record.expect("the last write is a put, and the event of a put has its record"))
+}
