@@ -84,6 +84,15 @@ impl<'a> Resource<'a> {
         Some(Resource { group, plural })
     }
 
+    /// The resources that a name in a quota is about; none when nobody counts under it.
+    pub fn all_of(name: &'a str) -> Vec<Self> {
+        if let Some(counted) = Self::of_count(name) {
+            return vec![counted];
+        }
+        let named = ["pods", "persistentvolumeclaims", "services"].into_iter().chain(OLD_NAMES);
+        named.map(|plural| Resource::new("", plural)).filter(|resource| resource.counts_as(name)).collect()
+    }
+
     /// Under which name its objects are counted.
     pub fn count_name(self) -> String {
         match self.group {

@@ -24,6 +24,7 @@ pub mod pods;
 pub mod protection;
 pub mod pv;
 pub mod queue;
+pub mod quota;
 pub mod recorder;
 #[cfg(test)]
 pub(crate) mod testing;

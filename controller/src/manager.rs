@@ -18,7 +18,7 @@ use crate::names::controller;
 pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
-use crate::{ephemeral, expand, protection, pv};
+use crate::{ephemeral, expand, protection, pv, quota};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -82,6 +82,7 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
     Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
     Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
+    Known { name: controller::RESOURCE_QUOTA, alias: Some("resourcequota"), run: quota::run },
     Known { name: controller::SERVICE_ACCOUNT, alias: Some("serviceaccount"), run: given::accounts::run },
     Known {
         name: controller::ROOT_CA_PUBLISHER,

@@ -159,6 +159,8 @@ pub mod controller {
     pub const NAMESPACE: &str = "namespace-controller";
     /// Removes objects whose owners are gone.
     pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
+    /// Counts what quotas limit.
+    pub const RESOURCE_QUOTA: &str = "resourcequota-controller";
     /// Makes the `default` account of every namespace.
     pub const SERVICE_ACCOUNT: &str = "serviceaccount-controller";
     /// Publishes whom to trust in every namespace.

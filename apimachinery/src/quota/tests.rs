@@ -187,7 +187,11 @@ fn which_names_are_about_what() {
         let all = [claims, pods, maps, Resource::new("", "services"), Resource::new("apps", "deployments")];
         let found = all.into_iter().find(|resource| resource.counts_as(name));
         assert_eq!(found, wanted, "{name}");
+        if let Some(wanted) = wanted {
+            assert!(Resource::all_of(name).contains(&wanted), "{name}");
+        }
     }
+    assert_eq!(Resource::all_of("beans"), vec![]);
     assert_eq!(Resource::of_count("count/deployments.apps"), Some(Resource::new("apps", "deployments")));
     assert_eq!(Resource::of_count("pods"), None);
 }

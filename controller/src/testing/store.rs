@@ -28,7 +28,7 @@ const fn kind(
 }
 
 /// Everything the fake serves.
-pub(crate) const KINDS: [Kind; 15] = [
+pub(crate) const KINDS: [Kind; 16] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -38,6 +38,7 @@ pub(crate) const KINDS: [Kind; 15] = [
     kind("", "configmaps", "ConfigMap", true, false),
     kind("", "secrets", "Secret", true, false),
     kind("", "serviceaccounts", "ServiceAccount", true, false),
+    kind("", "services", "Service", true, true),
     kind("", "resourcequotas", "ResourceQuota", true, true),
     kind("storage.k8s.io", "storageclasses", "StorageClass", false, false),
     kind("storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass", false, false),
