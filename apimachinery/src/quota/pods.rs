@@ -162,6 +162,11 @@ fn overhead(pod: &Pod) -> Amounts {
     overhead.map(amounts::parse).unwrap_or_default()
 }
 
+/// What all containers of a pod ask for, and what they may use, without what running the pod takes.
+pub fn of_all_containers(pod: &Pod) -> (Amounts, Amounts) {
+    (of_containers(pod, Side::Requests), of_containers(pod, Side::Limits))
+}
+
 /// What a pod asks for.
 pub fn requests(pod: &Pod) -> Amounts {
     let mut total = of_containers(pod, Side::Requests);

@@ -4,6 +4,7 @@ use super::claim_resize::PersistentVolumeClaimResize;
 use super::default_class::DefaultStorageClass;
 use super::default_toleration_seconds::DefaultTolerationSeconds;
 use super::in_use_protection::StorageObjectInUseProtection;
+use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
 use super::priority::Priority;
 use super::request::{Lookup, Request};
@@ -28,6 +29,7 @@ pub(super) trait Plugin: Sync {
 /// Every plugin. The order is upstream's; plugins rely on it.
 const PLUGINS: &[&dyn Plugin] = &[
     &NamespaceLifecycle,
+    &LimitRanger,
     &TaintNodesByCondition,
     &Priority,
     &DefaultTolerationSeconds,
@@ -115,6 +117,7 @@ mod tests {
         assert_eq!(
             names,
             [
+                "LimitRanger",
                 "TaintNodesByCondition",
                 "DefaultTolerationSeconds",
                 "DefaultStorageClass",

@@ -10,6 +10,7 @@ mod claim_resize;
 mod default_class;
 mod default_toleration_seconds;
 mod in_use_protection;
+mod limit_ranger;
 mod namespace_lifecycle;
 mod priority;
 mod request;
