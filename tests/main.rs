@@ -16,6 +16,7 @@ mod linear;
 mod overload;
 mod page;
 mod process;
+mod quota;
 mod snapshot;
 mod story;
 mod tidy;

@@ -74,12 +74,14 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let _quotas = quotas.add_handler({
             let (queue, changed) = (queue.clone(), Arc::clone(&changed));
             move |change: &Change<ResourceQuota>| {
-                let spec = |quota: Option<&Arc<ResourceQuota>>| quota.and_then(|quota| quota.spec.clone());
-                let new = change.new.as_ref();
-                if change.is_new() || change.replaced() || spec(change.old()) != spec(new) {
+                let Some(new) = change.new.as_deref() else { return changed.notify_one() };
+                let old = change.old().filter(|_| !change.replaced());
+                if old.is_none_or(|old| old.spec != new.spec) {
                     changed.notify_one();
                 }
-                if new.is_some_and(|quota| change.is_new() || change.replaced() || count::is_stale(quota)) {
+                // A quota that was written and says what it said was touched: what counts in it came meanwhile.
+                let touched = || old.is_some_and(|old| old.status == new.status);
+                if old.is_none() || count::is_stale(new) || touched() {
                     queue.add(change.key().to_string());
                 }
             }

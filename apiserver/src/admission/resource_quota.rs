@@ -35,8 +35,9 @@ impl Plugin for ResourceQuota {
         let Some(kind) = registry::by_resource("", "v1", "resourcequotas") else { return Ok(()) };
         let quotas = lookup.list(kind, Some(request.namespace));
         let old = request.old.filter(|_| updates);
-        let write =
-            Counted { resource, subresource: request.subresource, object, old, now: Timestamp::now() };
+        // The time matters to pods that end, and none of those is judged here: a new one does not end.
+        let now = Timestamp::MIN;
+        let write = Counted { resource, subresource: request.subresource, object, old, now };
         charges(&quotas, &write).map(drop).map_err(|why| request.refuse(&why))
     }
 }

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use orlop_apimachinery::quota::Resource;
-use orlop_store::{CommitError, Expect, Op, Record, Snapshot, Write};
+use orlop_store::{CommitError, Expect, Op, Record, Revision, Snapshot, Write};
 use tokio::sync::Mutex;
 
 use crate::admission::quota::{Charge, Counted, QUOTA_PLUGIN, charges, may_count, with_used};
@@ -55,12 +55,14 @@ pub(crate) async fn commit(
     object: &Object,
     mut write: impl FnMut() -> Write<Projection> + Send,
 ) -> Result<Arc<Record<Projection>>, StoreError> {
-    let Some(kind) = counting(request, old.is_some()) else {
+    let Some(kind) = counting(request, old.is_some(), object) else {
         return commit_all(request, vec![write()]).await.map_err(commit_error);
     };
+    let head = request.head();
     let namespace = &request.resource.namespace;
-    let old = old.map(|record| stored::decode(record));
     let names = request.names();
+    // What it was before matters to quotas alone.
+    let old = old.filter(|_| has_quotas(&head, kind, namespace)).map(|record| stored::decode(record));
     let counted = Counted {
         resource: Resource::new(names.group, names.plural),
         subresource: &request.resource.subresource,
@@ -68,16 +70,20 @@ pub(crate) async fn commit(
         old: old.as_ref(),
         now: request.now(),
     };
+    let look = |head: &Snapshot<Projection>| -> Result<Look, ApiError> {
+        let look = Look::of(quotas(head, kind, namespace), &counted);
+        look.map_err(|why| ApiError::forbidden(names, object.name(), &why))
+    };
+    // Most writes use nothing that is limited; they need not wait.
+    if look(&head)?.charges.is_empty() {
+        let record = commit_all(request, vec![write()]).await.map_err(commit_error)?;
+        touch_late(request, kind, head.revision(), &counted).await;
+        return Ok(record);
+    }
     let _turn = request.server.quota_turns.of(namespace).lock().await;
     let mut moved = String::new();
     for _ in 0..ATTEMPTS {
-        let records = quotas(&request.head(), kind, namespace);
-        let objects: Vec<Object> = records.iter().map(|record| stored::decode(record)).collect();
-        let charges =
-            charges(&objects, &counted).map_err(|why| ApiError::forbidden(names, object.name(), &why))?;
-        let charge =
-            |charge: &Charge| charged(request, kind, &records[charge.at], &objects[charge.at], charge);
-        let mut writes: Vec<Write<Projection>> = charges.iter().map(charge).collect();
+        let mut writes = look(&request.head())?.writes(request, kind);
         let own = write();
         let key = own.key.clone();
         // Last, so that whoever sees the object finds it charged.
@@ -92,17 +98,74 @@ pub(crate) async fn commit(
     Err(ApiError::conflict(kind.names(), &moved).into())
 }
 
+/// The quotas of a namespace at a moment, and what a write does to them.
+struct Look {
+    records: Vec<Arc<Record<Projection>>>,
+    objects: Vec<Object>,
+    charges: Vec<Charge>,
+}
+
+impl Look {
+    fn of(records: Vec<Arc<Record<Projection>>>, write: &Counted<'_>) -> Result<Self, String> {
+        let objects: Vec<Object> = records.iter().map(|record| stored::decode(record)).collect();
+        let charges = charges(&objects, write)?;
+        Ok(Look { records, objects, charges })
+    }
+
+    fn writes(&self, request: &Request, kind: &'static dyn Kind) -> Vec<Write<Projection>> {
+        let write = |charge: &Charge| {
+            charged(request, kind, &self.records[charge.at], &self.objects[charge.at], charge)
+        };
+        self.charges.iter().map(write).collect()
+    }
+}
+
 /// The kind of quotas, if this write may count in one.
-fn counting(request: &Request, updates: bool) -> Option<&'static dyn Kind> {
+fn counting(request: &Request, updates: bool, object: &Object) -> Option<&'static dyn Kind> {
     let names = request.names();
     let resource = Resource::new(names.group, names.plural);
-    let namespace = &request.resource.namespace;
-    if namespace.is_empty() || !may_count(resource, &request.resource.subresource, updates) {
+    let may = may_count(resource, &request.resource.subresource, updates);
+    // What goes away takes no more, and must be able to go.
+    if request.resource.namespace.is_empty() || !may || object.is_terminating() {
         return None;
     }
     let kind = registry::by_resource("", "v1", "resourcequotas")?;
-    let there = request.head().range(&dispatch::prefix(kind, namespace), None).next().is_some();
-    (there && request.server.admission.has(QUOTA_PLUGIN)).then_some(kind)
+    request.server.admission.has(QUOTA_PLUGIN).then_some(kind)
+}
+
+fn has_quotas(head: &Snapshot<Projection>, kind: &dyn Kind, namespace: &str) -> bool {
+    head.range(&dispatch::prefix(kind, namespace), None).next().is_some()
+}
+
+/// A quota that came or changed between the look and the commit may have been counted without this object. Touching it
+/// makes the controller count again. Should the server die before that, the controller counts at its start.
+async fn touch_late(request: &Request, kind: &'static dyn Kind, seen: Revision, write: &Counted<'_>) {
+    for _ in 0..ATTEMPTS {
+        let late = quotas(&request.head(), kind, &request.resource.namespace).into_iter();
+        let touches: Vec<Write<Projection>> = late
+            .filter(|record| record.mod_revision > seen)
+            .filter(|record| !Look::of(vec![record.clone()], write).is_ok_and(|look| look.charges.is_empty()))
+            .map(|record| {
+                let (value, view) = stored::encode(kind, &bare(stored::decode(&record)));
+                let expect = Expect::Revision(record.mod_revision);
+                Write { key: record.key.clone(), expect, op: Op::Put { value, view } }
+            })
+            .collect();
+        if touches.is_empty() {
+            return;
+        }
+        match request.server.store.commit(touches).await {
+            Err(CommitError::Conflict { .. }) => {}
+            Ok(_) => return,
+            Err(error) => return tracing::warn!("a new quota could not be touched: {error}"),
+        }
+    }
+}
+
+/// An object as it is stored.
+fn bare(mut object: Object) -> Object {
+    object.meta().remove("resourceVersion");
+    object
 }
 
 fn quotas(head: &Snapshot<Projection>, kind: &dyn Kind, namespace: &str) -> Vec<Arc<Record<Projection>>> {
@@ -122,8 +185,7 @@ fn charged(
     let writer =
         Writer { kind, subresource: "status", manager: MANAGER, now: now.as_str().unwrap_or_default() };
     managed::track(&writer, Some(quota), &mut next);
-    next.meta().remove("resourceVersion");
-    let (value, view) = stored::encode(kind, &next);
+    let (value, view) = stored::encode(kind, &bare(next));
     let expect = Expect::Revision(record.mod_revision);
     Write { key: record.key.clone(), expect, op: Op::Put { value, view } }
 }

@@ -129,6 +129,32 @@ async fn a_count_that_is_under_way_learns_of_what_it_missed() {
 }
 
 #[tokio::test]
+async fn a_quota_that_comes_between_look_and_commit_is_touched() {
+    let rig = Rig::new().await;
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"persistentvolumeclaims": "1"}}});
+    // Both have looked before either commits, and the quota is the first to.
+    let (quota, claim) = futures::join!(rig.post(QUOTAS, quota), rig.post(CLAIMS, claim("a", "1Gi")));
+    let (quota, claim) = (quota.expect(201).json(), claim.expect(201).json());
+    let number = |object: &Value| version(object).parse::<u64>().unwrap();
+    assert!(number(&quota) < number(&claim), "the case that is meant");
+    assert!(number(&rig.get(QUOTA).await.json()) > number(&claim), "whoever counts has to count again");
+}
+
+#[tokio::test]
+async fn what_goes_is_never_held_by_a_quota() {
+    let rig = rig(json!({"requests.storage": "10Gi"}), json!({"requests.storage": "0"})).await;
+    let mut held = claim("a", "3Gi");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    rig.post(CLAIMS, held).await.expect(201);
+    let unknown = json!({"status": {"used": {"requests.storage": null}}});
+    rig.patch(&format!("{QUOTA}/status"), "merge", unknown).await.expect(200);
+    let refused = rig.post(CLAIMS, claim("b", "1Gi")).await.expect(403).text();
+    assert!(refused.contains("status unknown for quota: q, resources: requests.storage"), "{refused}");
+    rig.delete(&format!("{CLAIMS}/a"), json!(null)).await.expect(200);
+    assert!(rig.get(&format!("{CLAIMS}/a")).await.json()["metadata"]["deletionTimestamp"].is_string());
+}
+
+#[tokio::test]
 async fn without_the_plugin_nothing_counts() {
     let rig = Rig::with(|config| config.disabled_admission_plugins = vec!["ResourceQuota".to_owned()]).await;
     let hard = json!({"persistentvolumeclaims": "0"});
