@@ -396,6 +396,16 @@ pub(crate) struct LoopArgs {
         action = ArgAction::Set
     )]
     pub(crate) enable_garbage_collector: bool,
+    /// Certificates (PEM) that every namespace's kube-root-ca.crt shall hold [default: the last one of
+    /// --tls-cert-file; for a controller process those that it trusts the server by]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) root_ca_file: Option<PathBuf>,
+    /// How often the usage of every resource quota is counted again, changed or not
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = values::duration)]
+    pub(crate) resource_quota_sync_period: Duration,
+    /// Workers that count the usage of resource quotas
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) concurrent_resource_quota_syncs: usize,
     /// Workers that empty namespaces that are being deleted
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) concurrent_namespace_syncs: usize,

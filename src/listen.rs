@@ -155,6 +155,11 @@ impl Endpoint {
         self.tls.is_some()
     }
 
+    /// The file with the server's certificate and its chain, when there is TLS.
+    pub(crate) fn certificate(&self) -> Option<&Path> {
+        self.tls.as_ref().map(|files| files.certificate.as_path())
+    }
+
     /// What a person types to see that it works.
     pub(crate) fn kubectl(&self, url: &str) -> String {
         let mut line = format!("kubectl --server {url}");

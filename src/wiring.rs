@@ -21,6 +21,7 @@ use orlop_store::{Kv, OpenError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::authority::{self, AuthorityError};
 use crate::cli::{ApiArgs, LoopArgs, StoreArgs, StoreBackend};
 use crate::config::{Role, ServerConfig};
 use crate::data_dir::{self, DataDirError};
@@ -41,6 +42,8 @@ pub(crate) enum RunError {
     Server(#[from] ServerError),
     #[error(transparent)]
     Controllers(#[from] ManagerError),
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error("the store cannot be opened")]
@@ -70,6 +73,10 @@ async fn serve(
     let endpoint = &config.endpoint;
     // What is cheap to find wrong comes before the store is opened.
     let auth = endpoint.auth().map_err(ListenError::from)?;
+    let root_ca = match loops {
+        Some(loops) => authority::of_server(loops.root_ca_file.as_deref(), endpoint.certificate())?,
+        None => None,
+    };
     let listener = endpoint.bind()?;
     let (store, place) = open(&config.store).await?;
     let result = async {
@@ -87,7 +94,7 @@ async fn serve(
         if let Some(loops) = loops {
             let local = in_process(router.clone(), UserInfo::controller_manager());
             let client = client::in_process(local);
-            controllers.spawn(manager::run(client, options(loops), end_controllers.clone()));
+            controllers.spawn(manager::run(client, options(loops, root_ca), end_controllers.clone()));
         }
 
         let end_snapshots = CancellationToken::new();
@@ -138,10 +145,11 @@ async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) 
             .as_deref()
             .map_or_else(|| "the default kubeconfig".to_owned(), |path| path.display().to_string()),
     };
+    let root_ca = authority::of_client(loops.root_ca_file.as_deref(), &endpoint)?;
     let client = client::connect(endpoint).await?;
     tracing::info!("controllers work on {shown}");
     let mut controllers = Task::none("the controllers");
-    controllers.spawn(manager::run(client, options(loops), stop.clone()));
+    controllers.spawn(manager::run(client, options(loops, root_ca), stop.clone()));
     tokio::select! {
         () = stop.cancelled() => {}
         Err(error) = controllers.ended() => return Err(error),
@@ -205,7 +213,7 @@ fn server_config(args: &ApiArgs, connections: usize, with_controllers: bool) -> 
     }
 }
 
-fn options(args: &LoopArgs) -> Options {
+fn options(args: &LoopArgs, root_ca: Option<String>) -> Options {
     let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
     Options {
         controllers: args.controllers.clone(),
@@ -224,6 +232,9 @@ fn options(args: &LoopArgs) -> Options {
             increment_timeout: seconds(args.pv_recycler_timeout_increment_hostpath),
         },
         namespace_sync_period: args.namespace_sync_period,
+        root_ca,
+        resource_quota_sync_period: args.resource_quota_sync_period,
+        concurrent_resource_quota_syncs: args.concurrent_resource_quota_syncs,
         concurrent_namespace_syncs: args.concurrent_namespace_syncs,
         concurrent_ephemeral_syncs: args.concurrent_ephemeralvolume_syncs,
         concurrent_gc_syncs: args.concurrent_gc_syncs,

@@ -19,6 +19,7 @@ mod linear;
 mod overload;
 mod page;
 mod process;
+mod quota;
 mod snapshot;
 mod story;
 mod tidy;

@@ -24,6 +24,7 @@ use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::projection::Projection;
 use crate::services::{Pool, Ranges};
+use crate::verbs::counted::Turns;
 use crate::{background, routes};
 
 /// Tells the time. Tests put their own in.
@@ -109,6 +110,8 @@ pub(crate) struct Inner {
     pub(crate) accounts: Arc<Accounts>,
     /// Addresses of services that are given and not yet written.
     pub(crate) pool: Arc<Pool>,
+    /// Whose turn it is to charge quotas.
+    pub(crate) quota_turns: Turns,
     /// Set once shutdown has begun: readyz fails, everything else goes on.
     pub(crate) leaving: AtomicBool,
     /// Cancelled when watches have to end.
@@ -159,6 +162,7 @@ impl Server {
             limits,
             accounts,
             pool: Arc::default(),
+            quota_turns: Turns::default(),
             leaving: AtomicBool::new(false),
             closing: CancellationToken::new(),
         });

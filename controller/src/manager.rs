@@ -12,13 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Backoff, Clock};
 use crate::gc;
+use crate::given;
 use crate::informers::Informers;
 use crate::names::controller;
 pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
 use crate::workload::{deployment, replicas, stateful_set};
-use crate::{ephemeral, expand, protection, pv};
+use crate::{ephemeral, expand, protection, pv, quota};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -90,6 +91,13 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::DEPLOYMENT, alias: Some("deployment"), run: deployment::run },
     Known { name: controller::STATEFUL_SET, alias: Some("statefulset"), run: stateful_set::run },
     Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
+    Known { name: controller::RESOURCE_QUOTA, alias: Some("resourcequota"), run: quota::run },
+    Known { name: controller::SERVICE_ACCOUNT, alias: Some("serviceaccount"), run: given::accounts::run },
+    Known {
+        name: controller::ROOT_CA_PUBLISHER,
+        alias: Some("root-ca-cert-publisher"),
+        run: given::root_ca::run,
+    },
 ];
 
 /// Why the controllers did not start.

@@ -41,6 +41,8 @@ pub const ANN_CSI_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
 pub const ANN_CONTROLLER_MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 /// CSINode: comma list of in-tree plugin names.
 pub const ANN_MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+/// Any object: what it is there for, in words.
+pub const ANN_DESCRIPTION: &str = "kubernetes.io/description";
 /// The value of marks such as [`ANN_BIND_COMPLETED`].
 pub const YES: &str = "yes";
 
@@ -185,6 +187,12 @@ pub mod controller {
     pub const DEPLOYMENT: &str = "deployment-controller";
     /// Keeps the named pods of StatefulSets and their claims.
     pub const STATEFUL_SET: &str = "statefulset-controller";
+    /// Counts what quotas limit.
+    pub const RESOURCE_QUOTA: &str = "resourcequota-controller";
+    /// Makes the `default` account of every namespace.
+    pub const SERVICE_ACCOUNT: &str = "serviceaccount-controller";
+    /// Publishes whom to trust in every namespace.
+    pub const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
 }
 
 /// Types and reasons of conditions.

@@ -43,6 +43,12 @@ pub struct Options {
     pub concurrent_stateful_set_syncs: usize,
     /// `--enable-garbage-collector`: false switches the controller off whatever `controllers` says.
     pub enable_garbage_collector: bool,
+    /// `--root-ca-file`: certificates in PEM that clients verify the server with; none when no authority is known.
+    pub root_ca: Option<String>,
+    /// `--resource-quota-sync-period`: how often all quotas are counted again.
+    pub resource_quota_sync_period: Duration,
+    /// `--concurrent-resource-quota-syncs`.
+    pub concurrent_resource_quota_syncs: usize,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -83,6 +89,9 @@ impl Default for Options {
             concurrent_deployment_syncs: 5,
             concurrent_stateful_set_syncs: 5,
             enable_garbage_collector: true,
+            root_ca: None,
+            resource_quota_sync_period: Duration::from_secs(300),
+            concurrent_resource_quota_syncs: 5,
             rate_limit: RateLimit::default(),
         }
     }

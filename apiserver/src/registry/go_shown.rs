@@ -66,6 +66,17 @@ fn null() -> String {
     "null".to_owned()
 }
 
+/// The scope selector of a quota.
+pub(super) const SCOPE_SELECTOR: Shape = Shape::Pointer(&[(
+    "MatchExpressions",
+    "matchExpressions",
+    Shape::List(&Shape::Struct(&[
+        ("ScopeName", "scopeName", Shape::Text),
+        ("Operator", "operator", Shape::Text),
+        ("Values", "values", Shape::Plain),
+    ])),
+)]);
+
 const SELECTOR_REQUIREMENT: Shape = Shape::Struct(&[
     ("Key", "key", Shape::Text),
     ("Operator", "operator", Shape::Text),

@@ -24,6 +24,7 @@ mod go_shown;
 mod handle;
 mod kind;
 mod lease;
+mod limit_range;
 mod namespace;
 mod node;
 mod persistent_volume;
@@ -39,6 +40,7 @@ pub(crate) mod priority_class;
 mod rbac;
 mod replica_set;
 mod replication_controller;
+mod resource_quota;
 mod review;
 mod role;
 mod role_binding;
@@ -70,12 +72,14 @@ pub const KINDS: &[&dyn Kind] = &[
     &config_map::ConfigMap,
     &endpoints::Endpoints,
     &event::Event,
+    &limit_range::LimitRange,
     &namespace::Namespace,
     &node::Node,
     &persistent_volume_claim::PersistentVolumeClaim,
     &persistent_volume::PersistentVolume,
     &pod::Pod,
     &replication_controller::ReplicationController,
+    &resource_quota::ResourceQuota,
     &secret::Secret,
     &service_account::ServiceAccount,
     &service::Service,

@@ -4,6 +4,7 @@
 pub(crate) mod apply;
 pub(crate) mod binding;
 pub(crate) mod connect;
+pub(crate) mod counted;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;

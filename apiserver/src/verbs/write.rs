@@ -19,6 +19,7 @@ use crate::services;
 use crate::status::{ApiError, Details};
 use crate::validate::meta::{validate_meta, validate_meta_update};
 use crate::validate::{FieldErrors, Path};
+use crate::verbs::counted;
 use crate::verbs::request::{HeadLookup, Request};
 
 /// How a write can fail besides being refused.
@@ -36,7 +37,7 @@ impl From<ApiError> for StoreError {
 }
 
 /// From a failed commit to an answer; conflicts are the caller's.
-fn commit_error(error: CommitError<Projection>) -> StoreError {
+pub(crate) fn commit_error(error: CommitError<Projection>) -> StoreError {
     match error {
         CommitError::Conflict { actual, .. } => StoreError::Moved(actual),
         CommitError::TooLarge { size, limit, .. } => StoreError::Api(ApiError::too_large(format!(
@@ -395,10 +396,14 @@ pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Writt
     let key = request.resource.key(object.name());
     let mut object = kind.to_stored(object);
     object.meta().remove("resourceVersion");
-    let beside = reserve::writes(kind, &key, None, Some(&object), &request.head());
-    let (value, view) = stored::encode_new(kind, &object);
-    let write = Write { key: Key::from(key), expect: Expect::Absent, op: Op::Put { value, view } };
-    commit_one(request, beside, write).await.map(Written::Record)
+    let writes = || {
+        let mut writes = reserve::writes(kind, &key, None, Some(&object), &request.head());
+        let (value, view) = stored::encode_new(kind, &object);
+        let op = Op::Put { value, view };
+        writes.push(Write { key: Key::from(key.as_str()), expect: Expect::Absent, op });
+        writes
+    };
+    counted::commit(request, None, &object, writes).await.map(Written::Record)
 }
 
 /// Stores a changed object in place of `record`; a result that is the same as what is stored is
@@ -440,14 +445,21 @@ pub(crate) async fn put_as(
     if value == record.value {
         return Ok(record.clone());
     }
-    let beside = if kind.reserves() {
-        let old = stored::decode(record);
-        reserve::writes(kind, record.key.as_str(), Some(&old), Some(&object), &request.head())
-    } else {
-        Vec::new()
+    let mut first = Some((value, view));
+    let before = kind.reserves().then(|| stored::decode(record));
+    let writes = || {
+        let (value, view) = first.take().unwrap_or_else(|| stored::encode(kind, &object));
+        let mut writes = match &before {
+            Some(old) => {
+                reserve::writes(kind, record.key.as_str(), Some(old), Some(&object), &request.head())
+            }
+            None => Vec::new(),
+        };
+        let expect = Expect::Revision(record.mod_revision);
+        writes.push(Write { key: record.key.clone(), expect, op: Op::Put { value, view } });
+        writes
     };
-    let expect = Expect::Revision(record.mod_revision);
-    commit_one(request, beside, Write { key: record.key.clone(), expect, op: Op::Put { value, view } }).await
+    counted::commit(request, Some(record), &object, writes).await
 }
 
 /// Removes a record, and gives back the revision of that.
@@ -474,25 +486,18 @@ async fn commit(
     own: &str,
     writes: Vec<Write<Projection>>,
 ) -> Result<Committed<Projection>, StoreError> {
-    request.server.store.commit(writes).await.map_err(|error| match error {
+    request.server.store.commit(writes).await.map_err(|error| commit_error_of(own, error))
+}
+
+/// The same as [`commit_error`] for a commit that also writes what the object reserves.
+pub(crate) fn commit_error_of(own: &str, error: CommitError<Projection>) -> StoreError {
+    match error {
         // Nobody is given what another has; this happens when both name it.
         CommitError::Conflict { key, .. } if key.as_str() != own => StoreError::Api(ApiError::unavailable(
             format!("{key} was taken by another request at the same moment; send this one again"),
         )),
         error => commit_error(error),
-    })
-}
-
-async fn commit_one(
-    request: &Request,
-    mut beside: Vec<Write<Projection>>,
-    write: Write<Projection>,
-) -> Result<Arc<Record<Projection>>, StoreError> {
-    let own = write.key.clone();
-    beside.push(write);
-    let committed = commit(request, own.as_str(), beside).await?;
-    let record = committed.events.into_iter().next_back().and_then(|event| event.record.clone());
-    record.ok_or_else(|| ApiError::internal("a put left no record").into())
+    }
 }
 
 /// A deletion time and grace for an object whose deletion begins.

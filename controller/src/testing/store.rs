@@ -35,7 +35,7 @@ const fn kind(
 }
 
 /// Everything the fake serves.
-pub(crate) const KINDS: [Kind; 18] = [
+pub(crate) const KINDS: [Kind; 21] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -49,6 +49,9 @@ pub(crate) const KINDS: [Kind; 18] = [
     kind("apps", "deployments", "Deployment", true, true),
     kind("apps", "statefulsets", "StatefulSet", true, true),
     kind("apps", "controllerrevisions", "ControllerRevision", true, false),
+    kind("", "serviceaccounts", "ServiceAccount", true, false),
+    kind("", "services", "Service", true, true),
+    kind("", "resourcequotas", "ResourceQuota", true, true),
     kind("storage.k8s.io", "storageclasses", "StorageClass", false, false),
     kind("storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass", false, false),
     kind("storage.k8s.io", "volumeattachments", "VolumeAttachment", false, true),

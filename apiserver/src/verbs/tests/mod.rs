@@ -6,6 +6,7 @@ mod deletes;
 mod lists;
 mod paging;
 mod pods;
+mod quotas;
 mod racy;
 mod rig;
 mod samples;

@@ -31,7 +31,11 @@ fn members(group: &str, plural: &str) -> Value {
     });
     let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
     match (group, plural) {
-        ("", "configmaps" | "namespaces" | "nodes" | "secrets" | "serviceaccounts") => json!({}),
+        (
+            "",
+            "configmaps" | "limitranges" | "namespaces" | "nodes" | "resourcequotas" | "secrets"
+            | "serviceaccounts",
+        ) => json!({}),
         ("", "events") => json!({"involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}}),
         ("events.k8s.io", "events") => json!({
             "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "a.example/c",
