@@ -49,6 +49,10 @@ pub struct Cause {
     pub field: String,
 }
 
+/// No more errors than this are told: an answer lists each of them twice, and a body of 3 MiB can
+/// hold several hundred thousand.
+const MOST: usize = 1000;
+
 /// The errors found so far, in the order found.
 #[derive(Clone, Debug, Default)]
 pub struct FieldErrors(Vec<Cause>);
@@ -76,19 +80,25 @@ impl FieldErrors {
 
     /// Takes over the errors of another collection.
     pub fn extend(&mut self, other: FieldErrors) {
-        self.0.extend(other.0);
+        other.0.into_iter().for_each(|cause| self.add(cause));
     }
 
     /// Takes over the errors of a part that was judged by itself: their fields lie below `path`.
     pub fn extend_below(&mut self, path: &Path, other: FieldErrors) {
         for mut cause in other.0 {
             cause.field = path.child(&cause.field).to_string();
-            self.0.push(cause);
+            self.add(cause);
         }
     }
 
     fn push(&mut self, reason: &'static str, path: &Path, message: String) {
-        self.0.push(Cause { reason, message, field: path.to_string() });
+        self.add(Cause { reason, message, field: path.to_string() });
+    }
+
+    fn add(&mut self, cause: Cause) {
+        if self.0.len() < MOST {
+            self.0.push(cause);
+        }
     }
 
     /// A value is missing. `detail` may be empty.
@@ -175,4 +185,25 @@ fn with_detail(text: String, detail: &str) -> String {
 /// A value as upstream shows it: text in quotes, everything else as JSON.
 fn show(value: &Value) -> String {
     value.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_an_end() {
+        let mut errors = FieldErrors::new();
+        for number in 0..2 * MOST {
+            errors.invalid(&Path::new("a").index(number), "x", "why");
+        }
+        assert_eq!(errors.len(), MOST);
+        let mut more = FieldErrors::new();
+        more.required(&Path::new("b"), "");
+        errors.extend(more.clone());
+        errors.extend_below(&Path::new("c"), more.clone());
+        assert_eq!(errors.len(), MOST);
+        more.extend(errors);
+        assert_eq!((more.len(), more.causes()[0].field.as_str()), (MOST, "b"));
+    }
 }

@@ -1,6 +1,7 @@
 //! What create, update, patch and the subresources have in common: the metadata that the server
 //! keeps, the rules in their order, and the conditional write itself.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use orlop_store::{CommitError, Committed, Expect, Key, Op, Record, Revision, Write};
@@ -79,15 +80,14 @@ pub(crate) fn strip_metadata(object: &mut Object, warnings: &mut Vec<String>) {
     let metadata = object.meta();
     metadata.remove("selfLink");
     let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else { return };
-    let mut seen: Vec<String> = Vec::new();
+    let (mut seen, mut told) = (HashSet::new(), HashSet::new());
     let mut doubled: Vec<String> = Vec::new();
     owners.retain(|owner| {
         let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if !seen.contains(&uid) {
-            seen.push(uid);
+        if seen.insert(uid.clone()) {
             return true;
         }
-        if !doubled.contains(&uid) {
+        if told.insert(uid.clone()) {
             doubled.push(uid);
         }
         false
