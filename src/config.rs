@@ -58,9 +58,9 @@ pub(crate) struct Run {
 /// Which parts run.
 pub(crate) enum Role {
     /// API server and controllers.
-    Serve(ServerConfig, LoopArgs),
+    Serve(Box<ServerConfig>, LoopArgs),
     /// The API server.
-    Apiserver(ServerConfig),
+    Apiserver(Box<ServerConfig>),
     /// The controllers.
     Controller(Endpoint, LoopArgs),
 }
@@ -208,11 +208,11 @@ fn typed(cli: Cli) -> Result<Config, ConfigError> {
         Command::Store(command) => Ok(Config::Store(command)),
         Command::Serve(args) => {
             let server = server(args.listen, args.store, args.snapshots, args.api)?;
-            run(args.process, Role::Serve(server, loops(args.loops)?))
+            run(args.process, Role::Serve(Box::new(server), loops(args.loops)?))
         }
         Command::Apiserver(args) => {
             let server = server(args.listen, args.store, args.snapshots, args.api)?;
-            run(args.process, Role::Apiserver(server))
+            run(args.process, Role::Apiserver(Box::new(server)))
         }
         Command::Controller(args) => {
             let remote = remote(args.remote)?;
