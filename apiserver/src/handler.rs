@@ -18,9 +18,10 @@ use tokio::time::Instant;
 
 use crate::auth::UserInfo;
 use crate::custom::Kinds;
+
 use crate::dispatch::Resource;
 use crate::encode::answer;
-use crate::encode::negotiate::error_media;
+use crate::encode::negotiate::{Media, error_media};
 use crate::metrics::{self, Labels, OpenWatch};
 use crate::query::Query;
 use crate::registry::Scope;
@@ -88,6 +89,11 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), pretty),
     };
     let deprecated = resource.kind.deprecated();
+    // What is said of custom objects has no protobuf form either, as upstream.
+    let media = match error_media(accept.as_deref()) {
+        Media::Protobuf if resource.kind.custom().is_some() => Media::Json,
+        media => media,
+    };
     let labels = labels(verb, &resource, &query);
     let open_watch = (verb == Verb::Watch).then(|| server.metrics.begin_watch(&labels));
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
@@ -131,7 +137,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             if error.code >= 500 {
                 tracing::warn!(path = parts.uri.path(), code = error.code, error = %error, "request failed");
             }
-            let mut response = answer::error(&error, error_media(accept.as_deref()), pretty);
+            let mut response = answer::error(&error, media, pretty);
             if leaves_body && parts.version < http::Version::HTTP_2 {
                 // The rest of the body stands where the next request would.
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

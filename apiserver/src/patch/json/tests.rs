@@ -143,7 +143,8 @@ fn documents_do_not_explode() {
 }
 
 proptest! {
-    /// Where the RFC and upstream agree, the crate that implements the RFC is the oracle.
+    /// Where the RFC and upstream agree, the crate that implements the RFC is the oracle. Its own undoing of
+    /// patches that fail panics now and then; nothing is asked of those.
     #[test]
     fn standard_patches_do_what_the_standard_says(
         operations in prop::collection::vec((0..6usize, 0..5usize, 0..5usize, 0..4i64), 0..8),
@@ -157,7 +158,7 @@ proptest! {
         let patch = Value::from(operations);
         let mut expected = document.clone();
         let standard: json_patch::Patch = serde_json::from_value(patch.clone()).unwrap();
-        if json_patch::patch(&mut expected, &standard).is_ok() {
+        if json_patch::patch_unsafe(&mut expected, &standard).is_ok() {
             let patched = apply(document, patch.to_string().as_bytes()).unwrap();
             prop_assert_eq!(patched.document, expected, "{}", patch);
         }
