@@ -4,12 +4,15 @@
 //! from (`ORLOP_*` variables, the file of `--config`) is added there too, for all flags alike, so
 //! no flag here names a variable. Flags that upstream has keep upstream's name and default.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use orlop_apiserver::server::DEFAULT_ISSUER;
+use orlop_apiserver::services::range::{self, AddressRange};
 
 pub(crate) use self::driver::CsiHostpathArgs;
 pub(crate) use self::keep::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
@@ -267,6 +270,19 @@ pub(crate) struct ApiArgs {
     /// How long events are kept
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = values::duration)]
     pub(crate) event_ttl: Duration,
+    /// Addresses that services get theirs from; the first one is the API server's
+    #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
+    pub(crate) service_cluster_ip_range: AddressRange,
+    /// Ports of every node that services get theirs from
+    #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = range::parse_ports)]
+    pub(crate) service_node_port_range: RangeInclusive<u16>,
+    /// How tokens of service accounts call this server, and whom they are for unless they say otherwise
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ISSUER)]
+    pub(crate) service_account_issuer: String,
+    /// Address that the service kubernetes leads to [default: the one of --listen, or of this machine
+    /// when that is all of them]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) advertise_address: Option<IpAddr>,
 
     /// Select volumes, claims and attachments also by fields that upstream refuses (status.phase,
     /// spec.volumeName, spec.storageClassName, spec.nodeName ...); default: true for serve, false
@@ -385,10 +401,32 @@ pub(crate) struct LoopArgs {
         action = ArgAction::Set
     )]
     pub(crate) enable_garbage_collector: bool,
+    /// Certificates (PEM) that every namespace's kube-root-ca.crt shall hold [default: the last one of
+    /// --tls-cert-file; for a controller process those that it trusts the server by]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) root_ca_file: Option<PathBuf>,
+    /// How often the usage of every resource quota is counted again, changed or not
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = values::duration)]
+    pub(crate) resource_quota_sync_period: Duration,
+    /// Workers that count the usage of resource quotas
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) concurrent_resource_quota_syncs: usize,
     /// Workers that empty namespaces that are being deleted
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) concurrent_namespace_syncs: usize,
     /// Workers that delete objects whose owners are gone
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) concurrent_gc_syncs: usize,
+    /// Workers that keep the number of pods of ReplicationControllers
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) concurrent_rc_syncs: usize,
+    /// Workers that keep the number of pods of ReplicaSets
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) concurrent_replicaset_syncs: usize,
+    /// Workers that roll out Deployments
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) concurrent_deployment_syncs: usize,
+    /// Workers that keep the pods and claims of StatefulSets
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) concurrent_statefulset_syncs: usize,
 }

@@ -59,9 +59,9 @@ pub(crate) struct Run {
 /// Which parts run.
 pub(crate) enum Role {
     /// API server and controllers.
-    Serve(ServerConfig, LoopArgs),
+    Serve(Box<ServerConfig>, LoopArgs),
     /// The API server.
-    Apiserver(ServerConfig),
+    Apiserver(Box<ServerConfig>),
     /// The controllers.
     Controller(Endpoint, LoopArgs),
     /// The CSI driver for laboratories.
@@ -211,11 +211,11 @@ fn typed(cli: Cli) -> Result<Config, ConfigError> {
         Command::Store(command) => Ok(Config::Store(command)),
         Command::Serve(args) => {
             let server = server(args.listen, args.store, args.snapshots, args.api)?;
-            run(args.process, Role::Serve(server, loops(args.loops)?))
+            run(args.process, Role::Serve(Box::new(server), loops(args.loops)?))
         }
         Command::Apiserver(args) => {
             let server = server(args.listen, args.store, args.snapshots, args.api)?;
-            run(args.process, Role::Apiserver(server))
+            run(args.process, Role::Apiserver(Box::new(server)))
         }
         Command::CsiHostpath(args) => {
             let (process, options) = args.options();
@@ -291,6 +291,10 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         ("--concurrent-ephemeralvolume-syncs", args.concurrent_ephemeralvolume_syncs),
         ("--concurrent-namespace-syncs", args.concurrent_namespace_syncs),
         ("--concurrent-gc-syncs", args.concurrent_gc_syncs),
+        ("--concurrent-rc-syncs", args.concurrent_rc_syncs),
+        ("--concurrent-replicaset-syncs", args.concurrent_replicaset_syncs),
+        ("--concurrent-deployment-syncs", args.concurrent_deployment_syncs),
+        ("--concurrent-statefulset-syncs", args.concurrent_statefulset_syncs),
     ] {
         if workers == 0 {
             return Err(wrong(&format!("{flag} must be at least 1: without a worker nothing is done")));

@@ -9,7 +9,7 @@ mod guard;
 mod sending;
 
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,7 +147,17 @@ impl Endpoint {
     /// Who may come.
     pub(crate) fn auth(&self) -> Result<Auth, TokenFileError> {
         let tokens = self.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
-        Ok(Auth { tokens: tokens.map(Arc::new), client_certificates: self.client_ca_file.is_some() })
+        Ok(Auth::new(tokens.map(Arc::new), self.client_ca_file.is_some()))
+    }
+
+    /// Whether clients speak TLS.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// The file with the server's certificate and its chain, when there is TLS.
+    pub(crate) fn certificate(&self) -> Option<&Path> {
+        self.tls.as_ref().map(|files| files.certificate.as_path())
     }
 
     /// What a person types to see that it works.
@@ -215,6 +225,14 @@ impl Listener {
         format!("{scheme}://{}", self.address)
     }
 
+    /// Where others reach it: at the given address, or at its own. One that listens on all addresses is
+    /// reached where this machine would send from.
+    pub(crate) fn advertised(&self, given: Option<IpAddr>) -> SocketAddr {
+        let own = self.address.ip().to_canonical();
+        let ip = given.unwrap_or_else(|| if own.is_unspecified() { outward(own) } else { own });
+        SocketAddr::new(ip, self.address.port())
+    }
+
     /// To stop it with.
     pub(crate) fn handle(&self) -> Handle<SocketAddr> {
         self.handle.clone()
@@ -252,6 +270,21 @@ impl Listener {
         };
         served.map_err(failed)
     }
+}
+
+/// The address that this machine sends from, asked of its table of routes: connecting a datagram socket
+/// sends nothing. Loopback when there is no way out.
+fn outward(any: IpAddr) -> IpAddr {
+    // Addresses of RFC 5737 and RFC 3849, which are nobody's.
+    let (nobody, loopback): (IpAddr, IpAddr) = match any {
+        IpAddr::V4(_) => (Ipv4Addr::new(192, 0, 2, 1).into(), Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(_) => (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(), Ipv6Addr::LOCALHOST.into()),
+    };
+    let asked = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((nobody, 9))?;
+        socket.local_addr()
+    });
+    asked.map_or(loopback, |address| address.ip())
 }
 
 #[cfg(test)]

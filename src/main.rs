@@ -5,6 +5,7 @@
 //! `data_dir` and `logging` are what the wiring needs of the machine. `snapshot` and `store` are the
 //! commands for those who look after the data, `bench` measures servers from outside.
 
+mod authority;
 mod bench;
 mod cli;
 mod config;

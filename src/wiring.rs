@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use orlop_apiserver::auth::{UserInfo, in_process};
 use orlop_apiserver::limits::LimitsConfig;
+use orlop_apiserver::services::Ranges;
 use orlop_apiserver::{Config, Projection, Server, ServerError};
 use orlop_controller::client::{self, ConnectError, Endpoint};
 use orlop_controller::manager::{self, ManagerError};
@@ -21,6 +22,7 @@ use orlop_store::{Kv, OpenError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::authority::{self, AuthorityError};
 use crate::cli::{ApiArgs, LoopArgs, StoreArgs, StoreBackend};
 use crate::config::{Role, ServerConfig};
 use crate::data_dir::{self, DataDirError};
@@ -41,6 +43,8 @@ pub(crate) enum RunError {
     Server(#[from] ServerError),
     #[error(transparent)]
     Controllers(#[from] ManagerError),
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error("the driver cannot serve")]
@@ -73,11 +77,20 @@ async fn serve(
     let endpoint = &config.endpoint;
     // What is cheap to find wrong comes before the store is opened.
     let auth = endpoint.auth().map_err(ListenError::from)?;
+    let root_ca = match loops {
+        Some(loops) => authority::of_server(loops.root_ca_file.as_deref(), endpoint.certificate())?,
+        None => None,
+    };
     let listener = endpoint.bind()?;
     let (store, place) = open(&config.store).await?;
     let result = async {
         let connections = files::room_for(endpoint.max_connections);
-        let settings = server_config(&config.api, connections, loops.is_some());
+        let settings = Config {
+            auth,
+            tls: endpoint.has_tls(),
+            advertised: Some(listener.advertised(config.api.advertise_address)),
+            ..server_config(&config.api, connections, loops.is_some())
+        };
         let server = Server::start(store.clone(), settings).await?;
         let router = server.router();
         let end_controllers = CancellationToken::new();
@@ -85,7 +98,7 @@ async fn serve(
         if let Some(loops) = loops {
             let local = in_process(router.clone(), UserInfo::controller_manager());
             let client = client::in_process(local);
-            controllers.spawn(manager::run(client, options(loops), end_controllers.clone()));
+            controllers.spawn(manager::run(client, options(loops, root_ca), end_controllers.clone()));
         }
 
         let end_snapshots = CancellationToken::new();
@@ -100,7 +113,7 @@ async fn serve(
 
         let (url, handle) = (listener.url(), listener.handle());
         let mut serving = Task::none("the listener");
-        serving.spawn(listener.serve(auth.protect(router), server.connections()));
+        serving.spawn(listener.serve(server.protect(router), server.connections()));
         endpoint.announce(&url)?;
         tracing::info!("serving {url}, data {place}; try: {}", endpoint.kubectl(&url));
 
@@ -136,10 +149,11 @@ async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) 
             .as_deref()
             .map_or_else(|| "the default kubeconfig".to_owned(), |path| path.display().to_string()),
     };
+    let root_ca = authority::of_client(loops.root_ca_file.as_deref(), &endpoint)?;
     let client = client::connect(endpoint).await?;
     tracing::info!("controllers work on {shown}");
     let mut controllers = Task::none("the controllers");
-    controllers.spawn(manager::run(client, options(loops), stop.clone()));
+    controllers.spawn(manager::run(client, options(loops, root_ca), stop.clone()));
     tokio::select! {
         () = stop.cancelled() => {}
         Err(error) = controllers.ended() => return Err(error),
@@ -196,6 +210,11 @@ fn server_config(args: &ApiArgs, connections: usize, with_controllers: bool) -> 
         request_timeout: args.request_timeout,
         min_request_timeout: Duration::from_secs(args.min_request_timeout.into()),
         extra_field_selectors: args.extra_field_selectors.unwrap_or(with_controllers),
+        service_account_issuer: args.service_account_issuer.clone(),
+        services: Ranges {
+            addresses: args.service_cluster_ip_range,
+            node_ports: args.service_node_port_range.clone(),
+        },
         limits: LimitsConfig {
             requests: args.max_requests_inflight,
             mutating_requests: args.max_mutating_requests_inflight,
@@ -207,7 +226,7 @@ fn server_config(args: &ApiArgs, connections: usize, with_controllers: bool) -> 
     }
 }
 
-fn options(args: &LoopArgs) -> Options {
+fn options(args: &LoopArgs, root_ca: Option<String>) -> Options {
     let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
     Options {
         controllers: args.controllers.clone(),
@@ -226,9 +245,16 @@ fn options(args: &LoopArgs) -> Options {
             increment_timeout: seconds(args.pv_recycler_timeout_increment_hostpath),
         },
         namespace_sync_period: args.namespace_sync_period,
+        root_ca,
+        resource_quota_sync_period: args.resource_quota_sync_period,
+        concurrent_resource_quota_syncs: args.concurrent_resource_quota_syncs,
         concurrent_namespace_syncs: args.concurrent_namespace_syncs,
         concurrent_ephemeral_syncs: args.concurrent_ephemeralvolume_syncs,
         concurrent_gc_syncs: args.concurrent_gc_syncs,
+        concurrent_rc_syncs: args.concurrent_rc_syncs,
+        concurrent_replica_set_syncs: args.concurrent_replicaset_syncs,
+        concurrent_deployment_syncs: args.concurrent_deployment_syncs,
+        concurrent_stateful_set_syncs: args.concurrent_statefulset_syncs,
         enable_garbage_collector: args.enable_garbage_collector,
         ..Options::default()
     }

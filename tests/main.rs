@@ -6,9 +6,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod addresses;
 mod api;
 mod bench;
+mod clients;
 mod crash;
+mod custom;
 mod faults;
 mod harness;
 mod kubectl;
@@ -16,7 +19,11 @@ mod linear;
 mod overload;
 mod page;
 mod process;
+mod quota;
 mod snapshot;
 mod story;
 mod tidy;
 mod tls;
+mod upstream;
+mod who;
+mod workload;

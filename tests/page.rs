@@ -181,3 +181,44 @@ async fn it_follows_what_happens() {
     browser.until("the claim goes", &(row("persistentvolumeclaims", "myclaim") + " == ''")).await;
     browser.until("its volume", &(row("persistentvolumes", "pv3") + ".includes('Released')")).await;
 }
+
+#[tokio::test]
+async fn the_api_is_told_searched_and_tried() {
+    let plane = Plane::start().await;
+    plane.kubectl().apply(VOLUME).await;
+    let mut browser = Browser::open(&(plane.url() + "/ui/")).await;
+    browser.until("a link", "document.querySelector('header a[href=\"/docs\"]') != null").await;
+    let mut browser = Browser::open(&(plane.url() + "/docs")).await;
+    browser.until("it is read", "document.getElementById('state')?.textContent.includes('kinds')").await;
+    let shown = |text: &str| format!("document.getElementById('shown').innerText.includes('{text}')");
+    let click = |selector: &str, text: &str| {
+        format!(
+            "[...document.querySelectorAll('{selector}')].find(one => one.textContent.includes('{text}')).click()"
+        )
+    };
+    // A field, by the keyboard: the key that leads to the search, then what it finds.
+    browser.value("document.dispatchEvent(new KeyboardEvent('keydown', {key: '/'})), 0").await;
+    assert_eq!(browser.value("document.activeElement.id").await, "search");
+    let search = "(field => { field.value = 'ReclaimPolicy'; field.dispatchEvent(new Event('input')); return 0; })(document.activeElement)";
+    browser.value(search).await;
+    browser.until("it is found", &shown("PersistentVolumeSpec.persistentVolumeReclaimPolicy")).await;
+    browser.value(&click("#found a", "PersistentVolumeSpec.persistentVolumeReclaimPolicy")).await;
+    browser.until("the schema", &shown("io.k8s.api.core.v1.PersistentVolumeSpec")).await;
+    // A kind with its operations, and one of them tried.
+    browser.value(&click("#groups a", "PersistentVolume")).await;
+    browser.value("location.hash = '#/api/v1/persistentvolumes', 0").await;
+    browser.until("operations", &shown("/api/v1/persistentvolumes/{name}/status")).await;
+    browser.value("document.querySelector('.operation summary').click()").await;
+    browser.until("parameters", &shown("labelSelector")).await;
+    browser.until("refusals", &shown("The revision or the token is older than what is remembered")).await;
+    browser.value("document.querySelector('.operation form').requestSubmit(), 0").await;
+    browser.until("the answer", &shown("\"kind\": \"PersistentVolumeList\"")).await;
+    browser.until("the volume", &shown("172.16.51.58.1")).await;
+    // What is no resource.
+    browser.value("location.hash = '#/orlop/health', 0").await;
+    browser.until("health", &shown("/readyz/{check}")).await;
+    let dom = browser.value("document.documentElement.outerHTML").await;
+    let dom = dom.as_str().unwrap();
+    let elsewhere = dom.split(['"', '\'']).find(|part| part.starts_with("http"));
+    assert_eq!(elsewhere, None, "everything comes from the server itself");
+}

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`quantity`] amounts such as `5Gi`, [`names`] what names and keys may look like,
 //! [`labels`] and [`fields`] the two selector languages, [`duration`] spans of time as people and
-//! Go write them, [`query`] booleans and numbers in query strings.
+//! Go write them, [`query`] booleans and numbers in query strings, [`quota`] what objects count.
 
 pub mod duration;
 pub mod fields;
@@ -10,6 +10,7 @@ pub mod labels;
 pub mod names;
 pub mod quantity;
 pub mod query;
+pub mod quota;
 
 /// A text in double quotes as Go's `%q` shows it; error texts show values like this.
 fn quoted(text: &str) -> String {

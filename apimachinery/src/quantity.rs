@@ -97,6 +97,49 @@ impl Quantity {
         i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
     }
 
+    /// The value as closely as a float can be.
+    #[expect(clippy::cast_precision_loss, reason = "that is what is said")]
+    pub fn to_f64(&self) -> f64 {
+        self.nano as f64 / NANO as f64
+    }
+
+    /// The next whole number away from zero, or the same.
+    pub fn rounded_up(self) -> Quantity {
+        if self.is_integer() {
+            return self;
+        }
+        let nano = (self.nano / NANO + self.nano.signum()) * NANO;
+        Quantity { nano, written: None, ..self }
+    }
+
+    /// A result of arithmetic. It is written as the first operand is that is not nothing, as upstream has it.
+    fn with_nano(&self, other: &Quantity, nano: i128) -> Quantity {
+        let family = if self.nano == 0 { other.family } else { self.family };
+        Quantity { nano, family, written: None }
+    }
+
+    /// Both together; what is too large stays at the largest there is.
+    pub fn plus(&self, other: &Quantity) -> Quantity {
+        self.with_nano(other, self.nano.saturating_add(other.nano))
+    }
+
+    /// What is left of it without the other.
+    pub fn minus(&self, other: &Quantity) -> Quantity {
+        self.with_nano(other, self.nano.saturating_sub(other.nano))
+    }
+
+    /// Whether `part` times `self` is less than `whole`: whether a ratio of `self` is exceeded. Compares magnitudes.
+    pub fn is_exceeded_by(&self, whole: &Quantity, part: &Quantity) -> bool {
+        let allowed = self.nano.unsigned_abs().checked_mul(part.nano.unsigned_abs());
+        let given = whole.nano.unsigned_abs().checked_mul(NANO.unsigned_abs());
+        match (given, allowed) {
+            (Some(given), Some(allowed)) => given > allowed,
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            (None, None) => whole.to_f64().abs() > self.to_f64().abs() * part.to_f64().abs(),
+        }
+    }
+
     /// The same value without the text it was written with, so that it is shown in canonical form.
     pub fn canonical(mut self) -> Quantity {
         self.written = None;

@@ -11,7 +11,7 @@ const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-0",
 
 fn main() {
     let Some(kind) = registry::by_resource("", "v1", "pods") else { return };
-    let decode = || decode_object(kind.names(), Media::Json, POD.as_bytes(), FieldValidation::Strict);
+    let decode = || decode_object(kind, Media::Json, POD.as_bytes(), FieldValidation::Strict);
     if let Err(error) = decode() {
         println!("the body was refused: {error}");
         return;

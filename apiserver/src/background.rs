@@ -1,16 +1,19 @@
-//! What runs beside requests: the namespaces that every cluster has, and the expiry of Events.
+//! What runs beside requests: the namespaces and priority classes that every cluster has, and the
+//! expiry of Events.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use orlop_store::{CommitError, Expect, Key, Op, Write};
 
 use crate::dispatch;
 use crate::encode::stored;
 use crate::object::{Object, show_time};
+use crate::own_service;
+use crate::registry::priority_class::SYSTEM_CLASSES;
 use crate::registry::{Kind, by_resource};
 use crate::server::Inner;
+use crate::verbs::write::first_generation;
 
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 const KEEP_EVERY: Duration = Duration::from_secs(60);
@@ -22,33 +25,59 @@ const EXPIRE_AT_ONCE: usize = 500;
 pub(crate) async fn create_system_namespaces(server: &Inner) -> Result<(), String> {
     let Some(kind) = by_resource("", "v1", "namespaces") else { return Ok(()) };
     for name in SYSTEM_NAMESPACES {
-        let key = Key::from(dispatch::key(kind, "", name));
-        if server.store.head().get(key.as_str()).is_some() {
-            continue;
-        }
-        let (value, view) = stored::encode(kind, &namespace(kind, name, server.now()));
-        let write = Write { key, expect: Expect::Absent, op: Op::Put { value, view } };
-        match server.store.commit(vec![write]).await {
-            // Somebody else was faster, which is as good.
-            Ok(_) | Err(CommitError::Conflict { .. }) => {}
-            Err(error) => return Err(error.to_string()),
-        }
+        let mut namespace = Object::default();
+        namespace.set(&["metadata", "name"], *name);
+        create_missing(server, kind, "", namespace).await?;
     }
     Ok(())
 }
 
-fn namespace(kind: &dyn Kind, name: &str, now: Timestamp) -> Object {
-    let mut object = Object::default();
-    object.set(&["metadata", "name"], name);
-    object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
-    object.set(&["metadata", "creationTimestamp"], show_time(now));
-    kind.defaults(&mut object);
-    kind.prepare_create(&mut object, now);
-    object
+/// Creates the priority classes of the system that are missing.
+pub(crate) async fn create_system_priority_classes(server: &Inner) -> Result<(), String> {
+    let Some(kind) = by_resource("scheduling.k8s.io", "v1", "priorityclasses") else { return Ok(()) };
+    for class in &SYSTEM_CLASSES {
+        create_missing(server, kind, "", class.object()).await?;
+    }
+    Ok(())
 }
 
-/// Brings system namespaces back that somebody has removed.
-pub(crate) async fn keep_system_namespaces(server: Arc<Inner>) {
+/// Creates an object of the server's own, unless there is one of that name.
+async fn create_missing(
+    server: &Inner,
+    kind: &'static dyn Kind,
+    namespace: &str,
+    mut object: Object,
+) -> Result<(), String> {
+    let key = Key::from(dispatch::key(kind, namespace, object.name()));
+    if server.store.head().get(key.as_str()).is_some() {
+        return Ok(());
+    }
+    object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
+    object.set(&["metadata", "creationTimestamp"], show_time(server.now()));
+    if !namespace.is_empty() {
+        object.set(&["metadata", "namespace"], namespace);
+    }
+    kind.defaults(&mut object);
+    first_generation(kind, &mut object);
+    kind.prepare_create(&mut object, server.now());
+    let (value, view) = stored::encode(kind, &object);
+    let write = Write { key, expect: Expect::Absent, op: Op::Put { value, view } };
+    match server.store.commit(vec![write]).await {
+        // Somebody else was faster, which is as good.
+        Ok(_) | Err(CommitError::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Keeps the service that leads to this server. What hinders it is told and is no reason not to serve.
+pub(crate) async fn keep_own_service(server: &Inner) {
+    if let Err(error) = own_service::keep(server).await {
+        tracing::warn!(error, "cannot keep the service of this server");
+    }
+}
+
+/// Brings system namespaces back that somebody has removed, and the service of this server.
+pub(crate) async fn keep_system_objects(server: Arc<Inner>) {
     loop {
         tokio::select! {
             () = server.closing.cancelled() => return,
@@ -57,6 +86,7 @@ pub(crate) async fn keep_system_namespaces(server: Arc<Inner>) {
         if let Err(error) = create_system_namespaces(&server).await {
             tracing::warn!(error, "cannot create the system namespaces");
         }
+        keep_own_service(&server).await;
     }
 }
 

@@ -2,7 +2,8 @@
 
 use percent_encoding::percent_decode_str;
 
-use crate::registry::{self, Kind, Scope};
+use crate::custom::Kinds;
+use crate::registry::{self, Kind, KindRef, Scope};
 
 /// What a path below `/api` or `/apis` stands for.
 pub(crate) enum Target {
@@ -26,7 +27,7 @@ pub(crate) enum Target {
 /// A resource that is served.
 #[derive(Clone)]
 pub(crate) struct Resource {
-    pub(crate) kind: &'static dyn Kind,
+    pub(crate) kind: KindRef,
     /// `""` for cluster-scoped kinds and for collections over all namespaces.
     pub(crate) namespace: String,
     /// `""` for collections.
@@ -45,12 +46,12 @@ impl Resource {
 
     /// Where an object of that name lies in the store.
     pub(crate) fn key(&self, name: &str) -> String {
-        key(self.kind, &self.namespace, name)
+        key(&*self.kind, &self.namespace, name)
     }
 
     /// Where the collection lies in the store.
     pub(crate) fn prefix(&self) -> String {
-        prefix(self.kind, &self.namespace)
+        prefix(&*self.kind, &self.namespace)
     }
 }
 
@@ -77,7 +78,7 @@ pub(crate) fn key_names<'k>(kind: &dyn Kind, key: &'k str) -> (&'k str, &'k str)
 }
 
 /// Takes a path apart. The path is decoded before it is split, so an encoded slash separates.
-pub(crate) fn target(path: &str) -> Target {
+pub(crate) fn target(kinds: &Kinds, path: &str) -> Target {
     let decoded = percent_decode_str(path).decode_utf8_lossy();
     let mut parts: Vec<&str> = decoded.trim_start_matches('/').split('/').collect();
     if parts.last() == Some(&"") {
@@ -88,7 +89,8 @@ pub(crate) fn target(path: &str) -> Target {
         ["apis", group, version, rest @ ..] => (*group, *version, rest),
         _ => return Target::UnknownGroup,
     };
-    if !registry::KINDS.iter().any(|kind| kind.names().group == group) {
+    let is_given = registry::KINDS.iter().any(|kind| kind.names().group == group);
+    if !is_given && !kinds.has_group(group) {
         return Target::UnknownGroup;
     }
     if let ["namespaces", "", _, ..] = rest {
@@ -100,10 +102,16 @@ pub(crate) fn target(path: &str) -> Target {
     if let Some(name) = rest.iter().find(|part| matches!(**part, "." | "..")) {
         return Target::BadName((*name).to_owned());
     }
-    resource(group, version, rest).unwrap_or(Target::UnknownResource)
+    resource(kinds, group, version, rest).unwrap_or(Target::UnknownResource)
 }
 
-fn resource(group: &str, version: &str, rest: &[&str]) -> Option<Target> {
+/// The kind at a path: given kinds first.
+fn kind_at(kinds: &Kinds, group: &str, version: &str, plural: &str) -> Option<KindRef> {
+    let given = registry::by_resource(group, version, plural).map(KindRef::Given);
+    given.or_else(|| kinds.by_resource(group, version, plural))
+}
+
+fn resource(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Option<Target> {
     let (watch_path, rest) = match rest {
         ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
         rest => (false, rest),
@@ -111,7 +119,7 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Option<Target> {
     let (namespace, rest) = match rest {
         // What follows a namespace's name is one of its subresources, or a resource inside.
         ["namespaces", name, sub @ ("status" | "finalize")] if group.is_empty() => {
-            let kind = registry::by_resource(group, version, "namespaces")?;
+            let kind = KindRef::Given(registry::by_resource(group, version, "namespaces")?);
             return item(kind, "", name, sub, watch_path);
         }
         ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
@@ -124,7 +132,7 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Option<Target> {
         return Some(Target::Bindings { namespace: namespace.to_owned() });
     }
     let (plural, rest) = rest.split_first()?;
-    let kind = registry::by_resource(group, version, plural)?;
+    let kind = kind_at(kinds, group, version, plural)?;
     let named = !rest.is_empty();
     match (kind.scope(), namespace.is_empty()) {
         (Scope::Namespaced, true) if named => return None,
@@ -135,19 +143,15 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Option<Target> {
         [] => item(kind, namespace, "", "", watch_path),
         [name] => item(kind, namespace, name, "", watch_path),
         [name, sub] => item(kind, namespace, name, sub, watch_path),
+        // What follows is a path on another server.
+        [name, "proxy", ..] => item(kind, namespace, name, "proxy", watch_path),
         _ => None,
     }
 }
 
-fn item(
-    kind: &'static dyn Kind,
-    namespace: &str,
-    name: &str,
-    subresource: &str,
-    watch_path: bool,
-) -> Option<Target> {
+fn item(kind: KindRef, namespace: &str, name: &str, subresource: &str, watch_path: bool) -> Option<Target> {
     // Subresources have no old watch form.
-    if !subresource.is_empty() && (watch_path || !has_subresource(kind, subresource)) {
+    if !subresource.is_empty() && (watch_path || !has_subresource(&*kind, subresource)) {
         return None;
     }
     Some(Target::Resource(Resource {
@@ -172,7 +176,7 @@ mod tests {
     use super::*;
 
     fn show(path: &str) -> String {
-        match target(path) {
+        match target(&Kinds::default(), path) {
             Target::Resource(r) => {
                 format!("{} ns={} name={} watch={}", r.kind.names().plural, r.namespace, r.name, r.watch_path)
             }

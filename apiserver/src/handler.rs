@@ -16,17 +16,23 @@ use http_body_util::{BodyExt, Limited};
 use orlop_apimachinery::duration;
 use tokio::time::Instant;
 
+use crate::auth::UserInfo;
+use crate::custom::Kinds;
+
 use crate::dispatch::Resource;
 use crate::encode::answer;
-use crate::encode::negotiate::error_media;
+use crate::encode::negotiate::{Media, error_media};
 use crate::metrics::{self, Labels, OpenWatch};
 use crate::query::Query;
 use crate::registry::Scope;
 use crate::server::Inner;
+use crate::services::Held;
 use crate::status::ApiError;
 use crate::verbs::request::Request;
-use crate::verbs::write::Part;
-use crate::verbs::{binding, create, delete, delete_collection, finalize, get, list, patch, update, watch};
+use crate::verbs::{
+    binding, connect, create, delete, delete_collection, eviction, finalize, get, list, patch, review, scale,
+    token, update, watch,
+};
 use plan::{Verb, plan};
 
 /// The largest body that is read, bytes.
@@ -77,14 +83,22 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     let query = Query::parse(parts.uri.query());
     let pretty = wants_pretty(&parts.headers, &query);
     let started = Instant::now();
-    let (verb, resource) = match plan(&parts.method, parts.uri.path(), &query) {
+    let (verb, resource) = match plan(&server.kinds, &parts.method, parts.uri.path(), &query) {
         Ok(Some(plan)) => plan,
         Ok(None) => return answer::text(404, "404 page not found\n"),
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), pretty),
     };
+    let deprecated = resource.kind.deprecated();
+    // What is said of custom objects has no protobuf form either, as upstream.
+    let media = match error_media(accept.as_deref()) {
+        Media::Protobuf if resource.kind.custom().is_some() => Media::Json,
+        media => media,
+    };
     let labels = labels(verb, &resource, &query);
     let open_watch = (verb == Verb::Watch).then(|| server.metrics.begin_watch(&labels));
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
+    // Without a guard before it a server asks nobody for a name, as it does without credentials.
+    let user = parts.extensions.get::<UserInfo>().cloned().unwrap_or_else(UserInfo::admin);
     let limit = time_limit(verb, &query, server.config.request_timeout);
     let work = async {
         // What is only read has no use for a body.
@@ -95,9 +109,12 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             query,
             accept: accept.clone(),
             content_type,
+            user,
             user_agent: header_text(&parts.headers, header::USER_AGENT).unwrap_or_default(),
+            upgrade: parts.headers.contains_key(header::UPGRADE),
             pretty,
             body,
+            held: Held::default(),
         };
         serve(verb, &request).await
     };
@@ -109,13 +126,18 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         Err(error) => Err(error),
     };
     let response = match result {
-        Ok(response) => response,
+        Ok(mut response) => {
+            if let Some(text) = deprecated {
+                answer::add_warnings(response.headers_mut(), &[text.to_owned()]);
+            }
+            response
+        }
         Err(error) => {
             let leaves_body = verb.is_mutating() && matches!(error.code, 413 | 504);
             if error.code >= 500 {
                 tracing::warn!(path = parts.uri.path(), code = error.code, error = %error, "request failed");
             }
-            let mut response = answer::error(&error, error_media(accept.as_deref()), pretty);
+            let mut response = answer::error(&error, media, pretty);
             if leaves_body && parts.version < http::Version::HTTP_2 {
                 // The rest of the body stands where the next request would.
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -131,8 +153,16 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
 }
 
 /// Whether a request is a watch: one that would be served as such.
-pub(crate) fn is_watch(method: &http::Method, path: &str, query: &Query) -> bool {
-    matches!(plan(method, path, query), Ok(Some((Verb::Watch, _))))
+pub(crate) fn is_watch(kinds: &Kinds, method: &http::Method, path: &str, query: &Query) -> bool {
+    matches!(plan(kinds, method, path, query), Ok(Some((Verb::Watch, _))))
+}
+
+/// What a request would be, up to its verb: where bad paths and parameters are tried.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn probe(method: &http::Method, path: &str, query: &Query) -> Result<(), ApiError> {
+    let Some((verb, resource)) = plan(&Kinds::default(), method, path, query)? else { return Ok(()) };
+    let _ = labels(verb, &resource, query);
+    time_limit(verb, query, WRITE_TIME_MAX).map(|_| ())
 }
 
 /// Keeps a watch counted until its body ends.
@@ -203,15 +233,22 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
         Verb::Get => get::get(request).await,
         Verb::List => list::list(request).await,
         Verb::Watch => watch::watch(request).await,
-        Verb::Create => create::create(request).await,
-        Verb::Update => update::update(request, Part::Main).await,
-        Verb::UpdateStatus => update::update(request, Part::Status).await,
-        Verb::Patch => patch::patch(request, Part::Main).await,
-        Verb::PatchStatus => patch::patch(request, Part::Status).await,
+        Verb::Create => match request.kind().review() {
+            Some(question) => review::review(request, question),
+            None => create::create(request).await,
+        },
+        Verb::Update(part) => update::update(request, part).await,
+        Verb::Patch(part) => patch::patch(request, part).await,
         Verb::Delete => delete::delete(request).await,
         Verb::DeleteCollection => delete_collection::delete_collection(request).await,
         Verb::Bind => binding::bind(request).await,
         Verb::Finalize => finalize::finalize(request).await,
+        Verb::Evict => eviction::evict(request).await,
+        Verb::Connect => connect::connect(request),
+        Verb::GetScale => scale::get(request).await,
+        Verb::UpdateScale => scale::update(request).await,
+        Verb::PatchScale => scale::patch(request).await,
+        Verb::RequestToken => token::request_token(request),
     }
 }
 
@@ -235,6 +272,7 @@ fn labels(verb: Verb, resource: &Resource, query: &Query) -> Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verbs::write::Part;
 
     #[test]
     fn time_limits() {
@@ -245,7 +283,7 @@ mod tests {
             ("3 more than there is", Verb::List, "timeout=1h", Ok(60_000)),
             ("4 zero is nothing said", Verb::Get, "timeout=0", Ok(60_000)),
             ("5 writes have less", Verb::Create, "timeout=50s", Ok(34_000)),
-            ("6 and may have still less", Verb::Patch, "timeout=1500ms", Ok(1_500)),
+            ("6 and may have still less", Verb::Patch(Part::Main), "timeout=1500ms", Ok(1_500)),
             ("7 not for watches", Verb::Watch, "timeout=nonsense", Ok(60_000)),
             ("8 below zero", Verb::Get, "timeout=-5s", Ok(60_000)),
             ("9 a number alone", Verb::Get, "timeout=5", Err("time: missing unit in duration \"5\"")),

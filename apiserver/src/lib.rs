@@ -3,25 +3,32 @@
 //! Reading order: [`registry`] says what a kind is (one file each), `verbs` what can be done to
 //! any kind (one file each), [`decode`] and `encode` how bytes become objects and back,
 //! [`patch`] and [`validate`] are pure, [`admission`] changes or refuses a write before it is
-//! stored, `routes` are the paths that are no resources, [`server`] puts it all on a router.
+//! stored, [`services`] gives addresses, `routes` are the paths that are no resources, [`server`] puts it all on a router.
 
+mod accounts;
 pub mod admission;
 pub mod auth;
 mod background;
+pub mod custom;
 pub mod decode;
 mod dispatch;
 mod encode;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod handler;
 pub mod limits;
 mod managed;
 mod metrics;
 pub mod object;
+mod own_service;
 pub mod patch;
 mod projection;
 mod query;
 pub mod registry;
+mod reserve;
 mod routes;
 pub mod server;
+pub mod services;
 pub mod status;
 pub mod validate;
 mod verbs;

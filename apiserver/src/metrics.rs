@@ -1,5 +1,7 @@
 //! Metrics, by upstream's names and labels.
 
+mod process;
+
 use orlop_store::Usage;
 use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -7,6 +9,7 @@ use prometheus::{
 };
 
 use crate::registry::{KINDS, Names, Scope};
+use crate::routes::version;
 use crate::server::Inner;
 
 const DURATION_BUCKETS: &[f64] = &[
@@ -18,6 +21,8 @@ const REQUEST: &[&str] =
     &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"];
 const DURATION: &[&str] =
     &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
+/// Labels of what an objective for the service is held against.
+const SLI: &[&str] = &["verb", "group", "version", "resource", "subresource", "scope", "component"];
 const LONG_RUNNING: &[&str] = &["verb", "group", "version", "resource", "subresource", "scope", "component"];
 const COMPONENT: &str = "apiserver";
 
@@ -48,12 +53,16 @@ pub(crate) struct Metrics {
     registry: Registry,
     requests: IntCounterVec,
     durations: HistogramVec,
+    sli_durations: HistogramVec,
     long_running: IntGaugeVec,
     watch_events: IntCounterVec,
     objects: IntGaugeVec,
+    /// The same by the older name.
+    storage_objects: IntGaugeVec,
     store_size: IntGauge,
     store_revision: IntGauge,
     store: StoreGauges,
+    process: process::Process,
 }
 
 /// How the store stands with its disk.
@@ -119,6 +128,14 @@ impl Metrics {
                 .buckets(DURATION_BUCKETS.to_vec()),
             DURATION,
         )?;
+        let sli_durations = HistogramVec::new(
+            HistogramOpts::new(
+                "apiserver_request_sli_duration_seconds",
+                "Seconds from request to answer, without time that is not the server's.",
+            )
+            .buckets(DURATION_BUCKETS.to_vec()),
+            SLI,
+        )?;
         let long_running =
             IntGaugeVec::new(Opts::new("apiserver_longrunning_requests", "Open watches."), LONG_RUNNING)?;
         let watch_events = IntCounterVec::new(
@@ -129,6 +146,26 @@ impl Metrics {
             Opts::new("apiserver_resource_objects", "Objects in the store."),
             &["group", "resource"],
         )?;
+        let storage_objects = IntGaugeVec::new(
+            Opts::new("apiserver_storage_objects", "Objects in the store, by resource and group in one."),
+            &["resource"],
+        )?;
+        let build = IntGaugeVec::new(
+            Opts::new("kubernetes_build_info", "Which Kubernetes this server is like; always 1."),
+            &[
+                "major",
+                "minor",
+                "git_version",
+                "git_commit",
+                "git_tree_state",
+                "build_date",
+                "go_version",
+                "compiler",
+                "platform",
+            ],
+        )?;
+        build.with_label_values(&version::build_labels().each_ref().map(String::as_str)).set(1);
+        let process = process::Process::new(&registry)?;
         let store_size =
             IntGauge::new("apiserver_storage_size_bytes", "Bytes that the store takes on its disk.")?;
         let store_revision = IntGauge::new("orlop_store_revision", "The newest revision of the store.")?;
@@ -136,6 +173,9 @@ impl Metrics {
         for collector in [
             Box::new(requests.clone()) as Box<dyn prometheus::core::Collector>,
             Box::new(durations.clone()),
+            Box::new(sli_durations.clone()),
+            Box::new(storage_objects.clone()),
+            Box::new(build),
             Box::new(long_running.clone()),
             Box::new(watch_events.clone()),
             Box::new(objects.clone()),
@@ -153,12 +193,15 @@ impl Metrics {
             registry,
             requests,
             durations,
+            sli_durations,
             long_running,
             watch_events,
             objects,
+            storage_objects,
             store_size,
             store_revision,
             store,
+            process,
         })
     }
 
@@ -185,6 +228,8 @@ impl Metrics {
         // A watch lives as long as its client likes; that is no duration.
         if *verb != "WATCH" {
             self.durations.with_label_values(&base).observe(seconds);
+            let without_dry_run = [*verb, group, version, resource, subresource.as_str(), scope, COMPONENT];
+            self.sli_durations.with_label_values(&without_dry_run).observe(seconds);
         }
     }
 
@@ -204,11 +249,21 @@ impl Metrics {
     /// The text that scrapers read.
     pub(crate) fn text(&self, server: &Inner) -> Vec<u8> {
         server.limits.report();
+        self.process.read();
         let head = server.store.head();
-        for kind in KINDS.iter().filter(|kind| !kind.is_view()) {
+        for kind in KINDS.iter().filter(|kind| kind.is_stored() && !kind.is_view()) {
             let names = kind.names();
             let count = i64::try_from(head.range(kind.storage_prefix(), None).count()).unwrap_or(i64::MAX);
             self.objects.with_label_values(&[names.group, names.plural]).set(count);
+            let qualified = match names.group {
+                "" => names.plural.to_owned(),
+                group => format!("{}.{group}", names.plural),
+            };
+            self.storage_objects.with_label_values(&[&qualified]).set(count);
+        }
+        for (group, plural, prefix) in server.kinds.now().prefixes() {
+            let count = i64::try_from(head.range(prefix, None).count()).unwrap_or(i64::MAX);
+            self.objects.with_label_values(&[group, plural]).set(count);
         }
         let usage = server.store.usage();
         self.store_size.set(i64::try_from(usage.size).unwrap_or(i64::MAX));

@@ -29,7 +29,12 @@ fn field_names(kind: &dyn Kind) -> impl Iterator<Item = &'static str> {
 
 impl Projection {
     /// The view of an object whose stored bytes have their splice point at `splice`.
-    pub(crate) fn new(kind: &'static dyn Kind, object: &Object, splice: usize) -> Self {
+    pub(crate) fn new(kind: &dyn Kind, object: &Object, splice: usize) -> Self {
+        // Custom kinds come and go, so what they select by is read from the objects (`verbs::filter`).
+        Projection::of_stored(registry::by_storage_prefix(kind.storage_prefix()), object, splice)
+    }
+
+    fn of_stored(kind: Option<&'static dyn Kind>, object: &Object, splice: usize) -> Self {
         let mut text = String::with_capacity(128);
         let mut ends = Vec::with_capacity(16);
         // An object is far smaller than what a u32 can count: bodies are bounded.
@@ -41,10 +46,12 @@ impl Projection {
             add(key);
             add(value.as_str().unwrap_or_default());
         }
-        for name in field_names(kind) {
-            add(&kind.field(object, name));
+        for kind in kind.iter() {
+            for name in field_names(*kind) {
+                add(&kind.field(object, name));
+            }
         }
-        Projection { splice, kind: Some(kind), text: text.into(), ends: ends.into() }
+        Projection { splice, kind, text: text.into(), ends: ends.into() }
     }
 
     /// The value of a label.
@@ -80,10 +87,8 @@ impl View for Projection {
     fn of(key: &Key, value: &Bytes) -> Self {
         let object = serde_json::from_slice::<Value>(value).map(Object::from_value).unwrap_or_default();
         let splice = splice_point(value);
-        match registry::by_storage_prefix(key.topic()) {
-            Some(kind) => Projection::new(kind, &object, splice),
-            None => Projection { splice, ..Projection::default() },
-        }
+        // A kind that is not found has no fields: the definitions' own kind, and those they bring.
+        Projection::of_stored(registry::by_storage_prefix(key.topic()), &object, splice)
     }
 }
 

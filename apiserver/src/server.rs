@@ -1,5 +1,6 @@
 //! The server: a store, the plugins, and the router that leads requests to them.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,12 +14,17 @@ use tokio_util::task::TaskTracker;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::Predicate;
 
+use crate::accounts::Accounts;
 use crate::admission::Chain;
+use crate::auth::Auth;
+use crate::custom::{Kinds, keeper};
 use crate::handler;
 use crate::limits::connection::Connections;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::projection::Projection;
+use crate::services::{Pool, Ranges};
+use crate::verbs::counted::Turns;
 use crate::{background, routes};
 
 /// Tells the time. Tests put their own in.
@@ -38,6 +44,17 @@ pub struct Config {
     /// Select volumes, claims and attachments also by fields that upstream refuses, such as
     /// `status.phase` and `spec.volumeName`.
     pub extra_field_selectors: bool,
+    /// Who may come. Reviews of tokens ask it, and [`Server::protect`] puts it before a router.
+    pub auth: Auth,
+    /// What services get their addresses and node ports from.
+    pub services: Ranges,
+    /// Where other processes reach this server; the service `kubernetes` leads there. `None`: there is no
+    /// such service.
+    pub advertised: Option<SocketAddr>,
+    /// How tokens of service accounts call this server, and whom they are for unless they say otherwise.
+    pub service_account_issuer: String,
+    /// Whether clients reach this server over TLS.
+    pub tls: bool,
     /// How much is served at the same time.
     pub limits: LimitsConfig,
     /// The clock.
@@ -52,11 +69,19 @@ impl Default for Config {
             request_timeout: Duration::from_secs(60),
             min_request_timeout: Duration::from_secs(1800),
             extra_field_selectors: true,
+            auth: Auth::default(),
+            services: Ranges::default(),
+            advertised: None,
+            service_account_issuer: DEFAULT_ISSUER.to_owned(),
+            tls: false,
             limits: LimitsConfig::default(),
             clock: Arc::new(Timestamp::now),
         }
     }
 }
+
+/// How tokens of service accounts call a server that is called nothing else.
+pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// A server could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -64,18 +89,29 @@ pub enum ServerError {
     /// The configuration names something that does not exist.
     #[error("{0}")]
     Config(String),
-    /// The namespaces that every cluster has could not be written.
-    #[error("cannot create the system namespaces: {0}")]
+    /// What every cluster has could not be written.
+    #[error("cannot create the objects that every cluster has: {0}")]
     Bootstrap(String),
+    /// There is no key for the tokens of service accounts.
+    #[error("{0}")]
+    SigningKey(String),
 }
 
 /// What every request shares.
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Kv<Projection>>,
+    /// The kinds that definitions have brought.
+    pub(crate) kinds: Arc<Kinds>,
     pub(crate) admission: Chain,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Arc<Limits>,
+    /// Tokens of service accounts.
+    pub(crate) accounts: Arc<Accounts>,
+    /// Addresses of services that are given and not yet written.
+    pub(crate) pool: Arc<Pool>,
+    /// Whose turn it is to charge quotas.
+    pub(crate) quota_turns: Turns,
     /// Set once shutdown has begun: readyz fails, everything else goes on.
     pub(crate) leaving: AtomicBool,
     /// Cancelled when watches have to end.
@@ -107,20 +143,36 @@ impl Server {
         let admission = Chain::new(&config.disabled_admission_plugins)
             .map_err(|error| ServerError::Config(error.to_string()))?;
         let metrics = Metrics::new().map_err(|error| ServerError::Config(error.to_string()))?;
-        let limits = Limits::new(&config.limits, metrics.registry())
+        let kinds = Arc::new(Kinds::default());
+        let limits = Limits::new(&config.limits, metrics.registry(), kinds.clone())
             .map_err(|error| ServerError::Config(error.to_string()))?;
+        let issuer = config.service_account_issuer.clone();
+        let accounts = Accounts::new(store.clone(), issuer, config.clock.clone())
+            .await
+            .map_err(|error| ServerError::SigningKey(error.to_string()))?;
+        let accounts = Arc::new(accounts);
+        let mut config = config;
+        config.auth.accounts = Some(accounts.clone());
         let inner = Arc::new(Inner {
             store,
+            kinds,
             admission,
             config,
             metrics,
             limits,
+            accounts,
+            pool: Arc::default(),
+            quota_turns: Turns::default(),
             leaving: AtomicBool::new(false),
             closing: CancellationToken::new(),
         });
         background::create_system_namespaces(&inner).await.map_err(ServerError::Bootstrap)?;
+        background::create_system_priority_classes(&inner).await.map_err(ServerError::Bootstrap)?;
+        background::keep_own_service(&inner).await;
+        keeper::serve_stored(&inner);
         let tasks = TaskTracker::new();
-        tasks.spawn(background::keep_system_namespaces(inner.clone()));
+        tasks.spawn(keeper::follow(inner.clone()));
+        tasks.spawn(background::keep_system_objects(inner.clone()));
         tasks.spawn(background::expire_events(inner.clone()));
         tasks.close();
         Ok(Server { inner, tasks })
@@ -139,6 +191,11 @@ impl Server {
             .with_state(self.inner.clone());
         let limits = self.inner.limits.clone();
         limits.protect(router).layer(axum::middleware::from_fn_with_state(self.inner.clone(), handler::frame))
+    }
+
+    /// A router behind the authentication of the configuration.
+    pub fn protect(&self, router: Router) -> Router {
+        self.inner.config.auth.clone().protect(router)
     }
 
     /// The connections that there may be, for whoever owns the socket.

@@ -238,6 +238,12 @@ impl ApiError {
             .with(Details { retry_after_seconds: Some(retry_after_seconds), ..Details::default() })
     }
 
+    /// 429: an eviction would disrupt more than a budget allows; the causes say which.
+    pub fn too_many_disruptions(details: Details, retry_after_seconds: Option<u32>) -> Self {
+        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+        Self::new(429, "TooManyRequests", message).with(Details { retry_after_seconds, ..details })
+    }
+
     /// 500 with upstream's prefix and a cause.
     pub fn internal(error: impl std::fmt::Display) -> Self {
         let cause = Cause { reason: "", message: error.to_string(), field: String::new() };
@@ -254,6 +260,11 @@ impl ApiError {
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", message)
             .with(Details { retry_after_seconds: Some(1), ..Details::default() })
+    }
+
+    /// 503: another server cannot be reached.
+    pub fn unreachable(message: impl Into<String>) -> Self {
+        Self::new(503, "ServiceUnavailable", message)
     }
 
     /// 504: the request took too long.

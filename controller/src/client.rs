@@ -2,7 +2,7 @@
 //! process. Both carry the same user agent and neither has a rate limit or retries of its own: queues retry, and they
 //! know what is still worth doing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use http::header::USER_AGENT;
 use http::{HeaderValue, Request, Response, Uri};
@@ -110,6 +110,26 @@ async fn from_kubeconfig(path: Option<PathBuf>, context: Option<String>) -> Resu
     loaded.map_err(|e| ConnectError::Kubeconfig { path: shown, cause: e.to_string() })
 }
 
+/// The certificates in PEM that a kubeconfig says to trust the server by. `None` when it names none or cannot be used;
+/// what is wrong with it is told by [`connect`].
+pub fn trusted_by(path: Option<&Path>, context: Option<&str>) -> Option<String> {
+    let config = match path {
+        Some(path) => Kubeconfig::read_from(path).ok()?,
+        None => Kubeconfig::read().ok()?,
+    };
+    let name = context.or(config.current_context.as_deref())?;
+    let context = config.contexts.iter().find(|context| context.name == name)?.context.as_ref()?;
+    let cluster = config.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.as_ref()?;
+    match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
+        (Some(data), _) => {
+            let bytes: k8s_openapi::ByteString = serde_json::from_value(data.clone().into()).ok()?;
+            String::from_utf8(bytes.0).ok()
+        }
+        (None, Some(path)) => std::fs::read_to_string(path).ok(),
+        (None, None) => None,
+    }
+}
+
 /// Makes a client of a tower service in this process, such as the API server's router. Must be called inside a tokio
 /// runtime.
 pub fn in_process<S, B>(service: S) -> Client
@@ -173,6 +193,23 @@ mod tests {
         });
         let version = in_process(service).apiserver_version().await.unwrap();
         assert_eq!(version.major, AGENT);
+    }
+
+    #[test]
+    fn whom_a_kubeconfig_trusts() {
+        let file = std::env::temp_dir().join(format!("orlop-kubeconfig-{}", uuid::Uuid::new_v4()));
+        let trusted = |cluster: serde_json::Value| {
+            let text = serde_json::json!({"current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+                "clusters": [{"name": "k", "cluster": cluster}]});
+            std::fs::write(&file, text.to_string()).unwrap();
+            (trusted_by(Some(&file), None), trusted_by(Some(&file), Some("other")))
+        };
+        let data = k8s_openapi::ByteString(b"PEM".to_vec());
+        let shown = trusted(serde_json::json!({"server": "https://x", "certificate-authority-data": data}));
+        assert_eq!(shown, (Some("PEM".to_owned()), None));
+        assert_eq!(trusted(serde_json::json!({"server": "https://x"})), (None, None));
+        std::fs::remove_file(&file).unwrap();
     }
 
     #[tokio::test]

@@ -303,11 +303,21 @@ impl<K: Keep> Informer<K> {
 impl<K: Keep + Clone + Debug> Informer<K> {
     /// Lists and watches until `shutdown`. When the server is away it tries again after 100 ms, doubling up to 10 s.
     pub async fn run(&self, api: Api<Lean<K>>, shutdown: CancellationToken) {
+        self.run_selected(api, watcher::Config::default(), shutdown).await;
+    }
+
+    /// The same with the objects that `config` selects.
+    pub async fn run_selected(
+        &self,
+        api: Api<Lean<K>>,
+        config: watcher::Config,
+        shutdown: CancellationToken,
+    ) {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
         loop {
             let delay = tokio::select! {
                 () = shutdown.cancelled() => return,
-                delay = self.follow(&api, &mut backoff) => delay,
+                delay = self.follow(&api, &config, &mut backoff) => delay,
             };
             tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -317,8 +327,8 @@ impl<K: Keep + Clone + Debug> Informer<K> {
     }
 
     /// Lists and watches until the version to go on from is too old, then returns the time to wait before a new list.
-    async fn follow(&self, api: &Api<Lean<K>>, backoff: &mut Backoff) -> Duration {
-        let stream = watcher(api.clone(), watcher::Config::default());
+    async fn follow(&self, api: &Api<Lean<K>>, config: &watcher::Config, backoff: &mut Backoff) -> Duration {
+        let stream = watcher(api.clone(), config.clone());
         pin_mut!(stream);
         let mut listed = Listed::default();
         let began = Instant::now();

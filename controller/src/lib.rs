@@ -10,6 +10,7 @@ pub mod ephemeral;
 pub mod expand;
 pub mod few;
 pub mod gc;
+pub mod given;
 pub mod informer;
 pub mod informers;
 pub mod kept;
@@ -23,8 +24,10 @@ pub mod pods;
 pub mod protection;
 pub mod pv;
 pub mod queue;
+pub mod quota;
 pub mod recorder;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod uid;
 pub mod worker;
+pub mod workload;

@@ -12,12 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Backoff, Clock};
 use crate::gc;
+use crate::given;
 use crate::informers::Informers;
 use crate::names::controller;
 pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
-use crate::{ephemeral, expand, protection, pv};
+use crate::workload::{deployment, replicas, stateful_set};
+use crate::{ephemeral, expand, protection, pv, quota};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -80,7 +82,22 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
     Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
     Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
+    Known {
+        name: controller::REPLICATION,
+        alias: Some("replicationcontroller"),
+        run: replicas::replication_controllers,
+    },
+    Known { name: controller::REPLICA_SET, alias: Some("replicaset"), run: replicas::replica_sets },
+    Known { name: controller::DEPLOYMENT, alias: Some("deployment"), run: deployment::run },
+    Known { name: controller::STATEFUL_SET, alias: Some("statefulset"), run: stateful_set::run },
     Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
+    Known { name: controller::RESOURCE_QUOTA, alias: Some("resourcequota"), run: quota::run },
+    Known { name: controller::SERVICE_ACCOUNT, alias: Some("serviceaccount"), run: given::accounts::run },
+    Known {
+        name: controller::ROOT_CA_PUBLISHER,
+        alias: Some("root-ca-cert-publisher"),
+        run: given::root_ca::run,
+    },
 ];
 
 /// Why the controllers did not start.

@@ -41,6 +41,8 @@ pub const ANN_CSI_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
 pub const ANN_CONTROLLER_MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 /// CSINode: comma list of in-tree plugin names.
 pub const ANN_MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+/// Any object: what it is there for, in words.
+pub const ANN_DESCRIPTION: &str = "kubernetes.io/description";
 /// The value of marks such as [`ANN_BIND_COMPLETED`].
 pub const YES: &str = "yes";
 
@@ -71,6 +73,14 @@ pub const COMPONENT_EPHEMERAL: &str = "ephemeral_volume";
 pub const COMPONENT_EXPAND: &str = "volume_expand";
 /// Event component of the garbage collector.
 pub const COMPONENT_GC: &str = "garbage-collector-controller";
+/// Event component of the controller of ReplicationControllers.
+pub const COMPONENT_REPLICATION: &str = "replication-controller";
+/// Event component of the controller of ReplicaSets.
+pub const COMPONENT_REPLICA_SET: &str = "replicaset-controller";
+/// Event component of the controller of Deployments.
+pub const COMPONENT_DEPLOYMENT: &str = "deployment-controller";
+/// Event component of the controller of StatefulSets.
+pub const COMPONENT_STATEFUL_SET: &str = "statefulset-controller";
 
 /// Plugin name of hostPath volumes.
 pub const PLUGIN_HOST_PATH: &str = "kubernetes.io/host-path";
@@ -135,6 +145,18 @@ pub mod reason {
     pub const EXTERNAL_EXPANDING: &str = "ExternalExpanding";
     /// An owner reference crosses namespaces.
     pub const OWNER_REF_INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
+    /// A pod or claim of a workload was made.
+    pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";
+    /// A pod of a workload was deleted.
+    pub const SUCCESSFUL_DELETE: &str = "SuccessfulDelete";
+    /// A pod or claim of a workload could not be made.
+    pub const FAILED_CREATE: &str = "FailedCreate";
+    /// A pod of a workload could not be deleted.
+    pub const FAILED_DELETE: &str = "FailedDelete";
+    /// A Deployment changed the number of a ReplicaSet's pods.
+    pub const SCALING_REPLICA_SET: &str = "ScalingReplicaSet";
+    /// A Deployment could not make a ReplicaSet.
+    pub const REPLICA_SET_CREATE_ERROR: &str = "ReplicaSetCreateError";
 }
 
 /// Names of controllers as `--controllers` takes them.
@@ -157,6 +179,20 @@ pub mod controller {
     pub const NAMESPACE: &str = "namespace-controller";
     /// Removes objects whose owners are gone.
     pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
+    /// Keeps the number of pods of ReplicationControllers.
+    pub const REPLICATION: &str = "replicationcontroller-controller";
+    /// Keeps the number of pods of ReplicaSets.
+    pub const REPLICA_SET: &str = "replicaset-controller";
+    /// Moves Deployments from one ReplicaSet to the next.
+    pub const DEPLOYMENT: &str = "deployment-controller";
+    /// Keeps the named pods of StatefulSets and their claims.
+    pub const STATEFUL_SET: &str = "statefulset-controller";
+    /// Counts what quotas limit.
+    pub const RESOURCE_QUOTA: &str = "resourcequota-controller";
+    /// Makes the `default` account of every namespace.
+    pub const SERVICE_ACCOUNT: &str = "serviceaccount-controller";
+    /// Publishes whom to trust in every namespace.
+    pub const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
 }
 
 /// Types and reasons of conditions.

@@ -33,8 +33,22 @@ pub struct Options {
     pub concurrent_ephemeral_syncs: usize,
     /// `--concurrent-gc-syncs`.
     pub concurrent_gc_syncs: usize,
+    /// `--concurrent-rc-syncs`.
+    pub concurrent_rc_syncs: usize,
+    /// `--concurrent-replicaset-syncs`.
+    pub concurrent_replica_set_syncs: usize,
+    /// `--concurrent-deployment-syncs`.
+    pub concurrent_deployment_syncs: usize,
+    /// `--concurrent-statefulset-syncs`.
+    pub concurrent_stateful_set_syncs: usize,
     /// `--enable-garbage-collector`: false switches the controller off whatever `controllers` says.
     pub enable_garbage_collector: bool,
+    /// `--root-ca-file`: certificates in PEM that clients verify the server with; none when no authority is known.
+    pub root_ca: Option<String>,
+    /// `--resource-quota-sync-period`: how often all quotas are counted again.
+    pub resource_quota_sync_period: Duration,
+    /// `--concurrent-resource-quota-syncs`.
+    pub concurrent_resource_quota_syncs: usize,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -70,7 +84,14 @@ impl Default for Options {
             concurrent_namespace_syncs: 10,
             concurrent_ephemeral_syncs: 5,
             concurrent_gc_syncs: 20,
+            concurrent_rc_syncs: 5,
+            concurrent_replica_set_syncs: 5,
+            concurrent_deployment_syncs: 5,
+            concurrent_stateful_set_syncs: 5,
             enable_garbage_collector: true,
+            root_ca: None,
+            resource_quota_sync_period: Duration::from_secs(300),
+            concurrent_resource_quota_syncs: 5,
             rate_limit: RateLimit::default(),
         }
     }

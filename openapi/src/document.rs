@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
 
 use crate::shape::{Field, ListType, Scalar, Shape, Strategic, TypeId};
-use crate::{gnostic, types, v2, v3};
+use crate::{gnostic, own, types, v2, v3};
 
 /// A resource as the documents need to know it.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct ResourceDoc {
     pub namespaced: bool,
     /// Schema name of the object, such as `io.k8s.api.core.v1.Pod`.
     pub schema: &'static str,
+    /// The schema itself, where it is in no arena: that of a custom kind, as its definition has it.
+    pub own_schema: Option<Value>,
     /// Verbs, as in discovery.
     pub verbs: &'static [&'static str],
     /// Subresources with their kind's schema name and verbs.
@@ -90,14 +92,7 @@ impl Documents {
 
     /// The index at `/openapi/v3`: where the documents are, with their hashes.
     pub fn v3_index(&self) -> &Document {
-        self.v3_index.get_or_init(|| {
-            let entry = |(path, document): (&String, &Document)| {
-                let url = format!("/openapi/v3/{path}?hash={}", document.hash);
-                (path.clone(), json!({ "serverRelativeURL": url }))
-            };
-            let paths: Map<String, Value> = self.v3_all().iter().map(entry).collect();
-            Document::new(json!({ "paths": paths }).to_string().into_bytes())
-        })
+        self.v3_index.get_or_init(|| index(self.v3_entries()))
     }
 
     /// The document of a group and version, by its path: `api/v1`, `apis/storage.k8s.io/v1`.
@@ -115,6 +110,11 @@ impl Documents {
         self.v2_protobuf.get_or_init(|| Document::new(gnostic::encode(&v2::document(&self.resources))))
     }
 
+    /// The paths of the documents with their hashes, for an index that covers several sets.
+    pub fn v3_entries(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.v3_all().iter().map(|(path, document)| (path.as_str(), document.hash.as_str()))
+    }
+
     fn v3_all(&self) -> &BTreeMap<String, Document> {
         self.v3.get_or_init(|| {
             let mut by_path: BTreeMap<String, Vec<&ResourceDoc>> = BTreeMap::new();
@@ -124,9 +124,37 @@ impl Documents {
             let document = |(path, resources): (String, Vec<&ResourceDoc>)| {
                 (path, Document::new(v3::document(&resources)))
             };
-            by_path.into_iter().map(document).collect()
+            let own = own::documents();
+            let own = own
+                .into_iter()
+                .map(|(path, document)| (path.to_owned(), Document::new(document.to_string().into_bytes())));
+            by_path.into_iter().map(document).chain(own).collect()
         })
     }
+}
+
+/// An index of documents by their paths and hashes.
+pub fn index<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> Document {
+    let entry = |(path, hash): (&str, &str)| {
+        let url = format!("/openapi/v3/{path}?hash={hash}");
+        (path.to_owned(), json!({ "serverRelativeURL": url }))
+    };
+    let paths: Map<String, Value> = entries.map(entry).collect();
+    Document::new(json!({ "paths": paths }).to_string().into_bytes())
+}
+
+/// The schema of a custom kind with what every object has; `reference` says where other schemas are.
+pub(crate) fn own_schema(resource: &ResourceDoc, reference: impl Fn(&str) -> Value) -> Option<Value> {
+    let mut schema = resource.own_schema.clone()?;
+    if !schema["properties"].is_object() {
+        schema["properties"] = json!({});
+    }
+    let text = |description: &str| json!({"type": "string", "description": description});
+    schema["properties"]["apiVersion"] = text("The group and version of this representation.");
+    schema["properties"]["kind"] = text("The kind of this object.");
+    schema["properties"]["metadata"] = reference(OBJECT_META);
+    schema["x-kubernetes-group-version-kind"] = json!([resource.gvk()]);
+    Some(schema)
 }
 
 impl ResourceDoc {
@@ -185,6 +213,9 @@ pub(crate) fn reachable<'a>(resources: impl Iterator<Item = &'a ResourceDoc>) ->
     let types = types();
     let mut roots = vec![STATUS, DELETE_OPTIONS, LIST_META];
     for resource in resources {
+        if resource.own_schema.is_some() {
+            roots.push(OBJECT_META);
+        }
         roots.push(resource.schema);
         roots.extend(resource.subresources.iter().map(|sub| sub.schema));
     }
@@ -201,9 +232,9 @@ pub(crate) fn reachable<'a>(resources: impl Iterator<Item = &'a ResourceDoc>) ->
 
 fn inner_type(shape: &Shape) -> Option<TypeId> {
     match shape {
-        Shape::Struct(id) => Some(*id),
+        Shape::Struct(id) | Shape::Either(id) => Some(*id),
         Shape::Map(inner) | Shape::List(inner) => inner_type(inner),
-        Shape::Scalar(_) | Shape::Json => None,
+        Shape::Scalar(_) | Shape::Json | Shape::Inline(_) | Shape::Deduced => None,
     }
 }
 
@@ -242,6 +273,7 @@ pub(crate) fn merge_extensions(field: &Field) -> Vec<(&'static str, Value)> {
 
 pub(crate) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 pub(crate) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 pub(crate) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 /// The scalars that have a schema of their own.

@@ -8,12 +8,14 @@ mod facts;
 mod gnostic;
 pub mod load;
 mod operations;
+mod own;
+mod responses;
 pub mod shape;
 mod v2;
 mod v3;
 
 pub use document::{Document, Documents, ResourceDoc, SubresourceDoc};
-pub use load::types;
+pub use load::{OPEN_OBJECT, types};
 pub use shape::{
     Field, ListType, Merge, Numbered, Presence, Scalar, Shape, Strategic, StructType, TypeId, Types,
 };

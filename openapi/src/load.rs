@@ -5,9 +5,11 @@ use std::sync::LazyLock;
 
 use k8s_openapi::api::{
     apps::v1 as apps, authentication::v1 as authentication, authorization::v1 as authorization,
-    autoscaling::v1 as autoscaling, coordination::v1 as coordination, core::v1 as core, events::v1 as events,
-    policy::v1 as policy, rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
+    autoscaling::v1 as autoscaling, coordination::v1 as coordination, core::v1 as core,
+    discovery::v1 as discovery, events::v1 as events, policy::v1 as policy, rbac::v1 as rbac,
+    scheduling::v1 as scheduling, storage::v1 as storage,
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -17,6 +19,9 @@ use crate::facts::{self, FieldFacts, TypeFacts};
 use crate::shape::{
     Field, ListType, Merge, Numbered, Presence, Scalar, Shape, Strategic, StructType, TypeId, Types,
 };
+
+/// The type of objects of which only the metadata is known: those of custom kinds.
+pub const OPEN_OBJECT: &str = "orlop.OpenObject";
 
 /// The arena of every type the server knows. Built on first use.
 pub fn types() -> &'static Types {
@@ -34,17 +39,22 @@ fn definitions() -> serde_json::Map<String, Value> {
         generator,
         core::Binding,
         core::ConfigMap,
+        core::Endpoints,
         core::Event,
+        core::LimitRange,
         core::Namespace,
         core::Node,
         core::PersistentVolume,
         core::PersistentVolumeClaim,
         core::Pod,
         core::ReplicationController,
+        core::ResourceQuota,
         core::Secret,
         core::Service,
         core::ServiceAccount,
+        apiextensions::CustomResourceDefinition,
         apps::ControllerRevision,
+        apps::DaemonSet,
         apps::Deployment,
         apps::ReplicaSet,
         apps::StatefulSet,
@@ -57,6 +67,7 @@ fn definitions() -> serde_json::Map<String, Value> {
         authorization::SubjectAccessReview,
         autoscaling::Scale,
         coordination::Lease,
+        discovery::EndpointSlice,
         events::Event,
         policy::Eviction,
         policy::PodDisruptionBudget,
@@ -88,7 +99,13 @@ fn build() -> Types {
         types.by_name.insert(name.clone(), TypeId(id));
     }
     let loader = Loader { by_name: &types.by_name, none: FieldFacts::default() };
-    types.arena = structs.map(|(name, schema)| loader.struct_type(name, schema, facts.get(name))).collect();
+    let mut arena: Vec<StructType> =
+        structs.map(|(name, schema)| loader.struct_type(name, schema, facts.get(name))).collect();
+    let open = loader.open_object();
+    let id = u32::try_from(arena.len()).expect("there are a few hundred types");
+    arena.push(open);
+    types.arena = arena;
+    types.by_name.insert(OPEN_OBJECT.to_owned(), TypeId(id));
     types
 }
 
@@ -110,12 +127,23 @@ fn named_shape(name: &str) -> Option<Shape> {
     })
 }
 
+/// The struct that a definition stands for besides other things: `JSONSchemaPropsOrArray`.
+fn either(name: &str) -> Option<&str> {
+    ["OrArray", "OrBool", "OrStringArray"].iter().find_map(|end| name.strip_suffix(end))
+}
+
 struct Loader<'a> {
     by_name: &'a HashMap<String, TypeId>,
     none: FieldFacts,
 }
 
 impl Loader<'_> {
+    fn open_object(&self) -> StructType {
+        let meta = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+        let schema = serde_json::json!({"type": "object", "properties": {"metadata": {"$ref": meta}}});
+        StructType { open: true, ..self.struct_type(OPEN_OBJECT, &schema, None) }
+    }
+
     fn struct_type(&self, name: &str, schema: &Value, facts: Option<&TypeFacts>) -> StructType {
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -144,6 +172,7 @@ impl Loader<'_> {
             always,
             atomic: facts.is_some_and(|facts| facts.atomic),
             numbers,
+            open: false,
         }
     }
 
@@ -152,7 +181,13 @@ impl Loader<'_> {
         let facts = known.unwrap_or(&self.none);
         let list_type = match shape {
             Shape::List(_) => Some(facts.list_type.clone().unwrap_or(ListType::Atomic)),
-            Shape::Struct(_) | Shape::Map(_) | Shape::Scalar(_) | Shape::Json => None,
+            Shape::Struct(_)
+            | Shape::Map(_)
+            | Shape::Scalar(_)
+            | Shape::Json
+            | Shape::Either(_)
+            | Shape::Inline(_)
+            | Shape::Deduced => None,
         };
         Field {
             name: name.to_owned(),
@@ -168,6 +203,7 @@ impl Loader<'_> {
             number: known.map(|facts| facts.number),
             description: text(schema, "description"),
             required,
+            default: None,
             shape,
         }
     }
@@ -177,6 +213,9 @@ impl Loader<'_> {
             let name = reference.strip_prefix("#/$defs/").unwrap_or(reference);
             if let Some(shape) = named_shape(name) {
                 return shape;
+            }
+            if let Some(id) = either(name).and_then(|name| self.by_name.get(name)) {
+                return Shape::Either(*id);
             }
             return self.by_name.get(name).map_or(Shape::Json, |id| Shape::Struct(*id));
         }

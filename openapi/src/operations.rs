@@ -10,17 +10,17 @@ use utoipa::openapi::path::{
     PathsBuilder,
 };
 use utoipa::openapi::request_body::RequestBodyBuilder;
-use utoipa::openapi::schema::{Object, SchemaType, Type};
-use utoipa::openapi::{ContentBuilder, Ref, Required, ResponseBuilder};
+use utoipa::openapi::schema::{ArrayBuilder, Object, SchemaType, Type};
+use utoipa::openapi::{ContentBuilder, Ref, Required};
 
-use crate::document::{DELETE_OPTIONS, ResourceDoc, STATUS, SubresourceDoc, gvk};
+use crate::document::{DELETE_OPTIONS, ResourceDoc, SubresourceDoc, gvk};
+use crate::responses::{self, Answered, MEDIA};
 use crate::v3::{GVK, extensions};
 
-const JSON: &str = "application/json";
-/// The forms of bodies and answers.
-const MEDIA: &[&str] = &[JSON, "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// A list of steps; the other patches are objects.
+const JSON_PATCH: &str = "application/json-patch+json";
 const PATCHES: &[&str] = &[
-    "application/json-patch+json",
+    JSON_PATCH,
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
@@ -59,7 +59,7 @@ fn collection_item(resource: &ResourceDoc) -> Option<PathItemBuilder> {
 
 /// What an operation does.
 #[derive(Clone, Copy, PartialEq)]
-enum Verb {
+pub(crate) enum Verb {
     List,
     Create,
     DeleteCollection,
@@ -216,20 +216,12 @@ fn operations(verbs: impl Iterator<Item = Verb>, target: &Target) -> PathItemBui
 }
 
 fn operation(verb: Verb, target: &Target) -> OperationBuilder {
-    let answer = match verb {
-        Verb::List => target.list_schema.as_str(),
-        Verb::Delete | Verb::DeleteCollection => STATUS,
-        Verb::Create | Verb::Get | Verb::Update | Verb::Patch => target.schema,
-    };
     let content = |schema: &str| ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
-    let ok = MEDIA.iter().fold(ResponseBuilder::new().description("OK"), |response, media| {
-        response.content(*media, content(answer))
-    });
-    let mut operation = OperationBuilder::new()
-        .tag(&target.tag)
-        .operation_id(Some(format!("{}{}", verb.id(), target.id)))
-        .response("200", ok.build())
-        .response("401", ResponseBuilder::new().description("Unauthorized").build())
+    let answered =
+        Answered { object: target.schema, list: &target.list_schema, is_subresource: target.is_subresource };
+    let operation =
+        OperationBuilder::new().tag(&target.tag).operation_id(Some(format!("{}{}", verb.id(), target.id)));
+    let mut operation = responses::add(operation, verb, &answered)
         .extensions(extensions([(GVK, target.gvk.clone()), ("x-kubernetes-action", verb.action().into())]));
     for parameter in verb.parameters() {
         operation = operation.parameter(query(parameter));
@@ -244,6 +236,10 @@ fn operation(verb: Verb, target: &Target) -> OperationBuilder {
     let request = media.iter().fold(RequestBodyBuilder::new().required(Some(required)), |request, media| {
         let content = match body {
             Some(schema) => content(schema),
+            None if *media == JSON_PATCH => {
+                let step = Object::with_type(SchemaType::new(Type::Object));
+                ContentBuilder::new().schema(Some(ArrayBuilder::new().items(step))).build()
+            }
             None => {
                 let any = Object::with_type(SchemaType::new(Type::Object));
                 ContentBuilder::new().schema(Some(any)).build()

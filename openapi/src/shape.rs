@@ -6,6 +6,9 @@
 //! from the tables in [`crate::facts`].
 
 use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
 
 /// Index of a [`StructType`] in [`Types`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +38,7 @@ impl Types {
     }
 }
 
-/// A struct: named fields, nothing else allowed.
+/// A struct: named fields, and nothing else allowed unless it is open.
 #[derive(Debug)]
 pub struct StructType {
     /// Schema name, such as `io.k8s.api.core.v1.Container`.
@@ -54,6 +57,8 @@ pub struct StructType {
     pub atomic: bool,
     /// What the protobuf field numbers of the type mean.
     pub numbers: HashMap<u32, Numbered>,
+    /// Whether members that are no fields are kept, as values of [`Shape::Deduced`].
+    pub open: bool,
 }
 
 /// What a protobuf field number stands for.
@@ -69,6 +74,16 @@ impl StructType {
     /// The field of that (case-sensitive) name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.get(name)
+    }
+
+    /// What a member of that name holds, and how patches treat it: a field, or what an open struct
+    /// takes besides its fields.
+    pub fn member(&self, name: &str) -> Option<(&Shape, Option<&Merge>)> {
+        match self.fields.get(name) {
+            Some(field) => Some((&field.shape, Some(&field.merge))),
+            None if self.open => Some((&Shape::Deduced, None)),
+            None => None,
+        }
     }
 }
 
@@ -92,6 +107,8 @@ pub struct Field {
     pub description: String,
     /// Whether the published schema calls it required.
     pub required: bool,
+    /// What the field is when it is left out, where the schema says so (custom kinds).
+    pub default: Option<Value>,
 }
 
 /// The shape of a value.
@@ -107,6 +124,12 @@ pub enum Shape {
     Scalar(Scalar),
     /// Any JSON (`RawExtension`, `FieldsV1`).
     Json,
+    /// A struct, a list of such, or something else (`JSONSchemaPropsOrArray` and its like).
+    Either(TypeId),
+    /// A struct that belongs to this place alone: those of custom kinds are in no arena.
+    Inline(Arc<StructType>),
+    /// Any JSON, that server-side apply owns by what it is: objects key by key, all else as a whole.
+    Deduced,
 }
 
 /// The scalar forms on the wire (upstream: the types and their `UnmarshalJSON`).

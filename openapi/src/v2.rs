@@ -6,8 +6,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::document::{
-    LIST_META, NAMED_SCALARS, ResourceDoc, kinds_of_schemas, merge_extensions, reachable, scalar_schema,
-    type_and_format,
+    LIST_META, NAMED_SCALARS, ResourceDoc, kinds_of_schemas, merge_extensions, own_schema, reachable,
+    scalar_schema, type_and_format,
 };
 use crate::shape::{Field, Shape, StructType};
 use crate::types;
@@ -48,6 +48,12 @@ fn definitions(resources: &[ResourceDoc]) -> Map<String, Value> {
         }
     }
     for resource in resources {
+        if let Some(mut schema) = own_schema(resource, reference) {
+            only_v2(&mut schema);
+            definitions.insert(resource.schema.to_owned(), schema);
+        }
+    }
+    for resource in resources {
         let list = json!({
             "description": format!("{}List is a list of objects of kind {0}.", resource.kind),
             "type": "object",
@@ -73,6 +79,25 @@ fn definitions(resources: &[ResourceDoc]) -> Map<String, Value> {
         }
     }
     definitions
+}
+
+/// Leaves out what the old form of schemas does not have.
+fn only_v2(schema: &mut Value) {
+    let Some(map) = schema.as_object_mut() else { return };
+    for name in ["nullable", "oneOf", "anyOf", "allOf", "not", "x-kubernetes-validations"] {
+        map.remove(name);
+    }
+    if map.get("x-kubernetes-int-or-string").is_some_and(|flag| flag == true) {
+        map.remove("type");
+    }
+    for name in ["items", "additionalProperties"] {
+        if let Some(inner) = map.get_mut(name) {
+            only_v2(inner);
+        }
+    }
+    if let Some(Value::Object(properties)) = map.get_mut("properties") {
+        properties.values_mut().for_each(only_v2);
+    }
 }
 
 fn reference(name: &str) -> Value {
@@ -133,5 +158,6 @@ fn shape(shape: &'static Shape) -> Value {
             }
         },
         Shape::Json => json!({ "type": "object" }),
+        Shape::Either(_) | Shape::Inline(_) | Shape::Deduced => json!({}),
     }
 }

@@ -13,11 +13,11 @@ use utoipa::openapi::schema::{
 use utoipa::openapi::{InfoBuilder, OpenApiBuilder, Ref, RefOr, Schema};
 
 use crate::document::{
-    LIST_META, NAMED_SCALARS, ResourceDoc, kinds_of_schemas, merge_extensions, reachable, scalar_schema,
-    type_and_format,
+    LIST_META, NAMED_SCALARS, ResourceDoc, kinds_of_schemas, merge_extensions, own_schema, reachable,
+    scalar_schema, type_and_format,
 };
 use crate::shape::{Field, Scalar, Shape, StructType};
-use crate::{operations, types};
+use crate::{operations, responses, types};
 
 /// The version of OpenAPI that the documents follow.
 const VERSION: &str = "3.0.0";
@@ -32,13 +32,19 @@ pub(crate) fn document(resources: &[&ResourceDoc]) -> Vec<u8> {
         .build();
     let mut value = serde_json::to_value(&document).unwrap_or_default();
     value["openapi"] = VERSION.into();
+    for resource in resources {
+        let reference = |name: &str| json!({"allOf": [{"$ref": format!("#/components/schemas/{name}")}]});
+        if let Some(schema) = own_schema(resource, reference) {
+            value["components"]["schemas"][resource.schema] = schema;
+        }
+    }
     value.to_string().into_bytes()
 }
 
 fn components(resources: &[&ResourceDoc]) -> ComponentsBuilder {
     let kinds = kinds_of_schemas(resources.iter().copied());
     let kinds_of = |name: &str| kinds.get(name).map(|kinds| (GVK, json!(kinds)));
-    let mut components = ComponentsBuilder::new();
+    let mut components = responses::components(ComponentsBuilder::new());
     for name in reachable(resources.iter().copied()) {
         if let Some(id) = types().named(name) {
             components = components.schema(name, structure(types().get(id), kinds_of(name)));
@@ -172,6 +178,9 @@ fn shape(shape: &'static Shape) -> RefOr<Schema> {
             Some(name) => RefOr::Ref(Ref::from_schema_name(name)),
             None => RefOr::T(Schema::Object(plain_scalar(*scalar).build())),
         },
+        Shape::Either(_) | Shape::Inline(_) | Shape::Deduced => {
+            RefOr::T(Schema::Object(Object::with_type(SchemaType::AnyValue)))
+        }
         Shape::Json => {
             let object = ObjectBuilder::new().schema_type(SchemaType::new(Type::Object));
             RefOr::T(Schema::Object(object.build()))

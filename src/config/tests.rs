@@ -25,7 +25,7 @@ fn refusal(args: &[&str], variables: Variables<'_>) -> ConfigError {
 fn server_of(config: Config) -> ServerConfig {
     let Config::Run(run) = config else { panic!("no process") };
     match run.role {
-        Role::Serve(server, _) | Role::Apiserver(server) => server,
+        Role::Serve(server, _) | Role::Apiserver(server) => *server,
         Role::Controller(..) => panic!("no server"),
     }
 }

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::process::command;
@@ -148,17 +149,28 @@ impl Kubectl {
 
     async fn finish(mut command: Command, input: &str) -> Said {
         let input = input.to_owned();
+        let mut child = command.spawn().unwrap_or_else(|error| {
+            panic!("kubectl does not start ({error}): apt-get install -y kubernetes-client")
+        });
+        let pid = Pid::from_child(&child);
         let run = move || {
-            let mut child = command.spawn().unwrap_or_else(|error| {
-                panic!("kubectl does not start ({error}): apt-get install -y kubernetes-client")
-            });
             let mut stdin = child.stdin.take().expect("stdin is piped");
             // kubectl may not want to read all of it.
             let _ = stdin.write_all(input.as_bytes());
             drop(stdin);
             child.wait_with_output().unwrap()
         };
-        let output = tokio::task::spawn_blocking(run).await.unwrap();
+        let mut run = tokio::task::spawn_blocking(run);
+        let output = match tokio::time::timeout(wait::PATIENCE, &mut run).await {
+            Ok(output) => output.unwrap(),
+            Err(_) => {
+                // It has not been waited for, so the number is still its own.
+                let _ = kill_process(pid, Signal::KILL);
+                let output = run.await.unwrap();
+                let said = [output.stdout, output.stderr].concat();
+                panic!("{command:?} takes too long; it said:\n{}", String::from_utf8_lossy(&said));
+            }
+        };
         Said {
             code: output.status.code(),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),

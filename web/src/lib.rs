@@ -24,9 +24,11 @@ struct Files;
 /// Everything comes from this server, nothing is inline, and nobody may frame the page.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The page's own paths: `/ui/` and below.
+/// The pages' own paths: `/ui/` and below, and `/docs`, the page of the API.
 pub fn router() -> Router {
     Router::new()
+        .route("/docs", get(|headers: HeaderMap| async move { file("docs.html", &headers) }))
+        .route("/docs/", get(|| async { Redirect::permanent("/docs") }))
         .route("/ui", get(|| async { Redirect::permanent("/ui/") }))
         .route("/ui/", get(|headers: HeaderMap| async move { file("index.html", &headers) }))
         .route(

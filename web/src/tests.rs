@@ -75,11 +75,29 @@ fn the_page_is_small_and_needs_nobody() {
 
 #[test]
 fn nothing_is_inline() {
-    let found = Files::get("index.html").unwrap();
-    let text = String::from_utf8(found.data.into_owned()).unwrap();
-    assert!(!text.contains(" style=") && !text.contains("<style"), "the policy forbids inline styles");
-    assert!(!text.contains("onclick"), "the policy forbids inline handlers");
-    for script in text.split("<script").skip(1) {
-        assert!(script.split('>').next().unwrap().contains("src="), "the policy forbids inline scripts");
+    for page in ["index.html", "docs.html"] {
+        let found = Files::get(page).unwrap();
+        let text = String::from_utf8(found.data.into_owned()).unwrap();
+        assert!(
+            !text.contains(" style=") && !text.contains("<style"),
+            "{page}: the policy forbids inline styles"
+        );
+        assert!(!text.contains("onclick"), "{page}: the policy forbids inline handlers");
+        for script in text.split("<script").skip(1) {
+            let script = script.split('>').next().unwrap();
+            assert!(script.contains("src="), "{page}: the policy forbids inline scripts");
+        }
+    }
+}
+
+/// What others write must not become a part of the page.
+#[test]
+fn all_of_it_is_text() {
+    for path in Files::iter().filter(|path| path.ends_with(".js")) {
+        let found = Files::get(&path).unwrap();
+        let text = String::from_utf8(found.data.into_owned()).unwrap();
+        for word in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
+            assert!(!text.contains(word), "{path} has {word}");
+        }
     }
 }

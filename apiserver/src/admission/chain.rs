@@ -4,9 +4,11 @@ use super::claim_resize::PersistentVolumeClaimResize;
 use super::default_class::DefaultStorageClass;
 use super::default_toleration_seconds::DefaultTolerationSeconds;
 use super::in_use_protection::StorageObjectInUseProtection;
+use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
 use super::priority::Priority;
 use super::request::{Lookup, Request};
+use super::resource_quota::ResourceQuota;
 use super::taint_nodes_by_condition::TaintNodesByCondition;
 use crate::status::ApiError;
 
@@ -27,12 +29,14 @@ pub(super) trait Plugin: Sync {
 /// Every plugin. The order is upstream's; plugins rely on it.
 const PLUGINS: &[&dyn Plugin] = &[
     &NamespaceLifecycle,
+    &LimitRanger,
     &TaintNodesByCondition,
     &Priority,
     &DefaultTolerationSeconds,
     &DefaultStorageClass,
     &StorageObjectInUseProtection,
     &PersistentVolumeClaimResize,
+    &ResourceQuota,
 ];
 
 /// A name that is no plugin's.
@@ -69,6 +73,11 @@ impl Chain {
     /// The names of the plugins that are switched on, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|plugin| plugin.name())
+    }
+
+    /// Whether the plugin of this name is switched on.
+    pub fn has(&self, name: &str) -> bool {
+        self.names().any(|known| known == name)
     }
 
     /// Before validation, also for deletes: plugins may change the object.
@@ -108,11 +117,13 @@ mod tests {
         assert_eq!(
             names,
             [
+                "LimitRanger",
                 "TaintNodesByCondition",
                 "DefaultTolerationSeconds",
                 "DefaultStorageClass",
                 "StorageObjectInUseProtection",
-                "PersistentVolumeClaimResize"
+                "PersistentVolumeClaimResize",
+                "ResourceQuota"
             ]
         );
         assert_eq!(Chain::new(&[]).expect("no names").names().count(), PLUGINS.len());

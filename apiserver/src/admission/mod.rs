@@ -10,12 +10,19 @@ mod claim_resize;
 mod default_class;
 mod default_toleration_seconds;
 mod in_use_protection;
+mod limit_ranger;
 mod namespace_lifecycle;
 mod priority;
 mod request;
+mod resource_quota;
 mod taint_nodes_by_condition;
 #[cfg(test)]
 mod testing;
+
+/// What writes do to quotas, for the verb that commits both.
+pub(crate) mod quota {
+    pub(crate) use super::resource_quota::{Charge, Counted, QUOTA_PLUGIN, charges, may_count, with_used};
+}
 
 pub use chain::{Chain, UnknownPlugin};
 pub use request::{Lookup, Operation, Request};

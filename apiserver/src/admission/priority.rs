@@ -1,21 +1,17 @@
-//! `Priority`: a pod's priority class becomes a number (upstream: plugin/pkg/admission/priority).
-//!
-//! Classes of users are not stored: there are the two that are built in, and none.
+//! `Priority`: a pod's priority class becomes a number, and only one class is for pods that name none
+//! (upstream: plugin/pkg/admission/priority).
 
 use serde_json::Value;
 
 use super::chain::Plugin;
 use super::request::{Lookup, Operation, Request};
 use crate::object::Object;
+use crate::registry::priority_class::{PREEMPT, default_of, is_default, value_of};
+use crate::registry::{self, Kind};
 use crate::status::ApiError;
 
-/// The built-in classes.
-const CLASSES: [(&str, i64); 2] =
-    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
-/// Priority of a pod that names no class.
+/// Priority of a pod where no class is for pods that name none.
 const NO_CLASS: i64 = 0;
-/// What every class that there is says about preemption.
-const POLICY: &str = "PreemptLowerPriority";
 
 pub(super) struct Priority;
 
@@ -24,12 +20,12 @@ impl Plugin for Priority {
         "Priority"
     }
 
-    fn mutate(&self, request: &mut Request<'_>, _lookup: &dyn Lookup) -> Result<(), ApiError> {
+    fn mutate(&self, request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
         if !request.is("", "pods") {
             return Ok(());
         }
         match request.operation {
-            Operation::Create => resolve(request),
+            Operation::Create => resolve(request, lookup),
             Operation::Update => {
                 keep(request);
                 Ok(())
@@ -37,6 +33,32 @@ impl Plugin for Priority {
             Operation::Delete => Ok(()),
         }
     }
+
+    fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
+        if request.operation == Operation::Delete || !request.is(GROUP, PLURAL) {
+            return Ok(());
+        }
+        let (Some(class), Some(kind)) = (request.object.as_deref(), classes()) else { return Ok(()) };
+        if !is_default(class) {
+            return Ok(());
+        }
+        match default_of(lookup.list(kind, None)) {
+            Some(other) if other.name() != class.name() || request.operation == Operation::Create => {
+                Err(request.refuse(&format!(
+                    "PriorityClass {} is already marked as default. Only one default can exist",
+                    other.name()
+                )))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+const GROUP: &str = "scheduling.k8s.io";
+const PLURAL: &str = "priorityclasses";
+
+fn classes() -> Option<&'static dyn Kind> {
+    registry::by_resource(GROUP, "v1", PLURAL)
 }
 
 /// A client that does not know the fields that were filled in leaves them out of its update;
@@ -50,24 +72,37 @@ fn keep(request: &mut Request<'_>) {
     }
 }
 
-fn resolve(request: &mut Request<'_>) -> Result<(), ApiError> {
+fn resolve(request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
     let Some(pod) = request.object.as_deref() else { return Ok(()) };
-    let priority = priority_of(pod).map_err(|why| request.refuse(&why))?;
+    let class = class_of(pod, lookup).map_err(|why| request.refuse(&why))?;
+    let priority = class.as_ref().map_or(NO_CLASS, value_of);
+    let policy = class.as_ref().map_or("", |class| class.str_at(&["preemptionPolicy"]));
+    let policy = if policy.is_empty() { PREEMPT } else { policy };
+    check(pod, priority, policy).map_err(|why| request.refuse(&why))?;
     if let Some(pod) = request.object.as_deref_mut() {
+        if let Some(class) = &class {
+            pod.set(&["spec", "priorityClassName"], class.name());
+        }
         pod.set(&["spec", "priority"], priority);
-        pod.set(&["spec", "preemptionPolicy"], POLICY);
+        pod.set(&["spec", "preemptionPolicy"], policy);
     }
     Ok(())
 }
 
-/// The pod's priority, or why it is refused.
-fn priority_of(pod: &Object) -> Result<i64, String> {
-    let class = pod.str_at(&["spec", "priorityClassName"]);
-    let priority = match CLASSES.iter().find(|(name, _)| *name == class) {
-        Some((_, priority)) => *priority,
-        None if class.is_empty() => NO_CLASS,
-        None => return Err(format!("no PriorityClass with name {class} was found")),
-    };
+/// The class that the pod names, or the one for pods that name none, if there is one.
+fn class_of(pod: &Object, lookup: &dyn Lookup) -> Result<Option<Object>, String> {
+    let Some(kind) = classes() else { return Ok(None) };
+    match pod.str_at(&["spec", "priorityClassName"]) {
+        "" => Ok(default_of(lookup.list(kind, None))),
+        name => match lookup.get(kind, "", name) {
+            Some(class) => Ok(Some(class)),
+            None => Err(format!("no PriorityClass with name {name} was found")),
+        },
+    }
+}
+
+/// What a pod says itself must be what its class says.
+fn check(pod: &Object, priority: i64, policy: &str) -> Result<(), String> {
     if let Some(given) =
         pod.at(&["spec", "priority"]).and_then(Value::as_i64).filter(|given| *given != priority)
     {
@@ -76,14 +111,14 @@ fn priority_of(pod: &Object) -> Result<i64, String> {
              controller computed {priority} from the given PriorityClass name"
         ));
     }
-    let policy = pod.str_at(&["spec", "preemptionPolicy"]);
-    if !policy.is_empty() && policy != POLICY {
+    let given = pod.str_at(&["spec", "preemptionPolicy"]);
+    if !given.is_empty() && given != policy {
         return Err(format!(
-            "the string value of PreemptionPolicy ({policy}) must not be provided in pod spec; priority \
-             admission controller computed {POLICY} from the given PriorityClass name"
+            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority \
+             admission controller computed {policy} from the given PriorityClass name"
         ));
     }
-    Ok(priority)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -92,6 +127,21 @@ mod tests {
 
     use super::*;
     use crate::admission::testing::{Facts, Write};
+
+    /// The classes of the system, and one of a user.
+    fn facts(default: bool) -> Facts {
+        let class = |name: &str, value: i64, policy: &str, default: bool| {
+            let class = json!({
+                "metadata": {"name": name}, "value": value, "preemptionPolicy": policy, "globalDefault": default,
+            });
+            ("priorityclasses", class)
+        };
+        Facts::new(&[
+            class("system-cluster-critical", 2_000_000_000, PREEMPT, false),
+            class("system-node-critical", 2_000_001_000, PREEMPT, false),
+            class("mine", 7, "Never", default),
+        ])
+    }
 
     #[test]
     fn creates() {
@@ -125,16 +175,56 @@ mod tests {
             ),
         ] {
             let mut write = Write::create("pods", json!({"metadata": {"name": "p"}, "spec": spec}));
-            match (write.mutate(&Priority, &Facts::none()), want) {
+            match (write.mutate(&Priority, &facts(false)), want) {
                 (Ok(pod), Ok(priority)) => {
                     assert_eq!(pod["spec"]["priority"], json!(priority), "{case}");
-                    assert_eq!(pod["spec"]["preemptionPolicy"], json!(POLICY), "{case}");
+                    assert_eq!(pod["spec"]["preemptionPolicy"], json!(PREEMPT), "{case}");
                 }
                 (Err(error), Err(message)) => {
                     assert_eq!((error.code, error.message.as_str()), (403, message), "{case}");
                 }
                 (got, want) => panic!("{case}: {got:?}, not {want:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn classes_of_users() {
+        let pod = |spec: Value| Write::create("pods", json!({"metadata": {"name": "p"}, "spec": spec}));
+        let resolved = json!({"priorityClassName": "mine", "priority": 7, "preemptionPolicy": "Never"});
+        let named = pod(json!({"priorityClassName": "mine"})).mutate(&Priority, &facts(false));
+        assert_eq!(named.expect("a known class")["spec"], resolved);
+        let unnamed = pod(json!({})).mutate(&Priority, &facts(true));
+        assert_eq!(unnamed.expect("the default")["spec"], resolved, "the class for pods that name none");
+        let other = pod(json!({"priorityClassName": "mine", "preemptionPolicy": PREEMPT}));
+        let error = { other }.mutate(&Priority, &facts(false)).expect_err("another policy");
+        assert!(error.message.contains("computed Never from"), "{}", error.message);
+    }
+
+    #[test]
+    fn one_default() {
+        let class = |name: &str| json!({"metadata": {"name": name}, "value": 1, "globalDefault": true});
+        let taken = "priorityclasses.scheduling.k8s.io \"new\" is forbidden: PriorityClass mine is already marked \
+                     as default. Only one default can exist";
+        for (case, mut write, default, want) in [
+            ("1 the first", Write::create("priorityclasses", class("new")), false, None),
+            ("2 the second", Write::create("priorityclasses", class("new")), true, Some(taken)),
+            ("3 itself", Write::update("priorityclasses", class("mine"), class("mine")), true, None),
+            (
+                "4 becomes the second",
+                Write::update("priorityclasses", class("new"), class("new")),
+                true,
+                Some(taken),
+            ),
+            (
+                "5 none",
+                Write::create("priorityclasses", json!({"metadata": {"name": "new"}, "value": 1})),
+                true,
+                None,
+            ),
+        ] {
+            let got = write.validate(&Priority, &facts(default));
+            assert_eq!(got.as_ref().err().map(|error| error.message.as_str()), want, "{case}");
         }
     }
 

@@ -18,7 +18,7 @@ pub enum Operation {
 /// A write on its way to the store.
 pub struct Request<'a> {
     /// The kind written to; for a subresource the kind it hangs on.
-    pub kind: &'static dyn Kind,
+    pub kind: &'a dyn Kind,
     /// Namespace, `""` for cluster-scoped kinds.
     pub namespace: &'a str,
     /// Name from the path, or from the object; `""` when it is still to be generated.
@@ -41,7 +41,7 @@ impl Request<'_> {
     }
 
     /// The names of the kind.
-    pub(super) fn names(&self) -> &'static Names {
+    pub(super) fn names(&self) -> &Names {
         self.kind.names()
     }
 

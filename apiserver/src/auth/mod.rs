@@ -7,9 +7,11 @@
 //!    can put it there, no byte from a socket can.
 //! 2. Without any means of authentication everybody is [`UserInfo::admin`]. The listener allows
 //!    that on loopback alone, and [`guard`] keeps the pages of foreign sites out.
-//! 3. Else a bearer token ([`token_file`]) or a client certificate ([`certificate`]) must be good.
+//! 3. Else a bearer token ([`token_file`], or one of a service account) or a client certificate
+//!    ([`certificate`]) must be good.
 //!    Wrong credentials are refused on every path; no credentials are enough for [`PUBLIC_PATHS`].
 
+pub(crate) mod authorize;
 pub mod certificate;
 pub mod guard;
 pub mod token_file;
@@ -24,6 +26,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 
+use crate::accounts::Accounts;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
 use crate::status::ApiError;
@@ -35,6 +38,10 @@ pub const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version",
 
 /// The group of everybody who is known.
 const AUTHENTICATED: &str = "system:authenticated";
+/// The name of who is not known.
+const ANONYMOUS: &str = "system:anonymous";
+/// The group of who is not known.
+const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// Who sends a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,9 +82,9 @@ impl UserInfo {
     /// Nobody in particular.
     pub fn anonymous() -> Self {
         UserInfo {
-            username: "system:anonymous".to_owned(),
+            username: ANONYMOUS.to_owned(),
             uid: String::new(),
-            groups: vec!["system:unauthenticated".to_owned()],
+            groups: vec![UNAUTHENTICATED.to_owned()],
             extra: BTreeMap::new(),
         }
     }
@@ -88,12 +95,54 @@ impl UserInfo {
 pub struct Auth {
     /// Bearer tokens.
     pub tokens: Option<Arc<TokenFile>>,
+    /// Tokens of service accounts; the server knows them.
+    pub(crate) accounts: Option<Arc<Accounts>>,
     /// Whether the listener verifies client certificates and gives their [`ClientCertificate`] to
     /// each request.
     pub client_certificates: bool,
 }
 
 impl Auth {
+    /// These means of authentication; the tokens of service accounts come from the server.
+    pub fn new(tokens: Option<Arc<TokenFile>>, client_certificates: bool) -> Self {
+        Auth { tokens, accounts: None, client_certificates }
+    }
+
+    /// Whose token this is, and for which of the audiences asked for it is good (none: for this server).
+    /// The error is for whoever has the token, in upstream's words.
+    pub(crate) fn whose_token(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<(UserInfo, Vec<String>), String> {
+        const INVALID: &str = "invalid bearer token";
+        let of_file = self.tokens.as_ref().and_then(|tokens| tokens.user_of(token.as_bytes()));
+        if let Some(user) = of_file {
+            // These tokens are for this server.
+            let own = self.accounts.as_ref().map_or("", |accounts| accounts.issuer());
+            return if audiences.is_empty() || audiences.iter().any(|audience| audience == own) {
+                Ok((user.clone(), vec![own.to_owned()]))
+            } else {
+                Err(INVALID.to_owned())
+            };
+        }
+        match self.accounts.as_ref().and_then(|accounts| accounts.whose(token, audiences)) {
+            Some(Ok(found)) => Ok(found),
+            Some(Err(error)) => Err(format!("[{INVALID}, {error}]")),
+            None => Err(INVALID.to_owned()),
+        }
+    }
+
+    /// The service account whose token a request shows; `None` when it shows none, or another kind of token.
+    fn account_of(&self, request: &Request) -> Option<Result<UserInfo, ApiError>> {
+        let token = std::str::from_utf8(bearer_token(request.headers())?).ok()?;
+        let whose = self.accounts.as_ref()?.whose(token, &[])?;
+        Some(whose.map(|(user, _)| user).map_err(|error| {
+            tracing::debug!(%error, "a token of a service account is refused");
+            ApiError::unauthorized()
+        }))
+    }
+
     /// Whether anybody is asked for a name.
     pub fn is_configured(&self) -> bool {
         self.tokens.is_some() || self.client_certificates
@@ -112,13 +161,20 @@ impl Auth {
         if !self.is_configured() {
             guard::check_host(request)?;
             guard::check_origin(request)?;
-            return Ok(UserInfo::admin());
+            // Who shows such a token means to be that account, also where nobody is asked.
+            return self.account_of(request).unwrap_or_else(|| Ok(UserInfo::admin()));
         }
         // A token is said on purpose, a certificate is shown by habit: the token decides.
         if let Some(tokens) = &self.tokens
             && let Some(token) = bearer_token(request.headers())
         {
-            return tokens.user_of(token).cloned().ok_or_else(ApiError::unauthorized);
+            return match tokens.user_of(token) {
+                Some(user) => Ok(user.clone()),
+                None => self.account_of(request).unwrap_or_else(|| Err(ApiError::unauthorized())),
+            };
+        }
+        if let Some(account) = self.account_of(request) {
+            return account;
         }
         if self.client_certificates
             && let Some(certificate) = request.extensions().get::<ClientCertificate>()

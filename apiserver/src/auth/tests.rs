@@ -21,7 +21,7 @@ fn auth(tokens: bool, client_certificates: bool) -> Auth {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     std::io::Write::write_all(&mut file, b"abc,ann,u1,\"g1,g2\"\n").unwrap();
     let tokens = tokens.then(|| Arc::new(TokenFile::load(file.path()).unwrap()));
-    Auth { tokens, client_certificates }
+    Auth::new(tokens, client_certificates)
 }
 
 struct Sent<'a> {

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::json::Reader;
 use super::source::InMemory;
 use super::walk::{Walked, walk};
-use super::{Decoded, FieldValidation, Media, protobuf, yaml};
+use super::{Conformed, Decoded, FieldValidation, Media, conform, protobuf, scalar, yaml};
 use crate::object::Object;
-use crate::registry::Names;
+use crate::registry::{Kind, Names};
 use crate::status::ApiError;
 
 /// How upstream's scheme is called in its errors.
@@ -23,6 +23,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("authorization.k8s.io", "authorization"),
     ("autoscaling", "autoscaling"),
     ("coordination.k8s.io", "coordination"),
+    ("discovery.k8s.io", "discovery"),
     ("events.k8s.io", "events"),
     ("policy", "policy"),
     ("rbac.authorization.k8s.io", "rbac"),
@@ -41,6 +42,19 @@ struct Read {
 /// path; another one is refused, as are, with [`FieldValidation::Strict`], unknown and duplicate
 /// fields. Errors are 400 in upstream's words.
 pub fn decode_object(
+    kind: &dyn Kind,
+    media: Media,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, ApiError> {
+    match kind.custom() {
+        Some(custom) => crate::custom::decode::object(custom, media, body, validation),
+        None => decode_named(kind.names(), media, body, validation),
+    }
+}
+
+/// The same for an object with names of its own that is not stored: `Binding`, `Scale`.
+pub fn decode_named(
     names: &Names,
     media: Media,
     body: &[u8],
@@ -73,6 +87,47 @@ pub fn decode_object(
         },
     };
     Ok(Decoded { object: Object(read.walked.object), warnings, type_meta: read.walked.type_meta })
+}
+
+/// A body of which only the metadata is of a type that is known here.
+pub(crate) struct Open {
+    pub(crate) object: Map<String, Value>,
+    /// `apiVersion` and `kind` as the body gives them.
+    pub(crate) type_meta: (String, String),
+    /// What is unknown in the metadata, and what stands there twice, as warnings say it.
+    pub(crate) findings: Vec<String>,
+    /// The first value of the metadata that is of a wrong type.
+    pub(crate) misfit: Option<String>,
+    wanted: &'static str,
+    summary: String,
+}
+
+impl Open {
+    /// 400 for a body that does not say what it is.
+    pub(crate) fn unrecognized(&self, why: &str) -> ApiError {
+        let Open { wanted, summary, .. } = self;
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {wanted}): {why} ({summary})"
+        ))
+    }
+}
+
+/// Reads a body of a custom kind. The error is a 400 in upstream's words.
+pub(crate) fn read_open(wanted: &'static str, media: Media, body: &[u8]) -> Result<Open, ApiError> {
+    let ty = known_type(orlop_openapi::OPEN_OBJECT)?;
+    let read =
+        read(media, body, ty).map_err(|why| ApiError::bad_request(unrecognized(wanted, &why, body)))?;
+    let mut findings = warnings(&read);
+    if media == Media::Json {
+        for path in super::duplicates::find(body) {
+            let text = format!("duplicate field \"{path}\"");
+            if !findings.contains(&text) {
+                findings.push(text);
+            }
+        }
+    }
+    let Walked { object, type_meta, misfit, .. } = read.walked;
+    Ok(Open { object, type_meta, findings, misfit, wanted, summary: summary(body) })
 }
 
 /// Decodes a body of a given schema that is no stored object, such as `DeleteOptions`. Unknown
@@ -112,6 +167,39 @@ pub fn decode_typed(schema: &str, media: Media, body: &[u8]) -> Result<Map<Strin
             Err(ApiError::bad_request(message))
         }
     }
+}
+
+/// Fits the result of a JSON or merge patch to the kind that was patched, as upstream's codec does:
+/// a missing kind is the patched one, and another kind is read as what it says before it is refused.
+/// The error is upstream's text.
+pub fn conform_patched(names: &Names, document: Value) -> Result<Conformed, String> {
+    let ty = known_type(names.schema).map_err(|error| error.message)?;
+    let text = |name: &str| match document.get(name) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(other) => Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field \
+             .{name} of type string",
+            scalar::json_kind(other)
+        )),
+    };
+    let (api_version, mut kind) = (text("apiVersion")?, text("kind")?);
+    group_version(&api_version)?;
+    if kind.is_empty() {
+        names.kind.clone_into(&mut kind);
+    }
+    if api_version.is_empty() {
+        // It is read as the form without a version, whose fields are called otherwise: all are unknown.
+        let unknown = document.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        return Ok(Conformed { object: Map::new(), unknown, type_meta: (api_version, kind) });
+    }
+    if kind == names.kind && api_version == names.api_version() {
+        return conform(document, ty);
+    }
+    if let Some(other) = registered(&api_version, &kind) {
+        conform(document, other)?;
+    }
+    Err(cannot_convert(&api_version, &kind, names.group, names.kind))
 }
 
 fn known_type(schema: &str) -> Result<TypeId, ApiError> {
@@ -182,10 +270,15 @@ fn check_kind(names: &Names, api_version: &str, kind: &str) -> Result<(), Wrong>
 
 /// Whether a kind of that name is known in an API version, served or not.
 fn is_registered(api_version: &str, kind: &str) -> bool {
+    registered(api_version, kind).is_some()
+}
+
+/// The type of a kind in an API version.
+fn registered(api_version: &str, kind: &str) -> Option<TypeId> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let part = GROUPS.iter().find(|(name, _)| *name == group).map(|(_, part)| *part);
     let schema = part.and_then(|part| types().named(&format!("io.k8s.api.{part}.{version}.{kind}")));
-    schema.is_some_and(|id| types().get(id).field("apiVersion").is_some())
+    schema.filter(|id| types().get(*id).field("apiVersion").is_some())
 }
 
 /// Why an object of one kind is not taken for one of another.

@@ -12,6 +12,7 @@ mod protobuf;
 mod scalar;
 mod source;
 mod time;
+mod unstructured;
 mod walk;
 mod yaml;
 
@@ -19,8 +20,10 @@ use orlop_openapi::{TypeId, types};
 use serde_json::{Map, Value};
 
 use crate::object::Object;
+use crate::registry::Kind;
 
-pub use body::{decode_object, decode_typed};
+pub(crate) use body::read_open;
+pub use body::{conform_patched, decode_named, decode_object, decode_typed};
 pub use walk::Finding;
 
 /// What is done about unknown and duplicate fields.
@@ -87,6 +90,42 @@ pub fn conform(value: Value, ty: TypeId) -> Result<Conformed, String> {
         Finding::Unknown(path) | Finding::Duplicate(path) => path,
     });
     Ok(Conformed { object: walked.object, unknown: unknown.collect(), type_meta: walked.type_meta })
+}
+
+/// Fits a document to the type of a kind.
+pub fn conform_to(kind: &dyn Kind, value: Value) -> Result<Conformed, String> {
+    match kind.custom() {
+        Some(custom) => crate::custom::decode::conform(custom, value),
+        None => {
+            let schema = kind.names().schema;
+            let ty = types().named(schema).ok_or_else(|| format!("no type {schema} is known"))?;
+            conform(value, ty)
+        }
+    }
+}
+
+/// Fits a document to what every object has, its metadata, and leaves the rest as it is.
+pub(crate) fn conform_open(value: Value) -> Result<Conformed, String> {
+    let ty = types().named(orlop_openapi::OPEN_OBJECT).ok_or("no open type is known")?;
+    conform(value, ty)
+}
+
+/// Fits the result of a strategic merge patch to its type. What the result says of its own kind and
+/// version means nothing, as upstream. The error is upstream's text.
+pub fn conform_merged(mut value: Value, ty: TypeId) -> Result<Conformed, String> {
+    if let Some(text) = unstructured::misfit(&value, ty) {
+        return Err(text);
+    }
+    unstructured::whole_numbers(&mut value);
+    conform(value, ty)
+}
+
+/// What is wrong with a JSON text, in the words of Go's `encoding/json`; `None` when it is sound.
+pub fn syntax_fault(json: &[u8]) -> Option<String> {
+    use source::Source;
+    let mut reader = json::Reader::new(json);
+    let read = reader.value().and_then(|token| reader.skip(&token)).and_then(|()| reader.end());
+    read.err().map(|error| error.0)
 }
 
 /// The paths of members that stand twice in JSON text, such as `data.a`.

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use orlop_openapi::{Numbered, Scalar, Shape, StructType, TypeId, types};
 use serde_json::{Map, Value, json};
 
+use super::walk::MAX_DEPTH;
 use super::{scalar, time};
 
 /// What the envelope begins with.
@@ -43,7 +44,7 @@ pub(super) fn read(body: &[u8], ty: TypeId) -> Result<Message, String> {
             _ => {}
         }
     }
-    Ok(Message { value: Value::Object(structure(types().get(ty), raw)?), type_meta })
+    Ok(Message { value: Value::Object(structure(types().get(ty), raw, 0)?), type_meta })
 }
 
 /// A field's content.
@@ -112,17 +113,21 @@ fn utf8(bytes: &[u8]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-fn structure(ty: &'static StructType, message: &[u8]) -> Result<Map<String, Value>, String> {
+/// A message that stands in so many others. Types that hold themselves could go on for ever.
+fn structure(ty: &'static StructType, message: &[u8], depth: usize) -> Result<Map<String, Value>, String> {
+    if depth > MAX_DEPTH {
+        return Err(format!("proto: messages are nested more than {MAX_DEPTH} levels deep"));
+    }
     let mut members = Map::new();
     for part in parts(message) {
         let (number, wire) = part?;
         match (ty.numbers.get(&number), wire) {
-            (Some(Numbered::Field(name)), wire) => member(ty, name, wire, &mut members)?,
+            (Some(Numbered::Field(name)), wire) => member(ty, name, wire, &mut members, depth)?,
             (Some(Numbered::Inline(names)), Wire::Bytes(inner)) => {
                 for part in parts(inner) {
                     let (number, wire) = part?;
                     if let Some(name) = names.get(&number) {
-                        member(ty, name, wire, &mut members)?;
+                        member(ty, name, wire, &mut members, depth)?;
                     }
                 }
             }
@@ -138,24 +143,30 @@ fn member(
     name: &str,
     wire: Wire<'_>,
     members: &mut Map<String, Value>,
+    depth: usize,
 ) -> Result<(), String> {
     let Some(field) = ty.field(name) else { return Ok(()) };
     match &field.shape {
         Shape::List(inner) => {
             let place = members.entry(name).or_insert_with(|| Value::Array(Vec::new()));
             if let Value::Array(items) = place {
-                push_items(inner, wire, items)?;
+                push_items(inner, wire, items, depth)?;
             }
         }
         Shape::Map(inner) => {
             let place = members.entry(name).or_insert_with(|| Value::Object(Map::new()));
             if let (Value::Object(entries), Wire::Bytes(entry)) = (place, wire) {
-                let (key, value) = map_entry(inner, entry)?;
+                let (key, value) = map_entry(inner, entry, depth)?;
                 entries.insert(key, value);
             }
         }
-        shape @ (Shape::Struct(_) | Shape::Scalar(_) | Shape::Json) => {
-            let value = value(shape, wire)?;
+        shape @ (Shape::Struct(_)
+        | Shape::Scalar(_)
+        | Shape::Json
+        | Shape::Either(_)
+        | Shape::Inline(_)
+        | Shape::Deduced) => {
+            let value = value(shape, wire, depth)?;
             members.insert(name.to_owned(), value);
         }
     }
@@ -163,52 +174,82 @@ fn member(
 }
 
 /// One item, or several numbers packed into one field.
-fn push_items(shape: &'static Shape, wire: Wire<'_>, items: &mut Vec<Value>) -> Result<(), String> {
+fn push_items(
+    shape: &'static Shape,
+    wire: Wire<'_>,
+    items: &mut Vec<Value>,
+    depth: usize,
+) -> Result<(), String> {
     let is_number = matches!(shape, Shape::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Bool));
     match wire {
         Wire::Bytes(mut packed) if is_number => {
             while !packed.is_empty() {
                 let number = varint(&mut packed)?;
-                items.push(value(shape, Wire::Number(number))?);
+                items.push(value(shape, Wire::Number(number), depth)?);
             }
         }
-        wire @ (Wire::Number(_) | Wire::Bytes(_)) => items.push(value(shape, wire)?),
+        wire @ (Wire::Number(_) | Wire::Bytes(_)) => items.push(value(shape, wire, depth)?),
     }
     Ok(())
 }
 
-fn map_entry(shape: &'static Shape, entry: &[u8]) -> Result<(String, Value), String> {
+fn map_entry(shape: &'static Shape, entry: &[u8], depth: usize) -> Result<(String, Value), String> {
     let mut key = String::new();
     let mut content = None;
     for part in parts(entry) {
         match part? {
             (1, Wire::Bytes(text)) => key = utf8(text)?,
-            (2, wire) => content = Some(value(shape, wire)?),
+            (2, wire) => content = Some(value(shape, wire, depth)?),
             _ => {}
         }
     }
     Ok((key, content.unwrap_or_default()))
 }
 
-fn value(shape: &'static Shape, wire: Wire<'_>) -> Result<Value, String> {
+fn value(shape: &'static Shape, wire: Wire<'_>, depth: usize) -> Result<Value, String> {
     Ok(match (shape, wire) {
-        (Shape::Struct(id), Wire::Bytes(message)) => Value::Object(structure(types().get(*id), message)?),
+        (Shape::Struct(id), Wire::Bytes(message)) => {
+            Value::Object(structure(types().get(*id), message, depth + 1)?)
+        }
         // A list within a map is wrapped into a message of its own (ExtraValue).
         (Shape::List(inner), Wire::Bytes(message)) => {
             let mut items = Vec::new();
             for part in parts(message) {
                 if let (1, wire) = part? {
-                    push_items(inner, wire, &mut items)?;
+                    push_items(inner, wire, &mut items, depth)?;
                 }
             }
             Value::Array(items)
         }
         (Shape::Json, Wire::Bytes(message)) => free(message)?,
+        (Shape::Either(id), Wire::Bytes(message)) => either(*id, message, depth)?,
         (Shape::Scalar(scalar), wire) => scalar_value(*scalar, wire)?,
-        (Shape::Map(_), _) | (Shape::Struct(_) | Shape::List(_) | Shape::Json, Wire::Number(_)) => {
+        (Shape::Map(_) | Shape::Inline(_) | Shape::Deduced, _)
+        | (Shape::Struct(_) | Shape::List(_) | Shape::Json | Shape::Either(_), Wire::Number(_)) => {
             Value::Null
         }
     })
+}
+
+/// A struct or something else. In protobuf each is a message of its own: a flag in field 1 or 2, the
+/// struct in the other (`JSONSchemaPropsOrBool`), or the struct in field 1 and a list in field 2.
+fn either(id: TypeId, message: &[u8], depth: usize) -> Result<Value, String> {
+    let ty = types().get(id);
+    let (mut single, mut list, mut flag) = (None, Vec::new(), false);
+    for part in parts(message) {
+        match part? {
+            (1, Wire::Number(allows)) => flag = allows != 0,
+            (1, Wire::Bytes(inner)) => single = Some(structure(ty, inner, depth + 1)?),
+            (2, Wire::Bytes(inner)) => list.push(inner),
+            _ => {}
+        }
+    }
+    match (single, list.as_slice()) {
+        (Some(single), _) => Ok(Value::Object(single)),
+        (None, []) => Ok(Value::Bool(flag)),
+        (None, [one]) => Ok(Value::Object(structure(ty, one, depth + 1)?)),
+        (None, many) => many.iter().map(|one| structure(ty, one, depth + 1).map(Value::Object)).collect(),
+    }
 }
 
 /// JSON in a message's first field.

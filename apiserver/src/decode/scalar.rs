@@ -91,6 +91,18 @@ pub(super) fn kind(token: &Token<'_>) -> &'static str {
     }
 }
 
+/// The same for a value in memory.
+pub(super) fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// The number that a literal stands for.
 pub(super) fn number(text: &str) -> Result<Number, Refused> {
     let whole = text.parse::<i64>().ok().map(Number::from);
@@ -112,9 +124,25 @@ fn bytes(text: String) -> Result<Value, Refused> {
     let is_plain = !text.contains(['\r', '\n']);
     let compact = if is_plain { text } else { text.replace(['\r', '\n'], "") };
     match base64_fault(compact.as_bytes()) {
-        None => Ok(Value::String(compact)),
+        None => Ok(Value::String(without_stray_bits(compact))),
         Some(at) => Err(Refused::Content(format!("illegal base64 data at input byte {at}"))),
     }
+}
+
+/// The last digit before padding holds bits that mean nothing; they are taken and written as zero.
+fn without_stray_bits(mut text: String) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let padding = text.len() - text.trim_end_matches('=').len();
+    let meaningless = match padding {
+        1 => 0b11,
+        2 => 0b1111,
+        _ => return text,
+    };
+    let at = text.len() - padding - 1;
+    let digit = DIGITS.iter().position(|digit| *digit == text.as_bytes()[at]).unwrap_or_default();
+    let clean = char::from(DIGITS[digit & !meaningless]);
+    text.replace_range(at..=at, clean.encode_utf8(&mut [0; 4]));
+    text
 }
 
 /// Where Go's decoder would stop, or `None` when the text is sound.

@@ -16,7 +16,7 @@ pub(super) fn seconds(text: String) -> Result<Value, String> {
     if parsed.is_zero() {
         return Ok(Value::Null);
     }
-    if text.len() == "2006-01-02T15:04:05Z".len() && text.ends_with('Z') {
+    if text.len() == "2006-01-02T15:04:05Z".len() && text.ends_with('Z') && !text.contains(['.', ',']) {
         return Ok(Value::String(text));
     }
     let utc = parsed.utc(&text)?;
@@ -29,7 +29,7 @@ pub(super) fn micros(text: String) -> Result<Value, String> {
     if parsed.is_zero() {
         return Ok(Value::Null);
     }
-    if text.ends_with('Z') {
+    if text.len() == "2006-01-02T15:04:05.000000Z".len() && text.ends_with('Z') {
         return Ok(Value::String(text));
     }
     let utc = parsed.utc(&text)?;
@@ -87,7 +87,7 @@ impl Parsed {
         cursor.mark("-")?;
         let day = cursor.number("02", 2)?;
         cursor.mark("T")?;
-        let hour = cursor.number("15", 2)?;
+        let hour = cursor.hour()?;
         cursor.range("hour", hour < 24)?;
         cursor.mark(":")?;
         let minute = cursor.number("04", 2)?;
@@ -149,6 +149,12 @@ impl Cursor<'_> {
         Ok(number)
     }
 
+    /// Go takes an hour of one digit too.
+    fn hour(&mut self) -> Result<u32, String> {
+        let digits = self.rest.bytes().take(2).take_while(u8::is_ascii_digit).count();
+        self.number("15", digits.max(1))
+    }
+
     fn six_decimals(&mut self) -> Result<u32, String> {
         let whole = *self;
         let micros = self.mark(".").and_then(|()| self.number("000000", 6));
@@ -176,13 +182,17 @@ impl Cursor<'_> {
             Some(_) | None => return Err(self.fail("Z07:00")),
         };
         self.rest = &self.rest[1..];
-        let mut parts = || -> Result<u32, String> {
+        let mut parts = || -> Result<(u32, u32), String> {
             let hours = self.number("", 2)?;
             self.mark(":")?;
             let minutes = self.number("", 2)?;
-            if hours > 24 || minutes >= 60 { Err(String::new()) } else { Ok(hours * 3600 + minutes * 60) }
+            Ok((hours, minutes))
         };
-        let seconds = parts().map_err(|_| whole.fail("Z07:00"))?;
+        let (hours, minutes) = parts().map_err(|_| whole.fail("Z07:00"))?;
+        // Go lets 24 hours and 60 minutes pass, because people write them.
+        whole.range("time zone offset hour", hours <= 24)?;
+        whole.range("time zone offset minute", minutes <= 60)?;
+        let seconds = hours * 3600 + minutes * 60;
         Ok(sign * i32::try_from(seconds).unwrap_or_default())
     }
 }

@@ -15,10 +15,13 @@ use serde_json::{Map, Value};
 use super::scalar::{self, Refused};
 use super::source::{Source, SyntaxError, Token};
 
-/// Free-form values that are kept may be this deep: dropping and writing them is recursive.
-const MAX_FREE_DEPTH: usize = 500;
+/// So deep may lists and objects stand in each other. What is stored must be read again, by us and by
+/// clients whose JSON ends at 128 levels, in a list or an event that stand around it.
+pub(super) const MAX_DEPTH: usize = 100;
 /// No more findings than this are listed (upstream: the strict decoder's limit).
 const MAX_FINDINGS: usize = 100;
+/// Nor more text than this, in bytes: each names the whole way to its place, and keys can be long.
+const MAX_FINDINGS_TEXT: usize = 1 << 20;
 
 /// Something about the document that does not stop a lenient reader.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,8 +35,9 @@ pub enum Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Finding::Unknown(path) => write!(f, "unknown field \"{path}\""),
-            Finding::Duplicate(path) => write!(f, "duplicate field \"{path}\""),
+            // Quotes in a name are escaped, as Go quotes.
+            Finding::Unknown(path) => write!(f, "unknown field {path:?}"),
+            Finding::Duplicate(path) => write!(f, "duplicate field {path:?}"),
         }
     }
 }
@@ -60,6 +64,7 @@ pub(super) fn walk<'a, S: Source<'a>>(source: &mut S, ty: TypeId) -> Result<Walk
         types,
         path: Vec::new(),
         seen: HashSet::new(),
+        findings_text: 0,
         done: Walked::default(),
         refused: None,
         lifetime: std::marker::PhantomData,
@@ -93,6 +98,11 @@ fn zero_field(field: &Field) -> Value {
     if field.nullable { Value::Null } else { zero_value(&field.shape) }
 }
 
+/// Whether upstream has a pointer, or bytes as they are, where a `null` is written for nothing.
+fn is_pointer(shape: &Shape) -> bool {
+    matches!(shape, Shape::Struct(_) | Shape::Json)
+}
+
 /// What a `null` in a list or map becomes.
 fn zero_value(shape: &Shape) -> Value {
     match shape {
@@ -100,7 +110,7 @@ fn zero_value(shape: &Shape) -> Value {
         Shape::Map(_) => Value::Object(Map::new()),
         Shape::List(_) => Value::Array(Vec::new()),
         Shape::Scalar(scalar) => scalar::zero(*scalar),
-        Shape::Json => Value::Null,
+        Shape::Json | Shape::Either(_) | Shape::Inline(_) | Shape::Deduced => Value::Null,
     }
 }
 
@@ -115,6 +125,8 @@ struct Walker<'s, 'a, S> {
     types: &'static Types,
     path: Vec<Step<'a>>,
     seen: HashSet<Finding>,
+    /// Bytes.
+    findings_text: usize,
     done: Walked,
     /// The first value that its own parser refused; it outranks values of a wrong type.
     refused: Option<String>,
@@ -133,6 +145,12 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
                 continue;
             }
             let Some(field) = ty.field(&key) else {
+                if ty.open {
+                    let token = self.source.value()?;
+                    let value = self.free(token, self.path.len())?;
+                    members.insert(key.into_owned(), value);
+                    continue;
+                }
                 self.note(|path| Finding::Unknown(join(path, &key)));
                 let token = self.source.value()?;
                 self.source.skip(&token)?;
@@ -202,8 +220,16 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
             Presence::OmitEmpty if scalar::is_zero(&value) && !is_zero_text(&field.shape) => None,
             // The zero time, and values that did not fit.
             Presence::Pointer | Presence::Always if value.is_null() => None,
-            // An empty list is stored as none, and none is written as `null`.
-            Presence::Always if field.nullable && scalar::is_zero(&value) => None,
+            // An empty list is stored as none, and none is written as `null`. Empty text and an empty struct
+            // are kept.
+            Presence::Always
+                if field.nullable
+                    && !value.is_string()
+                    && scalar::is_zero(&value)
+                    && !is_pointer(&field.shape) =>
+            {
+                None
+            }
             Presence::OmitEmpty | Presence::Pointer | Presence::Always => Some(value),
         })
     }
@@ -216,6 +242,7 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         mut token: Token<'a>,
     ) -> Result<Value, SyntaxError> {
         match (shape, &token) {
+            (_, Token::Array | Token::Object) if self.path.len() > MAX_DEPTH => self.too_deep(&token),
             (Shape::Struct(id), Token::Object) => self.structure(self.types.get(*id)).map(Value::Object),
             (Shape::Map(inner), Token::Object) => self.map(ty, inner).map(Value::Object),
             (Shape::List(inner), Token::Array) => self.list(ty, inner).map(Value::Array),
@@ -224,7 +251,12 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
                 self.source.skip(&token)?;
                 Ok(read.unwrap_or_else(|refused| self.refuse(ty, shape, refused)))
             }
-            (Shape::Json, _) => self.free(token, 0),
+            (Shape::Either(id), Token::Object) => self.structure(self.types.get(*id)).map(Value::Object),
+            (Shape::Either(_), Token::Array) => self.list(ty, shape).map(Value::Array),
+            // Custom kinds are not read by the arena (`custom::decode`).
+            (Shape::Json | Shape::Either(_) | Shape::Inline(_) | Shape::Deduced, _) => {
+                self.free(token, self.path.len())
+            }
             (Shape::Struct(_) | Shape::Map(_) | Shape::List(_), _) => {
                 self.source.skip(&token)?;
                 let found = scalar::kind(&token).to_owned();
@@ -280,13 +312,17 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
         Ok(items)
     }
 
+    /// Leaves out what stands too deep, and complains.
+    fn too_deep(&mut self, token: &Token<'a>) -> Result<Value, SyntaxError> {
+        self.source.skip(token)?;
+        self.refused.get_or_insert_with(|| format!("a value is nested more than {MAX_DEPTH} levels deep"));
+        Ok(Value::Null)
+    }
+
     /// A value that may be anything.
     fn free(&mut self, token: Token<'a>, depth: usize) -> Result<Value, SyntaxError> {
-        if depth > MAX_FREE_DEPTH && matches!(token, Token::Array | Token::Object) {
-            self.source.skip(&token)?;
-            let text = format!("a free-form value is nested more than {MAX_FREE_DEPTH} levels deep");
-            self.refused.get_or_insert(text);
-            return Ok(Value::Null);
+        if depth > MAX_DEPTH && matches!(token, Token::Array | Token::Object) {
+            return self.too_deep(&token);
         }
         Ok(match token {
             Token::Null => Value::Null,
@@ -338,10 +374,12 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
     }
 
     fn note(&mut self, finding: impl FnOnce(&[Step<'a>]) -> Finding) {
-        if self.done.findings.len() >= MAX_FINDINGS {
+        if self.done.findings.len() >= MAX_FINDINGS || self.findings_text > MAX_FINDINGS_TEXT {
             return;
         }
         let finding = finding(&self.path);
+        let (Finding::Unknown(text) | Finding::Duplicate(text)) = &finding;
+        self.findings_text += text.len();
         if self.seen.insert(finding.clone()) {
             self.done.findings.push(finding);
         }
@@ -377,11 +415,11 @@ fn push_name(text: &mut String, name: &str) {
 /// What a shape's type is called in error texts.
 fn go_type(types: &Types, shape: &Shape) -> String {
     match shape {
-        Shape::Struct(id) => format!("v1.{}", types.get(*id).short_name),
+        Shape::Struct(id) | Shape::Either(id) => format!("v1.{}", types.get(*id).short_name),
         Shape::Map(inner) => format!("map[string]{}", go_type(types, inner)),
         Shape::List(inner) => format!("[]{}", go_type(types, inner)),
         Shape::Scalar(scalar) => scalar::type_name(*scalar).to_owned(),
-        Shape::Json => "runtime.RawExtension".to_owned(),
+        Shape::Json | Shape::Inline(_) | Shape::Deduced => "runtime.RawExtension".to_owned(),
     }
 }
 

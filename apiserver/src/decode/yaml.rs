@@ -32,23 +32,70 @@ pub(super) fn read(body: &[u8]) -> Result<Document, String> {
     let value = serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
         Node { duplicates: &duplicates }.deserialize(deserializer)
     });
-    let value = value.map_err(|error| complaint(&error))?;
+    let value = value.map_err(|error| complaint(&error, text))?;
     Ok(Document { value, duplicates: duplicates.into_inner() })
 }
 
-/// `yaml: line 3: ...`, in go-yaml's words for what people run into most.
-fn complaint(error: &serde_saphyr::Error) -> String {
+/// `yaml: line 3: ...`, in go-yaml's words for what people run into.
+fn complaint(error: &serde_saphyr::Error, document: &str) -> String {
     let line = error.location().map_or(1, |location| location.line().max(1));
     let text = error.without_snippet().to_string();
     let first = text.lines().next().unwrap_or_default();
     let message = first.split(" at line ").next().unwrap_or(first);
+    if let Some(limit) = message.strip_prefix("budget breached: ") {
+        return format!("yaml: line {line}: the document is too deep or too large ({limit})");
+    }
+    let (line, said) = in_go_words(message, line as usize, document);
+    match line {
+        0 => format!("yaml: {said}"),
+        _ => format!("yaml: line {line}: {said}"),
+    }
+}
+
+/// What go-yaml says in place of a message about something on a line, and which line it names.
+/// It counts lines from zero, adds one where its scanner and not its parser complains, and says
+/// nothing of line zero.
+fn in_go_words(message: &str, line: usize, document: &str) -> (u64, String) {
+    const EXPECTED: &str = "did not find expected ";
+    let ended = document.lines().count();
+    let of_scanner = |line: usize, said: &str| (if line > 1 { line as u64 } else { 0 }, said.to_owned());
+    let of_parser = |line: usize, said: &str| (line as u64, said.to_owned());
+    let or_close = |bracket: &str| match bracket.contains("'['") {
+        true => format!("{EXPECTED}',' or ']'"),
+        false => format!("{EXPECTED}',' or '}}'"),
+    };
     if message.contains("found a tab") {
         // The tab stands at the head of the line after the scalar that was being read.
-        return format!("yaml: line {}: found a tab character that violates indentation", line + 1);
+        return of_scanner(line + 1, "found a tab character that violates indentation");
     }
-    match message.strip_prefix("budget breached: ") {
-        Some(limit) => format!("yaml: line {line}: the document is too deep or too large ({limit})"),
-        None => format!("yaml: line {line}: {message}"),
+    if message.starts_with("unexpected character: `\\u") {
+        return (0, "control characters are not allowed".to_owned());
+    }
+    if message.starts_with("unexpected character") || message.starts_with("tabs disallowed") {
+        return of_scanner(line, "found character that cannot start any token");
+    }
+    if message.starts_with("unclosed quote") || message.starts_with("invalid indentation in multiline quoted")
+    {
+        return of_scanner(document.matches('\n').count() + 1, "found unexpected end of stream");
+    }
+    if message.starts_with("simple key expected") {
+        return of_scanner(line + 1, "could not find expected ':'");
+    }
+    if let Some(bracket) = message.strip_prefix("unclosed bracket ") {
+        return of_parser(ended, &or_close(bracket));
+    }
+    if let Some(brackets) = message.strip_prefix("mismatched bracket ") {
+        return of_parser(line - 1, &or_close(&brackets[..brackets.len().min(3)]));
+    }
+    if message.starts_with("misplaced bracket") {
+        return of_parser(line - 1, &format!("{EXPECTED}<document start>"));
+    }
+    match message.find(EXPECTED) {
+        Some(at) => of_parser(line - 1, &message[at..]),
+        None => {
+            let said = message.rsplit("while parsing a quoted scalar, ").next().unwrap_or(message);
+            of_scanner(line, said)
+        }
     }
 }
 

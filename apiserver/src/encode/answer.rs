@@ -15,7 +15,7 @@ use crate::encode::{envelope, pretty, shape, stored};
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::query::Query;
-use crate::registry::Kind;
+use crate::registry::KindRef;
 use crate::status::ApiError;
 
 /// What a write left behind.
@@ -29,7 +29,7 @@ pub(crate) enum Written {
 
 /// The answer to a write.
 pub(crate) fn written(
-    kind: &'static dyn Kind,
+    kind: &KindRef,
     code: u16,
     written: &Written,
     wanted: Wanted,
@@ -47,7 +47,7 @@ pub(crate) fn written(
 
 /// One record: a copy of its bytes, unless it has to look different.
 pub(crate) fn record(
-    kind: &'static dyn Kind,
+    kind: &KindRef,
     code: u16,
     found: &Record<Projection>,
     wanted: Wanted,
@@ -55,16 +55,16 @@ pub(crate) fn record(
     now: Timestamp,
 ) -> Result<Response, ApiError> {
     if wanted.transform != Transform::Object || wanted.media != Media::Json {
-        return object(kind, code, stored::decode_as(kind, found), wanted, query, now);
+        return object(kind, code, stored::decode_as(&**kind, found), wanted, query, now);
     }
     let mut out = Vec::with_capacity(found.value.len() + 128);
-    envelope::write_object(&mut out, kind, found, found.mod_revision);
+    envelope::write_object(&mut out, &**kind, found, found.mod_revision);
     Ok(json_bytes(code, wanted, out))
 }
 
 /// One object.
 pub(crate) fn object(
-    kind: &'static dyn Kind,
+    kind: &KindRef,
     code: u16,
     shown: Object,
     wanted: Wanted,
@@ -72,11 +72,11 @@ pub(crate) fn object(
     now: Timestamp,
 ) -> Result<Response, ApiError> {
     let value = match wanted.transform {
-        Transform::Object => shape::with_kind(kind, shown),
+        Transform::Object => shape::with_kind(&**kind, shown),
         Transform::Metadata(version) => shape::metadata_only(version, &shown),
-        Transform::MetadataList(_) => return Err(shape::not_a_list(kind)),
+        Transform::MetadataList(_) => return Err(shape::not_a_list(&**kind)),
         Transform::Table(version) => {
-            let table = Table::new(kind, version, IncludeObject::parse(query)?, now);
+            let table = Table::new(kind.clone(), version, IncludeObject::parse(query)?, now);
             table.build(single_metadata(&shown), vec![shown], true)
         }
     };

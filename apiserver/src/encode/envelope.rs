@@ -5,7 +5,7 @@ use std::io::Write;
 
 use orlop_store::{Record, Revision};
 
-use crate::encode::stored;
+use crate::encode::{shape, stored};
 use crate::projection::Projection;
 use crate::registry::Kind;
 
@@ -17,6 +17,9 @@ pub(crate) fn write_object(
     record: &Record<Projection>,
     revision: Revision,
 ) {
+    if kind.custom().is_some() {
+        return write_whole(out, kind, record, revision);
+    }
     let names = kind.names();
     out.extend_from_slice(b"{\"kind\":\"");
     out.extend_from_slice(names.kind.as_bytes());
@@ -33,7 +36,19 @@ pub(crate) fn write_object(
 
 /// Appends a record as an item of a list, without kind and apiVersion.
 pub(crate) fn write_item(out: &mut Vec<u8>, kind: &dyn Kind, record: &Record<Projection>) {
+    // Items of custom kinds say what they are.
+    if kind.custom().is_some() {
+        return write_whole(out, kind, record, record.mod_revision);
+    }
     write_body(out, kind, record, record.mod_revision, 0);
+}
+
+/// Appends a record of a custom kind: as its schema shows it, all members in alphabetical order.
+fn write_whole(out: &mut Vec<u8>, kind: &dyn Kind, record: &Record<Projection>, revision: Revision) {
+    let mut object = stored::decode_as(kind, record);
+    object.set(&["metadata", "resourceVersion"], revision.to_string());
+    // Writing JSON into memory cannot fail.
+    let _ = serde_json::to_writer(&mut *out, &shape::with_kind(kind, object));
 }
 
 fn write_body(

@@ -17,7 +17,7 @@ use crate::encode::table::{IncludeObject, Table};
 use crate::encode::{answer, envelope, shape, stored};
 use crate::projection::Projection;
 use crate::query::Query;
-use crate::registry::Kind;
+use crate::registry::{Kind, KindRef};
 use crate::server::{COMPRESS_ABOVE, LongBody};
 use crate::status::ApiError;
 
@@ -48,7 +48,7 @@ const PIECE: usize = 64 * 1024;
 
 /// The answer to a list.
 pub(crate) fn answer(
-    kind: &'static dyn Kind,
+    kind: &KindRef,
     listed: Listed,
     wanted: Wanted,
     query: &Query,
@@ -58,19 +58,18 @@ pub(crate) fn answer(
         (Transform::Object, Media::Json) => return Ok(copied(kind, listed, wanted)),
         (Transform::Object, Media::Yaml | Media::Protobuf) => {
             let names = kind.names();
-            let items: Vec<Value> =
-                listed.records.iter().map(|record| stored::decode_as(kind, record).into_value()).collect();
+            let items: Vec<Value> = listed.records.iter().map(|record| item(&**kind, record)).collect();
             json!({
-                "kind": format!("{}List", names.kind), "apiVersion": names.api_version(),
+                "kind": list_kind(&**kind), "apiVersion": names.api_version(),
                 "metadata": listed.metadata(), "items": items,
             })
         }
-        (Transform::Metadata(_), _) => return Err(shape::is_a_list(kind)),
+        (Transform::Metadata(_), _) => return Err(shape::is_a_list(&**kind)),
         (Transform::MetadataList(version), _) => {
             let items: Vec<Value> = listed
                 .records
                 .iter()
-                .map(|record| shape::metadata_only(version, &stored::decode_as(kind, record)))
+                .map(|record| shape::metadata_only(version, &stored::decode_as(&**kind, record)))
                 .collect();
             json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
@@ -78,23 +77,38 @@ pub(crate) fn answer(
             })
         }
         (Transform::Table(version), _) => {
-            let table = Table::new(kind, version, IncludeObject::parse(query)?, now);
-            let objects = listed.records.iter().map(|record| stored::decode_as(kind, record)).collect();
+            let table = Table::new(kind.clone(), version, IncludeObject::parse(query)?, now);
+            if wanted.media == Media::Json {
+                let records = listed.records.iter().map(|record| (&**record, record.mod_revision));
+                return Ok(answer::json_bytes(200, wanted, table.bytes(listed.metadata(), records, true)));
+            }
+            let objects = listed.records.iter().map(|record| stored::decode_as(&**kind, record)).collect();
             table.build(listed.metadata(), objects, true)
         }
     };
     answer::value_answer(200, wanted, &value)
 }
 
+/// What the kind of a list is called.
+fn list_kind(kind: &dyn Kind) -> String {
+    kind.custom().map_or_else(|| format!("{}List", kind.names().kind), |custom| custom.list_kind().to_owned())
+}
+
+/// An item of a list that is no copy. Those of custom kinds say what they are.
+fn item(kind: &dyn Kind, record: &Record<Projection>) -> Value {
+    let object = stored::decode_as(kind, record);
+    if kind.custom().is_some() { shape::with_kind(kind, object) } else { object.into_value() }
+}
+
 /// The list as copies of stored bytes.
-fn copied(kind: &'static dyn Kind, listed: Listed, wanted: Wanted) -> Response {
+fn copied(kind: &KindRef, listed: Listed, wanted: Wanted) -> Response {
     let names = kind.names();
     let mut head = Vec::with_capacity(PIECE);
     let metadata = Value::Object(listed.metadata());
     let _ = write!(
         head,
-        "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-        names.kind,
+        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
+        list_kind(&**kind),
         names.api_version()
     );
     let size: usize = listed.records.iter().map(|record| record.value.len() + 40).sum();
@@ -103,14 +117,15 @@ fn copied(kind: &'static dyn Kind, listed: Listed, wanted: Wanted) -> Response {
             if at > 0 {
                 head.push(b',');
             }
-            envelope::write_item(&mut head, kind, record);
+            envelope::write_item(&mut head, &**kind, record);
         }
         head.extend_from_slice(b"]}");
         return answer::json_bytes(200, wanted, head);
     }
     let records = listed.records;
+    let kind = kind.clone();
     let pieces = stream::unfold((Some(head), 0usize), move |(piece, at)| {
-        let piece = piece.map(|out| fill(kind, &records, out, at));
+        let piece = piece.map(|out| fill(&*kind, &records, out, at));
         std::future::ready(piece.map(|(out, next)| {
             let rest = (next <= records.len()).then(|| Vec::with_capacity(PIECE));
             (Ok::<_, std::convert::Infallible>(Bytes::from(out)), (rest, next))

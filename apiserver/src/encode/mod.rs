@@ -7,6 +7,7 @@ pub(crate) mod list;
 pub(crate) mod negotiate;
 pub(crate) mod pretty;
 pub(crate) mod protobuf;
+mod rows;
 pub(crate) mod shape;
 pub(crate) mod stored;
 pub(crate) mod table;

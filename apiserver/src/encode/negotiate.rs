@@ -177,14 +177,17 @@ fn clause_form(clause: &Clause<'_>, media: Media, endpoint: Endpoint) -> Option<
     Some(wanted)
 }
 
-/// The media type for an error: what was negotiated, or the first of the client's that is text
-/// we write, or JSON.
+/// The media type for an error: the first of the client's that a Status can be written in, or JSON.
 pub(crate) fn error_media(accept: Option<&str>) -> Media {
     let accept = accept.unwrap_or_default();
     for clause in clauses(accept) {
         match clause.base {
             "application/yaml" => return Media::Yaml,
             "*/*" | "application/json" => return Media::Json,
+            // What a table or metadata were asked of has nothing to say about a Status.
+            "application/vnd.kubernetes.protobuf" if clause.params.iter().all(|(key, _)| *key != "as") => {
+                return Media::Protobuf;
+            }
             _ => {}
         }
     }

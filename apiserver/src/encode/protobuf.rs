@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use orlop_openapi::{Numbered, Scalar, Shape, StructType, types};
+use orlop_openapi::{Numbered, Scalar, Shape, StructType, TypeId, types};
 use serde_json::{Map, Value};
 
 use crate::registry::KINDS;
@@ -72,8 +72,13 @@ fn schema(api_version: &str, kind: &str) -> Option<&'static StructType> {
     if kind == "Status" {
         return named(&format!("{META}Status"));
     }
-    let kinds = KINDS.iter().map(|kind| kind.names());
-    let found = kinds.into_iter().find(|names| names.kind == kind && names.api_version() == api_version)?;
+    let mut kinds = KINDS.iter().map(|kind| kind.names());
+    if let Some(found) = kinds.find(|names| names.kind == kind && names.api_version() == api_version) {
+        return named(found.schema);
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let mut subs = KINDS.iter().flat_map(|kind| kind.subresources());
+    let found = subs.find(|sub| (sub.kind, sub.group, sub.version) == (kind, group, version))?;
     named(found.schema)
 }
 
@@ -119,8 +124,36 @@ fn member(out: &mut Vec<u8>, ty: &'static StructType, number: u32, name: &str, m
                 put_bytes(out, number, &entry);
             }
         }
+        (Shape::Either(id), value) => put_either(out, number, *id, name.starts_with("additional"), value),
         (shape, value) => put_value(out, number, shape, value),
     }
+}
+
+/// A struct or something else, as a message of its own (see `decode::protobuf`); `or_flag` is for
+/// those that are a struct or a truth.
+fn put_either(out: &mut Vec<u8>, number: u32, id: TypeId, or_flag: bool, value: &Value) {
+    let ty = types().get(id);
+    let mut inner = Vec::new();
+    match value {
+        Value::Object(members) => {
+            if or_flag {
+                put_number(&mut inner, 1, 1);
+            }
+            put_bytes(&mut inner, if or_flag { 2 } else { 1 }, &structure(ty, members));
+        }
+        Value::Bool(flag) => put_number(&mut inner, 1, u64::from(*flag)),
+        Value::Array(items) => {
+            for item in items {
+                match item {
+                    Value::Object(members) => put_bytes(&mut inner, 2, &structure(ty, members)),
+                    Value::String(text) => put_bytes(&mut inner, 2, text.as_bytes()),
+                    Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
+                }
+            }
+        }
+        Value::Null | Value::Number(_) | Value::String(_) => {}
+    }
+    put_bytes(out, number, &inner);
 }
 
 fn put_value(out: &mut Vec<u8>, number: u32, shape: &'static Shape, value: &Value) {
@@ -136,11 +169,12 @@ fn put_value(out: &mut Vec<u8>, number: u32, shape: &'static Shape, value: &Valu
             }
             put_bytes(out, number, &wrapped);
         }
-        (Shape::Json, value) => {
+        (Shape::Json | Shape::Inline(_) | Shape::Deduced, value) => {
             let mut raw = Vec::new();
             put_bytes(&mut raw, 1, value.to_string().as_bytes());
             put_bytes(out, number, &raw);
         }
+        (Shape::Either(id), value) => put_either(out, number, *id, false, value),
         (Shape::Scalar(scalar), value) => put_scalar(out, number, *scalar, value),
         // What does not fit its type cannot have come out of the store.
         (Shape::Struct(_) | Shape::List(_) | Shape::Map(_), _) => {}
@@ -228,8 +262,7 @@ mod tests {
         whole["apiVersion"] = "v1".into();
         let bytes = encode(&whole).expect("claims have a protobuf form");
         let kind = by_resource("", "v1", "persistentvolumeclaims").expect("claims are served");
-        let back =
-            decode_object(kind.names(), Media::Protobuf, &bytes, FieldValidation::Strict).expect("decodes");
+        let back = decode_object(kind, Media::Protobuf, &bytes, FieldValidation::Strict).expect("decodes");
         assert_eq!(back.object.into_value(), claim);
     }
 

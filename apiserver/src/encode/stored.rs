@@ -30,7 +30,7 @@ const METADATA: &[&str] = &[
 
 /// Bytes and projection of an object. The object is in its stored form (no view) and has a uid
 /// and a creation time.
-pub(crate) fn encode(kind: &'static dyn Kind, object: &Object) -> (Bytes, Projection) {
+pub(crate) fn encode(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
     let (out, projection) = write(kind, object);
     (exact(out), projection)
 }
@@ -40,7 +40,7 @@ fn exact(out: Vec<u8>) -> Bytes {
     Bytes::from(out.into_boxed_slice())
 }
 
-fn write(kind: &'static dyn Kind, object: &Object) -> (Vec<u8>, Projection) {
+fn write(kind: &dyn Kind, object: &Object) -> (Vec<u8>, Projection) {
     let mut out = Vec::with_capacity(2048);
     out.extend_from_slice(b"{\"metadata\":{");
     let mut splice = out.len();
@@ -80,7 +80,7 @@ fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
 
 /// The same for a new object. Where the first update must write ([`Kind::first_update_writes`])
 /// the bytes are not quite canonical: a blank stands behind them, which is nothing to JSON.
-pub(crate) fn encode_new(kind: &'static dyn Kind, object: &Object) -> (Bytes, Projection) {
+pub(crate) fn encode_new(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
     let (mut out, view) = write(kind, object);
     if kind.first_update_writes() {
         out.push(b' ');

@@ -1,12 +1,17 @@
 //! Tables (`meta.k8s.io` Table), as `kubectl get` asks for them.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
+use orlop_store::{Record, Revision};
 use serde_json::{Map, Value, json};
 
-use crate::encode::shape;
+use crate::encode::rows::{self, Lean};
+use crate::encode::{shape, stored};
 use crate::object::Object;
+use crate::projection::Projection;
 use crate::query::Query;
-use crate::registry::{Column, Kind};
+use crate::registry::{Column, KindRef};
 use crate::status::ApiError;
 
 /// What a row carries of its object.
@@ -48,29 +53,97 @@ const NAME_DESCRIPTION: &str = "The name of the object, unique within its namesp
 
 /// A table of a kind's objects.
 pub(crate) struct Table {
-    kind: &'static dyn Kind,
+    kind: KindRef,
     version: &'static str,
     include: IncludeObject,
     now: Timestamp,
+    /// Tells the time of each row, where they come one after the other.
+    clock: Option<Arc<dyn Fn() -> Timestamp + Send + Sync>>,
 }
 
 impl Table {
-    pub(crate) fn new(
-        kind: &'static dyn Kind,
-        version: &'static str,
-        include: IncludeObject,
-        now: Timestamp,
-    ) -> Self {
-        Table { kind, version, include, now }
+    pub(crate) fn new(kind: KindRef, version: &'static str, include: IncludeObject, now: Timestamp) -> Self {
+        Table { kind, version, include, now, clock: None }
+    }
+
+    /// From now on each row shows ages as they are when it is made.
+    pub(crate) fn set_clock(&mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) {
+        self.clock = Some(Arc::new(clock));
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.as_ref().map_or(self.now, |clock| clock())
+    }
+
+    /// The same as [`Table::build`] as JSON text, from records that are shown at a revision each. No
+    /// tree is built of what no cell shows.
+    pub(crate) fn bytes<'r>(
+        &self,
+        metadata: Map<String, Value>,
+        records: impl IntoIterator<Item = (&'r Record<Projection>, Revision)>,
+        columns: bool,
+    ) -> Vec<u8> {
+        let frame = self.build(metadata, Vec::new(), columns);
+        let mut out = Vec::with_capacity(4096);
+        for (lead, member) in [
+            (&b"{\"kind\":"[..], "kind"),
+            (b",\"apiVersion\":", "apiVersion"),
+            (b",\"metadata\":", "metadata"),
+            (b",\"columnDefinitions\":", "columnDefinitions"),
+        ] {
+            out.extend_from_slice(lead);
+            write_json(&mut out, &frame[member]);
+        }
+        out.extend_from_slice(b",\"rows\":");
+        let mut separator = b'[';
+        for (record, revision) in records {
+            out.push(separator);
+            separator = b',';
+            self.write_row(&mut out, record, revision);
+        }
+        match separator {
+            b'[' => write_json(&mut out, &frame["rows"]),
+            _ => out.push(b']'),
+        }
+        out.push(b'}');
+        out
+    }
+
+    fn write_row(&self, out: &mut Vec<u8>, record: &Record<Projection>, revision: Revision) {
+        let kind = &*self.kind;
+        // A custom object is completed when it is read.
+        let needs_all = kind.is_view() || kind.custom().is_some() || self.include == IncludeObject::Object;
+        let Some(lean) = (!needs_all).then(|| Lean::read(record, revision)).flatten() else {
+            let mut object = stored::decode_as(kind, record);
+            object.set(&["metadata", "resourceVersion"], revision.to_string());
+            return write_json(out, &self.row(object));
+        };
+        let Lean { object, metadata } = lean;
+        // Its own form of the object is left aside: it lacks what the lean copy lacks.
+        let row = self.row(object);
+        out.extend_from_slice(b"{\"cells\":");
+        write_json(out, &row["cells"]);
+        if let Some(conditions) = row.get("conditions") {
+            out.extend_from_slice(b",\"conditions\":");
+            write_json(out, conditions);
+        }
+        out.extend_from_slice(b",\"object\":");
+        match self.include {
+            IncludeObject::None => out.extend_from_slice(b"null"),
+            IncludeObject::Metadata | IncludeObject::Object => {
+                rows::write_metadata(out, metadata, self.version, record, revision);
+            }
+        }
+        out.push(b'}');
     }
 
     /// The table with its rows. `columns` is left out from the second event of a watch on.
     pub(crate) fn build(&self, metadata: Map<String, Value>, objects: Vec<Object>, columns: bool) -> Value {
-        let own = self.kind.columns();
+        let has_own = self.kind.own_columns().is_some() || !self.kind.columns().is_empty();
         let definitions = if columns { self.definitions() } else { Value::Null };
         let rows: Vec<Value> = objects.into_iter().map(|object| self.row(object)).collect();
         // The default table says null where the kinds' own tables say [].
-        let rows = if rows.is_empty() && own.is_empty() { Value::Null } else { Value::Array(rows) };
+        let rows = if rows.is_empty() && !has_own { Value::Null } else { Value::Array(rows) };
         json!({
             "kind": "Table",
             "apiVersion": format!("meta.k8s.io/{}", self.version),
@@ -81,6 +154,9 @@ impl Table {
     }
 
     fn definitions(&self) -> Value {
+        if let Some(own) = self.kind.own_columns() {
+            return own.clone();
+        }
         let own = self.kind.columns();
         let columns = if own.is_empty() { DEFAULT_COLUMNS } else { own };
         columns
@@ -95,11 +171,11 @@ impl Table {
     }
 
     fn row(&self, object: Object) -> Value {
-        let cells = if self.kind.columns().is_empty() {
+        let cells = if self.kind.own_columns().is_none() && self.kind.columns().is_empty() {
             let created = object.at(&["metadata", "creationTimestamp"]).cloned().unwrap_or_default();
             vec![Value::from(object.name()), created]
         } else {
-            self.kind.cells(&object, self.now)
+            self.kind.cells(&object, self.now())
         };
         let mut row = json!({ "cells": cells });
         if let Some(conditions) = self.kind.row_conditions(&object) {
@@ -108,10 +184,15 @@ impl Table {
         row["object"] = match self.include {
             IncludeObject::None => Value::Null,
             IncludeObject::Metadata => shape::metadata_only(self.version, &object),
-            IncludeObject::Object => shape::with_kind(self.kind, object),
+            IncludeObject::Object => shape::with_kind(&*self.kind, object),
         };
         row
     }
+}
+
+fn write_json(out: &mut Vec<u8>, value: &Value) {
+    // Writing JSON into memory cannot fail.
+    let _ = serde_json::to_writer(out, value);
 }
 
 /// The metadata of the table of one object.
@@ -121,4 +202,80 @@ pub(crate) fn single_metadata(object: &Object) -> Map<String, Value> {
         metadata.insert("resourceVersion".to_owned(), version.clone());
     }
     metadata
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bytes::Bytes;
+    use orlop_store::{Key, View as _};
+
+    use super::*;
+    use crate::fuzzing::sample_objects;
+    use crate::registry::Kind;
+
+    const NOW: &str = "2026-01-02T00:00:00Z";
+
+    fn record(kind: &dyn Kind, value: Bytes) -> Record<Projection> {
+        let key = Key::new(format!("{}it", kind.storage_prefix()));
+        let view = Projection::of(&key, &value);
+        Record { key, value, view, create_revision: Revision(3), mod_revision: Revision(7), time_ms: 0 }
+    }
+
+    /// The bytes as they are stored, and the same object as somebody else might have written it.
+    fn forms(kind: &'static dyn Kind, object: Object) -> [Record<Projection>; 3] {
+        let stored = kind.to_stored(object);
+        let (ours, _) = stored::encode(kind, &stored);
+        let value: Value = serde_json::from_slice(&ours).unwrap();
+        let mut last = String::from("{");
+        for (name, value) in value.as_object().unwrap().iter().filter(|(name, _)| *name != "metadata") {
+            last.push_str(&format!("{}:{value},", Value::from(name.as_str())));
+        }
+        last.push_str(&format!("\"metadata\":{}}}", value["metadata"]));
+        let spread = serde_json::to_vec_pretty(&value).unwrap();
+        [ours, Bytes::from(last), Bytes::from(spread)].map(|value| record(kind, value))
+    }
+
+    /// Rows from bytes say what rows from whole objects say, for every kind and every form.
+    #[test]
+    fn both_ways_say_the_same() {
+        for (kind, object) in sample_objects() {
+            for (form, record) in forms(kind, object).iter().enumerate() {
+                let shown = stored::decode_as(kind, record);
+                for include in [IncludeObject::None, IncludeObject::Metadata, IncludeObject::Object] {
+                    let table = Table::new(kind.into(), "v1", include, NOW.parse().unwrap());
+                    for columns in [true, false] {
+                        let metadata = single_metadata(&shown);
+                        let whole = table.build(metadata.clone(), vec![shown.clone()], columns);
+                        let bytes = table.bytes(metadata, [(record, record.mod_revision)], columns);
+                        let read: Value = serde_json::from_slice(&bytes).unwrap();
+                        assert_eq!(read, whole, "{} {include:?}, form {form}", kind.names().plural);
+                    }
+                }
+            }
+            let table = Table::new(kind.into(), "v1", IncludeObject::Metadata, NOW.parse().unwrap());
+            let none = table.bytes(Map::new(), [], true);
+            let read: Value = serde_json::from_slice(&none).unwrap();
+            assert_eq!(read, table.build(Map::new(), Vec::new(), true));
+        }
+    }
+
+    /// A watch may last for hours; what it shows is as old as it is then.
+    #[test]
+    fn ages_are_as_of_each_row() {
+        let (kind, object) =
+            sample_objects().into_iter().find(|(kind, _)| kind.names().plural == "configmaps").unwrap();
+        let [record, ..] = forms(kind, object);
+        let mut table =
+            Table::new(kind.into(), "v1", IncludeObject::None, "2026-01-01T12:00:10Z".parse().unwrap());
+        let age = |table: &Table| {
+            let bytes = table.bytes(Map::new(), [(&record, record.mod_revision)], false);
+            let read: Value = serde_json::from_slice(&bytes).unwrap();
+            read["rows"][0]["cells"].as_array().unwrap().last().cloned().unwrap()
+        };
+        assert_eq!(age(&table), "10s");
+        table.set_clock(|| "2026-01-01T15:00:00Z".parse().unwrap());
+        assert_eq!(age(&table), "3h");
+    }
 }

@@ -2,10 +2,12 @@
 
 use http::Method;
 
+use crate::custom::Kinds;
 use crate::dispatch::{self, Resource, Target};
 use crate::query::Query;
 use crate::registry::by_resource;
 use crate::status::ApiError;
+use crate::verbs::write::Part;
 
 /// What is done to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,30 +16,36 @@ pub(super) enum Verb {
     List,
     Watch,
     Create,
-    Update,
-    UpdateStatus,
-    Patch,
-    PatchStatus,
+    Update(Part),
+    Patch(Part),
     Delete,
     DeleteCollection,
     Bind,
     Finalize,
+    GetScale,
+    UpdateScale,
+    PatchScale,
+    Evict,
+    /// Leads on to a kubelet or a pod.
+    Connect,
+    RequestToken,
 }
 
 impl Verb {
     pub(super) fn is_mutating(self) -> bool {
-        !matches!(self, Verb::Get | Verb::List | Verb::Watch)
+        !matches!(self, Verb::Get | Verb::GetScale | Verb::List | Verb::Watch | Verb::Connect)
     }
 
     /// The verb as metrics name it.
     pub(super) fn label(self) -> &'static str {
         match self {
-            Verb::Get => "GET",
+            Verb::Get | Verb::GetScale => "GET",
             Verb::List => "LIST",
             Verb::Watch => "WATCH",
-            Verb::Create | Verb::Bind => "POST",
-            Verb::Update | Verb::UpdateStatus | Verb::Finalize => "PUT",
-            Verb::Patch | Verb::PatchStatus => "PATCH",
+            Verb::Create | Verb::Bind | Verb::Evict | Verb::RequestToken => "POST",
+            Verb::Connect => "CONNECT",
+            Verb::Update(_) | Verb::UpdateScale | Verb::Finalize => "PUT",
+            Verb::Patch(_) | Verb::PatchScale => "PATCH",
             Verb::Delete => "DELETE",
             Verb::DeleteCollection => "DELETECOLLECTION",
         }
@@ -45,11 +53,16 @@ impl Verb {
 }
 
 /// The verb and resource of a request; `None` for paths that are nothing here.
-pub(super) fn plan(method: &Method, path: &str, query: &Query) -> Result<Option<(Verb, Resource)>, ApiError> {
+pub(super) fn plan(
+    kinds: &Kinds,
+    method: &Method,
+    path: &str,
+    query: &Query,
+) -> Result<Option<(Verb, Resource)>, ApiError> {
     if !path.starts_with("/api/") && !path.starts_with("/apis/") {
         return Ok(None);
     }
-    match dispatch::target(path) {
+    match dispatch::target(kinds, path) {
         Target::UnknownGroup => Ok(None),
         Target::UnknownResource => Err(ApiError::no_such_resource()),
         Target::NoNamespace => Err(ApiError::bad_request("Namespace parameter required.")),
@@ -62,7 +75,7 @@ pub(super) fn plan(method: &Method, path: &str, query: &Query) -> Result<Option<
             }
             let kind = by_resource("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
             let resource = Resource {
-                kind,
+                kind: kind.into(),
                 namespace,
                 name: String::new(),
                 subresource: "binding".to_owned(),
@@ -85,20 +98,37 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
     }
     let item = !resource.name.is_empty();
     match (resource.subresource.as_str(), method) {
+        // What is never stored has no items.
+        ("", _) if item && !has("get") => Err(ApiError::no_such_resource()),
         ("", &Method::GET) if item => Ok(Verb::Get),
-        ("", &Method::GET) => Ok(if query.flag("watch") { Verb::Watch } else { Verb::List }),
+        ("", &Method::GET) if has("list") => Ok(if query.flag("watch") { Verb::Watch } else { Verb::List }),
         ("", &Method::POST) if !item && !resource.is_all_namespaces() && has("create") => Ok(Verb::Create),
-        ("", &Method::PUT) if item && has("update") => Ok(Verb::Update),
-        ("", &Method::PATCH) if item && has("patch") => Ok(Verb::Patch),
+        ("", &Method::PUT) if item && has("update") => Ok(Verb::Update(Part::Main)),
+        ("", &Method::PATCH) if item && has("patch") => Ok(Verb::Patch(Part::Main)),
         ("", &Method::DELETE) if item && has("delete") => Ok(Verb::Delete),
         ("", &Method::DELETE) if !item && !resource.is_all_namespaces() && has("deletecollection") => {
             Ok(Verb::DeleteCollection)
         }
         ("status", &Method::GET) => Ok(Verb::Get),
-        ("status", &Method::PUT) => Ok(Verb::UpdateStatus),
-        ("status", &Method::PATCH) => Ok(Verb::PatchStatus),
+        ("status", &Method::PUT) => Ok(Verb::Update(Part::Status)),
+        ("status", &Method::PATCH) => Ok(Verb::Patch(Part::Status)),
         ("binding", &Method::POST) => Ok(Verb::Bind),
         ("finalize", &Method::PUT) => Ok(Verb::Finalize),
+        ("eviction", &Method::POST) => Ok(Verb::Evict),
+        ("ephemeralcontainers" | "resize", &Method::GET) => Ok(Verb::Get),
+        ("ephemeralcontainers", &Method::PUT) => Ok(Verb::Update(Part::Named("ephemeralcontainers"))),
+        ("ephemeralcontainers", &Method::PATCH) => Ok(Verb::Patch(Part::Named("ephemeralcontainers"))),
+        ("resize", &Method::PUT) => Ok(Verb::Update(Part::Named("resize"))),
+        ("resize", &Method::PATCH) => Ok(Verb::Patch(Part::Named("resize"))),
+        ("log", &Method::GET) => Ok(Verb::Connect),
+        ("attach" | "exec" | "portforward", &(Method::GET | Method::POST)) => Ok(Verb::Connect),
+        ("proxy", &(Method::GET | Method::POST | Method::PUT | Method::PATCH | Method::DELETE)) => {
+            Ok(Verb::Connect)
+        }
+        ("scale", &Method::GET) => Ok(Verb::GetScale),
+        ("scale", &Method::PUT) => Ok(Verb::UpdateScale),
+        ("scale", &Method::PATCH) => Ok(Verb::PatchScale),
+        ("token", &Method::POST) => Ok(Verb::RequestToken),
         _ => refused,
     }
 }
@@ -110,7 +140,7 @@ mod tests {
     fn show(method: &str, target: &str) -> String {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
-        match plan(&method, path, &Query::parse(Some(query))) {
+        match plan(&Kinds::default(), &method, path, &Query::parse(Some(query))) {
             Ok(Some((verb, resource))) => format!("{verb:?} {}", resource.kind.names().plural),
             Ok(None) => "nothing".to_owned(),
             Err(error) => error.code.to_string(),
@@ -136,12 +166,32 @@ mod tests {
             ("POST", "/api/v1/pods", "405"),
             ("POST", "/api/v1/namespaces/a/pods/b/status", "405"),
             ("PUT", "/api/v1/nodes", "405"),
-            ("PUT", "/api/v1/nodes/a", "Update nodes"),
-            ("PUT", "/api/v1/nodes/a/status", "UpdateStatus nodes"),
-            ("PATCH", "/api/v1/nodes/a", "Patch nodes"),
-            ("PATCH", "/api/v1/nodes/a/status", "PatchStatus nodes"),
+            ("PUT", "/api/v1/nodes/a", "Update(Main) nodes"),
+            ("PUT", "/api/v1/nodes/a/status", "Update(Status) nodes"),
+            ("PATCH", "/api/v1/nodes/a", "Patch(Main) nodes"),
+            ("PATCH", "/api/v1/nodes/a/status", "Patch(Status) nodes"),
             ("PATCH", "/api/v1/namespaces/a/finalize", "405"),
             ("PUT", "/api/v1/namespaces/a/finalize", "Finalize namespaces"),
+            ("GET", "/apis/apps/v1/namespaces/a/deployments/b/scale", "GetScale deployments"),
+            ("PUT", "/apis/apps/v1/namespaces/a/deployments/b/scale", "UpdateScale deployments"),
+            (
+                "PATCH",
+                "/api/v1/namespaces/a/replicationcontrollers/b/scale",
+                "PatchScale replicationcontrollers",
+            ),
+            ("POST", "/apis/apps/v1/namespaces/a/deployments/b/scale", "405"),
+            ("GET", "/apis/apps/v1/namespaces/a/daemonsets/b/scale", "404"),
+            ("GET", "/api/v1/namespaces/a/pods/b/ephemeralcontainers", "Get pods"),
+            ("PUT", "/api/v1/namespaces/a/pods/b/resize", "Update(Named(\"resize\")) pods"),
+            ("POST", "/api/v1/namespaces/a/pods/b/resize", "405"),
+            ("POST", "/api/v1/namespaces/a/pods/b/eviction", "Evict pods"),
+            ("GET", "/api/v1/namespaces/a/pods/b/eviction", "405"),
+            ("GET", "/api/v1/namespaces/a/pods/b/log", "Connect pods"),
+            ("POST", "/api/v1/namespaces/a/pods/b/log", "405"),
+            ("POST", "/api/v1/namespaces/a/pods/b/exec", "Connect pods"),
+            ("DELETE", "/api/v1/namespaces/a/pods/b:80/proxy/c/d", "Connect pods"),
+            ("GET", "/api/v1/nodes/a/proxy/metrics", "Connect nodes"),
+            ("GET", "/api/v1/namespaces/a/pods/b/exec/c", "404"),
             ("DELETE", "/api/v1/nodes/a", "Delete nodes"),
             ("DELETE", "/api/v1/nodes", "DeleteCollection nodes"),
             ("DELETE", "/api/v1/pods", "405"),
@@ -152,7 +202,13 @@ mod tests {
             ("TRACE", "/api/v1/nodes/a", "405"),
             ("POST", "/api/v1/namespaces/a/bindings", "Bind pods"),
             ("POST", "/api/v1/namespaces/a/pods/b/binding", "Bind pods"),
+            ("POST", "/api/v1/namespaces/a/serviceaccounts/b/token", "RequestToken serviceaccounts"),
+            ("GET", "/api/v1/namespaces/a/serviceaccounts/b/token", "405"),
             ("GET", "/api/v1/namespaces/a/bindings", "405"),
+            ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", "Create tokenreviews"),
+            ("GET", "/apis/authentication.k8s.io/v1/tokenreviews", "405"),
+            ("GET", "/apis/authentication.k8s.io/v1/tokenreviews/a", "404"),
+            ("POST", "/apis/authorization.k8s.io/v1/localsubjectaccessreviews", "405"),
             ("GET", "/api/v1/nope", "404"),
             ("GET", "/apis/nope/v1", "nothing"),
             ("GET", "/favicon.ico", "nothing"),

@@ -9,6 +9,7 @@ use http::{Method, header};
 use super::connection::Connection;
 use super::seats::Client;
 use crate::auth::{InThisProcess, UserInfo};
+use crate::custom::Kinds;
 use crate::handler;
 use crate::query::Query;
 
@@ -43,14 +44,14 @@ fn may_be_watch(request: &Request) -> bool {
 }
 
 /// What a request counts as.
-pub(super) fn sort(request: &Request) -> Sort {
+pub(super) fn sort(kinds: &Kinds, request: &Request) -> Sort {
     let path = request.uri().path();
     if is_free(path) {
         return Sort::Free;
     }
     let own = request.extensions().get::<InThisProcess>().is_some();
     if may_be_watch(request)
-        && handler::is_watch(request.method(), path, &Query::parse(request.uri().query()))
+        && handler::is_watch(kinds, request.method(), path, &Query::parse(request.uri().query()))
     {
         return if own { Sort::WatchInThisProcess } else { Sort::Watch };
     }
@@ -126,7 +127,7 @@ mod tests {
             ("GET", "/metricsx", Sort::Read),
             ("GET", "/", Sort::Read),
         ] {
-            assert_eq!(sort(&request(method, uri)), want, "{method} {uri}");
+            assert_eq!(sort(&Kinds::default(), &request(method, uri)), want, "{method} {uri}");
         }
     }
 
@@ -139,7 +140,7 @@ mod tests {
         ] {
             let mut request = request(method, uri);
             request.extensions_mut().insert(InThisProcess);
-            assert_eq!(sort(&request), want, "{method} {uri}");
+            assert_eq!(sort(&Kinds::default(), &request), want, "{method} {uri}");
         }
     }
 

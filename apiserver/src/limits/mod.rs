@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::custom::Kinds;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
@@ -70,12 +71,18 @@ pub(crate) struct Limits {
     own_reads: Arc<Gate>,
     own_writes: Arc<Gate>,
     pub(crate) connections: Arc<Connections>,
+    /// What is a watch depends on what is served.
+    kinds: Arc<Kinds>,
     metrics: LimitMetrics,
 }
 
 impl Limits {
     /// Fails only when a metric is defined twice, which a test rules out.
-    pub(crate) fn new(config: &LimitsConfig, registry: &Registry) -> Result<Arc<Self>, prometheus::Error> {
+    pub(crate) fn new(
+        config: &LimitsConfig,
+        registry: &Registry,
+        kinds: Arc<Kinds>,
+    ) -> Result<Arc<Self>, prometheus::Error> {
         let queued = |seats: usize| {
             let seats = if seats == 0 { usize::MAX } else { seats };
             let waiting = seats.saturating_mul(WAITING_PER_SEAT).max(WAITING_PER_CLIENT);
@@ -86,6 +93,7 @@ impl Limits {
             Gate::new(Bounds { seats, per_client: 0, waiting: 0 }, Duration::ZERO)
         };
         Ok(Arc::new(Limits {
+            kinds,
             reads: queued(config.requests),
             writes: queued(config.mutating_requests),
             watches: plain(config.watches),
@@ -126,7 +134,7 @@ impl Limits {
             Ok(seat) => Asked::Seated(seat),
             Err(refusal) => Asked::Refused(refusal),
         };
-        let gate = match client::sort(request) {
+        let gate = match client::sort(&self.kinds, request) {
             Sort::Free | Sort::WatchInThisProcess => return Asked::Free,
             Sort::InThisProcess(writes) => {
                 return at_once(if writes { &self.own_writes } else { &self.own_reads });

@@ -17,7 +17,7 @@ fn request(method: &str, uri: &str) -> Request {
 
 fn limits(requests: usize, mutating_requests: usize, watches: usize) -> Arc<Limits> {
     let config = LimitsConfig { requests, mutating_requests, watches, ..LimitsConfig::default() };
-    Limits::new(&config, &Registry::new()).unwrap()
+    Limits::new(&config, &Registry::new(), Default::default()).unwrap()
 }
 
 /// A router with a slow path, and how to know that it is there and to let it go.

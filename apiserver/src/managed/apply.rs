@@ -3,7 +3,7 @@
 //!
 //! Upstream: structured-merge-diff `merge/update.go`, apimachinery `pkg/util/managedfields`.
 
-use orlop_openapi::{StructType, types};
+use orlop_openapi::StructType;
 use serde_json::{Map, Value};
 
 use super::compare::compare;
@@ -11,13 +11,11 @@ use super::config::{misfits, paths};
 use super::entries::{Entries, Entry, Operation};
 use super::merge::{merge, remove, with_fields_above};
 use super::set::Set;
-use super::update::{
-    Conflict, Writer, disown, empty_object, form, list, set_list, strip, struct_type, update,
-};
+use super::update::{Conflict, Writer, disown, empty_object, list, set_list, strip, update};
 use super::{conflicts, last_applied};
-use crate::decode::conform;
+use crate::decode::conform_to;
 use crate::object::Object;
-use crate::registry::Kind;
+use crate::registry::{Kind, KindRef, TypeRef};
 use crate::status::ApiError;
 
 /// Owns what was there before anybody applied, where nobody was tracked.
@@ -55,8 +53,11 @@ pub(crate) fn apply(
     if managed.is_some_and(|managed| !managed.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    let ty = struct_type(writer.kind)
+    let ty = writer
+        .kind
+        .struct_type()
         .ok_or_else(|| ApiError::internal(format!("no type {} is known", names.schema)))?;
+    let ty = &*ty;
     let shown = shown_name(&config, &kind_text(&version, &kind));
     let misfits = misfits(ty, &config);
     if !misfits.is_empty() {
@@ -104,7 +105,7 @@ fn shown_name(config: &Map<String, Value>, kind: &str) -> String {
 /// One apply.
 struct Job<'a> {
     writer: &'a Writer<'a>,
-    ty: &'static StructType,
+    ty: &'a StructType,
     live: Option<&'a Object>,
     config: &'a Map<String, Value>,
     shown: &'a str,
@@ -167,12 +168,7 @@ impl Job<'_> {
 
     /// The merged object as it would be decoded.
     fn conformed(&self, new: Map<String, Value>) -> Result<Map<String, Value>, Refused> {
-        let schema = self.writer.kind.names().schema;
-        let result = match types().named(schema) {
-            Some(id) => conform(Value::Object(new), id),
-            None => Err(format!("no type {schema} is known")),
-        };
-        result.map(|conformed| conformed.object).map_err(|why| {
+        conform_to(self.writer.kind, Value::Object(new)).map(|conformed| conformed.object).map_err(|why| {
             let shown = self.shown;
             let kind = shown.rsplit_once("; ").map_or(shown, |(_, kind)| kind);
             Refused::Api(ApiError::plain_internal(format!(
@@ -186,10 +182,12 @@ impl Job<'_> {
     /// it.
     fn prune(&self, merged: Map<String, Value>, entries: &Entries, last: &Entry) -> Map<String, Value> {
         let Some(last_form) = Form::of(self.writer.kind, &last.owner.api_version) else { return merged };
-        let here = Form { kind: self.writer.kind, ty: self.ty };
+        let Some(here) = Form::of(self.writer.kind, &self.writer.kind.names().api_version()) else {
+            return merged;
+        };
         let merged_last = here.to(&last_form, merged);
-        let last_fields = with_fields_above(last_form.ty, &last.fields);
-        let mut pruned = remove(last_form.ty, &merged_last, &last_fields);
+        let last_fields = with_fields_above(&last_form.ty, &last.fields);
+        let mut pruned = remove(&last_form.ty, &merged_last, &last_fields);
 
         // What somebody owns comes back, version by version, the pruned one first.
         let mut versions: Vec<(&str, Set)> = vec![(&last.owner.api_version, Set::new())];
@@ -200,17 +198,17 @@ impl Job<'_> {
                 None => versions.push((version, entry.fields.clone())),
             }
         }
-        let mut at = last_form;
+        let mut at = last_form.clone();
         let mut merged = merged_last.clone();
         for (version, owned) in versions {
             let Some(form) = Form::of(self.writer.kind, version) else { continue };
             merged = at.to(&form, merged);
             let there = at.to(&form, pruned);
             let mut keep = form.paths(&there);
-            keep.unite(with_fields_above(form.ty, &owned));
+            keep.unite(with_fields_above(&form.ty, &owned));
             let mut gone = form.paths(&merged);
             gone.subtract(&keep);
-            pruned = remove(form.ty, &merged, &gone);
+            pruned = remove(&form.ty, &merged, &gone);
             at = form;
         }
 
@@ -219,33 +217,34 @@ impl Job<'_> {
         let mut gone = last_form.paths(&merged_last);
         gone.subtract(&last_form.paths(&pruned));
         let gone = gone.intersection(&last_fields);
-        last_form.to(&here, remove(last_form.ty, &merged_last, &gone))
+        last_form.to(&here, remove(&last_form.ty, &merged_last, &gone))
     }
 }
 
 /// A version in which objects can be shown.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Form {
-    kind: &'static dyn Kind,
-    ty: &'static StructType,
+    kind: KindRef,
+    ty: TypeRef,
 }
 
 impl Form {
-    fn of(kind: &'static dyn Kind, api_version: &str) -> Option<Self> {
-        let kind = form(kind, api_version)?;
-        Some(Form { kind, ty: struct_type(kind)? })
+    fn of(kind: &dyn Kind, api_version: &str) -> Option<Self> {
+        let kind = kind.sibling(api_version)?;
+        let ty = kind.struct_type()?;
+        Some(Form { kind, ty })
     }
 
     /// The same object in another version.
     fn to(&self, other: &Form, object: Map<String, Value>) -> Map<String, Value> {
-        if std::ptr::eq(self.ty, other.ty) {
+        if std::ptr::eq(&*self.ty, &*other.ty) {
             return object;
         }
         other.kind.to_shown(self.kind.to_stored(Object(object))).0
     }
 
     fn paths(&self, object: &Map<String, Value>) -> Set {
-        with_fields_above(self.ty, &paths(self.ty, object))
+        with_fields_above(&self.ty, &paths(&self.ty, object))
     }
 }
 

@@ -37,11 +37,7 @@ impl Changes {
 }
 
 /// Compares two objects of a type.
-pub(crate) fn compare(
-    ty: &'static StructType,
-    old: &Map<String, Value>,
-    new: &Map<String, Value>,
-) -> Changes {
+pub(crate) fn compare(ty: &StructType, old: &Map<String, Value>, new: &Map<String, Value>) -> Changes {
     let mut level = Level::default();
     fields(ty, Some(old), Some(new), &mut level);
     level.finish()
@@ -122,18 +118,18 @@ fn value(ty: Ty, old: Option<&Value>, new: Option<&Value>, below: &mut Level) ->
 }
 
 fn fields(
-    ty: &'static StructType,
+    ty: &StructType,
     old: Option<&Map<String, Value>>,
     new: Option<&Map<String, Value>>,
     level: &mut Level,
 ) {
-    members(old, new, |name| ty.field(name).map(Ty::of_field), level);
+    members(old, new, |name| Ty::of_member(ty, name), level);
 }
 
-fn members(
+fn members<'t>(
     old: Option<&Map<String, Value>>,
     new: Option<&Map<String, Value>>,
-    ty: impl Fn(&str) -> Option<Ty>,
+    ty: impl Fn(&str) -> Option<Ty<'t>>,
     level: &mut Level,
 ) {
     let mut one = |name: &str, old: Option<&Value>, new: Option<&Value>| {
@@ -153,9 +149,9 @@ fn members(
 }
 
 /// The items of a list by what tells them apart, sorted; items that are no items are left out.
-fn sorted(kind: Items, list: Option<&Vec<Value>>) -> Vec<(Element, &Value)> {
+fn sorted<'v>(kind: Items, list: Option<&'v Vec<Value>>) -> Vec<(Element, &'v Value)> {
     let items = list.into_iter().flatten();
-    let mut sorted: Vec<(Element, &Value)> =
+    let mut sorted: Vec<(Element, &'v Value)> =
         items.filter_map(|item| Some((kind.element(item).ok()?, item))).collect();
     // Stable: items that stand twice keep their order.
     sorted.sort_by(|a, b| a.0.cmp(&b.0));

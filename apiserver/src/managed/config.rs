@@ -12,7 +12,7 @@ use crate::patch::go_text::{shown, syntax, type_name};
 
 /// What is wrong with an object that is applied: unknown fields, values of other types, items that
 /// stand twice. In upstream's words; each line is a path and what is wrong there.
-pub(crate) fn misfits(ty: &'static StructType, config: &Map<String, Value>) -> Vec<String> {
+pub(crate) fn misfits(ty: &StructType, config: &Map<String, Value>) -> Vec<String> {
     let mut check = Check { path: Vec::new(), found: Vec::new() };
     check.fields(ty, config);
     check.found
@@ -35,20 +35,21 @@ impl Check {
         self.path.pop();
     }
 
-    fn fields(&mut self, ty: &'static StructType, map: &Map<String, Value>) {
+    fn fields(&mut self, ty: &StructType, map: &Map<String, Value>) {
         for (name, value) in map {
-            let Some(field) = ty.field(name) else {
+            let Some((shape, merge)) = ty.member(name) else {
                 // Upstream looks no further in this struct.
                 return self.below(Element::field(name), |check| check.note("field not declared in schema"));
             };
-            self.below(Element::field(name), |check| check.value(&field.shape, Some(&field.merge), value));
+            self.below(Element::field(name), |check| check.value(shape, merge, value));
         }
     }
 
-    fn value(&mut self, shape: &'static Shape, merge: Option<&'static Merge>, value: &Value) {
+    fn value(&mut self, shape: &Shape, merge: Option<&Merge>, value: &Value) {
         match (shape, value) {
-            (_, Value::Null) | (Shape::Json, _) => {}
+            (_, Value::Null) | (Shape::Json | Shape::Either(_) | Shape::Deduced, _) => {}
             (Shape::Struct(id), Value::Object(map)) => self.fields(types().get(*id), map),
+            (Shape::Inline(ty), Value::Object(map)) => self.fields(ty, map),
             (Shape::Map(inner), Value::Object(map)) => {
                 for (name, value) in map {
                     self.below(Element::field(name), |check| check.value(inner, None, value));
@@ -62,14 +63,14 @@ impl Check {
                     self.note(&why);
                 }
             }
-            (Shape::Struct(_) | Shape::Map(_), value) => {
+            (Shape::Struct(_) | Shape::Inline(_) | Shape::Map(_), value) => {
                 self.note(&format!("expected map, got &{{{}}}", shown(value)));
             }
             (Shape::List(_), value) => self.note(&format!("expected list, got &{{{}}}", shown(value))),
         }
     }
 
-    fn list(&mut self, inner: &'static Shape, kind: Option<Items>, list: &[Value]) {
+    fn list(&mut self, inner: &Shape, kind: Option<Items<'_>>, list: &[Value]) {
         let mut seen: Vec<Element> = Vec::new();
         for (i, item) in list.iter().enumerate() {
             let element = match kind.map(|kind| kind.element(item)) {
@@ -108,13 +109,13 @@ fn misfit(scalar: Scalar, value: &Value) -> Option<String> {
 // === Which paths it names ===
 
 /// The paths of an object: leaves, keys of maps, items of lists.
-pub(crate) fn paths(ty: &'static StructType, object: &Map<String, Value>) -> Set {
+pub(crate) fn paths(ty: &StructType, object: &Map<String, Value>) -> Set {
     Set::from_nodes(field_nodes(ty, object))
 }
 
-fn field_nodes(ty: &'static StructType, map: &Map<String, Value>) -> Vec<Node> {
+fn field_nodes(ty: &StructType, map: &Map<String, Value>) -> Vec<Node> {
     let nodes = map.iter().filter_map(|(name, value)| {
-        let mut node = node(Element::field(name), Ty::of_field(ty.field(name)?), value);
+        let mut node = node(Element::field(name), Ty::of_member(ty, name)?, value);
         node.member |= is_bare(value);
         Some(node)
     });

@@ -19,7 +19,7 @@ const MANAGER: &str = "kubectl";
 /// The second answer is whether none is left.
 pub(super) fn forgive(
     writer: &Writer<'_>,
-    ty: &'static StructType,
+    ty: &StructType,
     live: Option<&Object>,
     mut found: Vec<Conflict>,
 ) -> (Vec<Conflict>, bool) {
@@ -30,7 +30,7 @@ pub(super) fn forgive(
 }
 
 /// The paths of the annotation's object that the live object has with the same values.
-fn allowed(writer: &Writer<'_>, ty: &'static StructType, live: Option<&Object>) -> Option<Set> {
+fn allowed(writer: &Writer<'_>, ty: &StructType, live: Option<&Object>) -> Option<Set> {
     if writer.manager != MANAGER {
         return None;
     }

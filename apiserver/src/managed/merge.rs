@@ -11,17 +11,17 @@ use super::typed::{Items, Owned, Ty, is_hollow};
 /// The live object with everything that is applied. Nothing is removed; where both say something
 /// the applied value counts. Lists keep their order unless what is applied has another one.
 pub(crate) fn merge(
-    ty: &'static StructType,
+    ty: &StructType,
     live: &Map<String, Value>,
     applied: &Map<String, Value>,
 ) -> Map<String, Value> {
-    members(live, applied, |name| ty.field(name).map(Ty::of_field))
+    members(live, applied, |name| Ty::of_member(ty, name))
 }
 
-fn members(
+fn members<'t>(
     live: &Map<String, Value>,
     applied: &Map<String, Value>,
-    ty: impl Fn(&str) -> Option<Ty>,
+    ty: impl Fn(&str) -> Option<Ty<'t>>,
 ) -> Map<String, Value> {
     let mut merged = live.clone();
     for (name, value) in applied {
@@ -127,15 +127,15 @@ fn items(kind: Items, live: &[Value], applied: &[Value]) -> Vec<Value> {
 // === Removing ===
 
 /// The object without these paths.
-pub(crate) fn remove(
-    ty: &'static StructType,
-    object: &Map<String, Value>,
-    paths: &Set,
-) -> Map<String, Value> {
-    without(object, paths, |name| ty.field(name).map(Ty::of_field))
+pub(crate) fn remove(ty: &StructType, object: &Map<String, Value>, paths: &Set) -> Map<String, Value> {
+    without(object, paths, |name| Ty::of_member(ty, name))
 }
 
-fn without(map: &Map<String, Value>, paths: &Set, ty: impl Fn(&str) -> Option<Ty>) -> Map<String, Value> {
+fn without<'t>(
+    map: &Map<String, Value>,
+    paths: &Set,
+    ty: impl Fn(&str) -> Option<Ty<'t>>,
+) -> Map<String, Value> {
     let mut left = Map::new();
     for (name, value) in map {
         let value = match paths.get(&Element::field(name)) {
@@ -179,31 +179,32 @@ fn some(map: Map<String, Value>) -> Value {
 
 /// The set with the struct fields on the way to its paths. Struct fields that only lead somewhere
 /// are not in sets otherwise, so nothing would ever remove an emptied one.
-pub(crate) fn with_fields_above(ty: &'static StructType, paths: &Set) -> Set {
+pub(crate) fn with_fields_above(ty: &StructType, paths: &Set) -> Set {
     above_struct(ty, paths)
 }
 
-fn above_struct(ty: &'static StructType, paths: &Set) -> Set {
+fn above_struct(ty: &StructType, paths: &Set) -> Set {
     let nodes = paths.nodes().iter().map(|node| {
         let field = match &node.element {
-            Element::Field(name) => ty.field(name),
+            Element::Field(name) => ty.member(name).map(|(shape, _)| shape),
             Element::Key(_) | Element::Value(_) | Element::Index(_) => None,
         };
         let is_above = field.is_some() && !node.below.is_empty();
         Node {
             element: node.element.clone(),
             member: node.member || is_above,
-            below: field.map_or_else(|| node.below.clone(), |field| above(&field.shape, &node.below)),
+            below: field.map_or_else(|| node.below.clone(), |shape| above(shape, &node.below)),
         }
     });
     Set::from_nodes(nodes.collect())
 }
 
-fn above(shape: &'static Shape, paths: &Set) -> Set {
+fn above(shape: &Shape, paths: &Set) -> Set {
     let inner = match shape {
         Shape::Struct(id) => return above_struct(types().get(*id), paths),
+        Shape::Inline(ty) => return above_struct(ty, paths),
         Shape::Map(inner) | Shape::List(inner) => inner,
-        Shape::Scalar(_) | Shape::Json => return paths.clone(),
+        Shape::Scalar(_) | Shape::Json | Shape::Either(_) | Shape::Deduced => return paths.clone(),
     };
     let nodes = paths.nodes().iter().map(|node| {
         let fits = matches!(

@@ -5,7 +5,7 @@
 //! `typed` says how values of a type are owned; `compare` finds what a write changed; `entries` is
 //! the list on the object; `update` tracks plain writes. For applies, `config` judges what is sent,
 //! `merge` puts it onto the live object, `apply` does the whole, `conflicts` says no, and
-//! `last_applied` takes over from client-side apply. Everything is pure; the verbs call it.
+//! `last_applied` takes over from client-side apply. `scale` translates for `/scale`. Everything is pure; the verbs call it.
 
 mod apply;
 mod compare;
@@ -15,6 +15,7 @@ mod entries;
 mod fields_v1;
 mod last_applied;
 mod merge;
+pub(crate) mod scale;
 mod set;
 #[cfg(test)]
 mod testing;

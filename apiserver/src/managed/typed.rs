@@ -2,7 +2,7 @@
 //!
 //! Atomic structs, maps and lists are leaves here, like scalars.
 
-use orlop_openapi::{Field, ListType, Merge, Presence, Scalar, Shape, StructType, types};
+use orlop_openapi::{ListType, Merge, Presence, Scalar, Shape, StructType, types};
 use serde_json::Value;
 
 use super::fields_v1::atom;
@@ -10,49 +10,52 @@ use super::set::{Atom, Element};
 
 /// A type at a place: the shape, and what the field around it says about ownership.
 #[derive(Clone, Copy)]
-pub(crate) struct Ty {
-    pub(crate) shape: &'static Shape,
-    pub(crate) merge: Option<&'static Merge>,
+pub(crate) struct Ty<'t> {
+    pub(crate) shape: &'t Shape,
+    pub(crate) merge: Option<&'t Merge>,
 }
 
 /// How values of a type are owned.
 #[derive(Clone, Copy)]
-pub(crate) enum Owned {
+pub(crate) enum Owned<'t> {
     /// As a whole.
     Whole,
     /// Field by field.
-    Struct(&'static StructType),
+    Struct(&'t StructType),
     /// Key by key; values are of this shape.
-    Map(&'static Shape),
+    Map(&'t Shape),
     /// Item by item.
-    List(Items),
+    List(Items<'t>),
 }
 
 /// A list whose items are told apart.
 #[derive(Clone, Copy)]
-pub(crate) struct Items {
-    pub(crate) shape: &'static Shape,
+pub(crate) struct Items<'t> {
+    pub(crate) shape: &'t Shape,
     /// The key fields; a set of scalars has none.
-    keys: Option<&'static [String]>,
+    keys: Option<&'t [String]>,
 }
 
-impl Ty {
-    pub(crate) fn of_field(field: &'static Field) -> Self {
-        Ty { shape: &field.shape, merge: Some(&field.merge) }
+impl<'t> Ty<'t> {
+    /// The type of a member of a struct, if there is such a member.
+    pub(crate) fn of_member(ty: &'t StructType, name: &str) -> Option<Self> {
+        ty.member(name).map(|(shape, merge)| Ty { shape, merge })
     }
 
-    pub(crate) fn of_shape(shape: &'static Shape) -> Self {
+    pub(crate) fn of_shape(shape: &'t Shape) -> Self {
         Ty { shape, merge: None }
     }
 
-    pub(crate) fn owned(self) -> Owned {
+    pub(crate) fn owned(self) -> Owned<'t> {
         let atomic = self.merge.is_some_and(|merge| merge.atomic_map);
         let granular = self.merge.is_some_and(|merge| merge.granular);
         match self.shape {
-            Shape::Struct(id) => {
-                let ty = types().get(*id);
+            Shape::Struct(_) | Shape::Inline(_) => {
+                let Some(ty) = struct_of(self.shape) else { return Owned::Whole };
                 if (atomic || ty.atomic) && !granular { Owned::Whole } else { Owned::Struct(ty) }
             }
+            // What is no object is a leaf wherever an object is expected.
+            Shape::Deduced => Owned::Map(&Shape::Deduced),
             Shape::Map(_) if atomic => Owned::Whole,
             Shape::Map(inner) => Owned::Map(inner),
             Shape::List(inner) => match self.merge.and_then(|merge| merge.list_type.as_ref()) {
@@ -60,12 +63,12 @@ impl Ty {
                 Some(ListType::Map(keys)) => Owned::List(Items { shape: inner, keys: Some(keys) }),
                 Some(ListType::Atomic) | None => Owned::Whole,
             },
-            Shape::Scalar(_) | Shape::Json => Owned::Whole,
+            Shape::Scalar(_) | Shape::Json | Shape::Either(_) => Owned::Whole,
         }
     }
 
     /// The list of an associative list or set, whatever its items are.
-    pub(crate) fn items(self) -> Option<Items> {
+    pub(crate) fn items(self) -> Option<Items<'t>> {
         match self.owned() {
             Owned::List(items) => Some(items),
             Owned::Whole | Owned::Struct(_) | Owned::Map(_) => None,
@@ -73,8 +76,8 @@ impl Ty {
     }
 }
 
-impl Items {
-    pub(crate) fn ty(self) -> Ty {
+impl<'t> Items<'t> {
+    pub(crate) fn ty(self) -> Ty<'t> {
         Ty::of_shape(self.shape)
     }
 
@@ -120,8 +123,13 @@ impl Items {
     /// What a key that is left out stands for: the published schemas say so of protocols, and of
     /// fields that are always written.
     fn default(self, key: &str) -> Option<Atom> {
-        let Shape::Struct(id) = self.shape else { return None };
-        let field = types().get(*id).field(key)?;
+        let field = struct_of(self.shape)?.field(key)?;
+        if let Some(default) = &field.default {
+            return atom(default);
+        }
+        if matches!(self.shape, Shape::Inline(_)) {
+            return None;
+        }
         if key == "protocol" {
             return Some(Atom::Text("TCP".into()));
         }
@@ -135,6 +143,20 @@ impl Items {
             Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString => Some(Atom::Int(0)),
             Scalar::Float | Scalar::Time | Scalar::MicroTime => None,
         }
+    }
+}
+
+/// The struct that a shape is.
+pub(crate) fn struct_of(shape: &Shape) -> Option<&StructType> {
+    match shape {
+        Shape::Struct(id) => Some(types().get(*id)),
+        Shape::Inline(ty) => Some(ty),
+        Shape::Map(_)
+        | Shape::List(_)
+        | Shape::Scalar(_)
+        | Shape::Json
+        | Shape::Either(_)
+        | Shape::Deduced => None,
     }
 }
 

@@ -16,11 +16,11 @@ use super::fields_v1::path_text;
 use super::set::{Element, Set};
 use crate::decode::zero_object;
 use crate::object::Object;
-use crate::registry::{KINDS, Kind, StatusSubresource};
+use crate::registry::{Kind, StatusSubresource};
 
 /// Who writes what, and when.
 pub(crate) struct Writer<'a> {
-    pub(crate) kind: &'static dyn Kind,
+    pub(crate) kind: &'a dyn Kind,
     /// `""` for the main resource.
     pub(crate) subresource: &'a str,
     pub(crate) manager: &'a str,
@@ -49,9 +49,12 @@ impl Writer<'_> {
         });
         static DEPLOYMENT: LazyLock<Set> =
             LazyLock::new(|| Set::of_fields(&[&["spec"], &["metadata", "labels"]]));
+        static CUSTOM_STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["spec"]]));
         let names = self.kind.names();
         match (self.kind.policy().status, self.subresource, names.plural) {
             (StatusSubresource::None, _, _) => &NOTHING,
+            // Of a custom kind a write of the status changes nothing else.
+            (_, "status", _) if self.kind.custom().is_some() => &CUSTOM_STATUS,
             (StatusSubresource::StatusOnly, "status", _) => &ALL_BUT_STATUS,
             (StatusSubresource::WithMetadata, "status", "pods") => &POD,
             (StatusSubresource::WithMetadata, "status", "deployments") => &DEPLOYMENT,
@@ -105,7 +108,8 @@ pub(crate) fn track(writer: &Writer<'_>, live: Option<&Object>, object: &mut Obj
     if live.is_some() && own.is_none() && stored.is_empty() {
         return;
     }
-    let Some(ty) = struct_type(writer.kind) else { return };
+    let Some(ty) = writer.kind.struct_type() else { return };
+    let ty = &*ty;
     let empty;
     let old = match live {
         Some(live) => &live.0,
@@ -189,7 +193,8 @@ pub(super) fn disown(
     for entry in &entries.0 {
         let theirs = &entry.owner.api_version;
         if *theirs != version && !kept(entry) && !others.iter().any(|(known, _)| known == theirs) {
-            let changes = form(writer.kind, theirs).and_then(|kind| changes_in(writer.kind, kind, old, new));
+            let changes =
+                (writer.kind.sibling(theirs)).and_then(|kind| changes_in(writer.kind, &*kind, old, new));
             others.push((theirs.clone(), changes));
         }
     }
@@ -225,23 +230,16 @@ pub(super) fn disown(
     Ok(())
 }
 
-/// The kind that shows the same objects in another version.
-pub(super) fn form(kind: &'static dyn Kind, api_version: &str) -> Option<&'static dyn Kind> {
-    let is_form = |other: &&&'static dyn Kind| {
-        other.storage_prefix() == kind.storage_prefix() && other.names().api_version() == api_version
-    };
-    KINDS.iter().find(is_form).copied()
-}
-
 /// The same change as another kind shows it.
 fn changes_in(
-    kind: &'static dyn Kind,
-    other: &'static dyn Kind,
+    kind: &dyn Kind,
+    other: &dyn Kind,
     old: &Map<String, Value>,
     new: &Map<String, Value>,
 ) -> Option<Changes> {
     let shown = |map: &Map<String, Value>| other.to_shown(kind.to_stored(Object(map.clone())));
-    Some(compare(struct_type(other)?, &shown(old).0, &shown(new).0))
+    let ty = other.struct_type()?;
+    Some(compare(&ty, &shown(old).0, &shown(new).0))
 }
 
 /// Puts the stored times back when times are all that a write would change, so that a write that
@@ -300,16 +298,12 @@ pub(super) fn set_list(object: &mut Object, list: Option<Value>) {
     }
 }
 
-/// The type of a kind.
-pub(super) fn struct_type(kind: &dyn Kind) -> Option<&'static StructType> {
-    let types = orlop_openapi::types();
-    types.named(kind.names().schema).map(|id| types.get(id))
-}
-
 /// What an object is before it is created: just the structs that are always there.
-pub(super) fn empty_object(ty: &'static StructType) -> Map<String, Value> {
-    match orlop_openapi::types().named(&ty.name).map(zero_object) {
+pub(super) fn empty_object(ty: &StructType) -> Map<String, Value> {
+    let named = orlop_openapi::types().named(&ty.name);
+    match named.map(zero_object) {
         Some(Value::Object(map)) => map,
+        // Custom kinds have nothing that is always there.
         _ => Map::new(),
     }
 }

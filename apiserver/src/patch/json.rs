@@ -12,12 +12,17 @@ use super::{Patched, body};
 use crate::status::ApiError;
 
 const OPERATIONS_MAX: usize = 10_000;
+/// All that is copied by one patch, bytes of JSON (upstream: JSONPatchMaxCopyBytes). Each copy can
+/// double the document.
+const COPIED_MAX: usize = 3 << 20;
+/// Levels of the document while it is patched. Each operation can add what the longest path has.
+const DEPTH_MAX: usize = 256;
 
 /// An operation that cannot be carried out. Upstream's answer does not tell which, or why.
 struct Impossible;
 
 /// Applies a JSON patch. The warnings name unknown members of operations.
-pub(super) fn apply(mut document: Value, patch: &[u8]) -> Result<Patched, ApiError> {
+pub(super) fn apply(document: Value, patch: &[u8]) -> Result<Patched, ApiError> {
     let undecodable = |why: &str| ApiError::bad_request(format!("error decoding patch: {why}"));
     let patch = body::read(patch).map_err(|error| undecodable(&error))?;
     let operations = match patch {
@@ -41,10 +46,88 @@ pub(super) fn apply(mut document: Value, patch: &[u8]) -> Result<Patched, ApiErr
             operations.len()
         )));
     }
+    let mut work = Work { deepest: depth(&document), document, copied: 0 };
     for operation in operations {
-        run(&mut document, operation).map_err(|Impossible| ApiError::unprocessable())?;
+        work.run(operation).map_err(|Impossible| ApiError::unprocessable())?;
     }
-    Ok(Patched { document, warnings })
+    Ok(Patched { document: work.document, warnings })
+}
+
+/// A document while it is patched.
+struct Work {
+    document: Value,
+    /// Bytes of JSON that were copied.
+    copied: usize,
+    /// No value stands deeper.
+    deepest: usize,
+}
+
+impl Work {
+    fn run(&mut self, mut operation: Value) -> Result<(), Impossible> {
+        let document = &mut self.document;
+        let value = operation.get_mut("value").map(Value::take).unwrap_or_default();
+        let text = |member: &str| operation.get(member).and_then(Value::as_str).ok_or(Impossible);
+        match text("op")? {
+            "add" => {
+                let depth = depth(&value);
+                Place::find(document, text("path")?)?.add(value)?;
+                self.grown(text("path")?, depth)
+            }
+            "remove" => Place::find(document, text("path")?)?.remove().map(drop),
+            "replace" => {
+                let depth = depth(&value);
+                Place::find(document, text("path")?)?.replace(value)?;
+                self.grown(text("path")?, depth)
+            }
+            "move" => {
+                let value = Place::find(document, text("from")?)?.remove()?;
+                Place::find(document, text("path")?)?.add(value)?;
+                self.grown(text("path")?, self.deepest.saturating_sub(steps(text("from")?)))
+            }
+            "copy" => {
+                let value = Place::find(document, text("from")?)?.get()?.cloned().unwrap_or_default();
+                self.copied += value.to_string().len();
+                if self.copied > COPIED_MAX {
+                    return Err(Impossible);
+                }
+                Place::find(document, text("path")?)?.add(value)?;
+                self.grown(text("path")?, self.deepest.saturating_sub(steps(text("from")?)))
+            }
+            "test" => {
+                let found = match text("path")? {
+                    "" => Some(&*document),
+                    path => Place::find(document, path)?.get()?,
+                };
+                // What is missing equals null.
+                if found.unwrap_or(&Value::Null) == &value { Ok(()) } else { Err(Impossible) }
+            }
+            _ => Err(Impossible),
+        }
+    }
+
+    /// Notes that a value of at most that depth was put at a path.
+    fn grown(&mut self, path: &str, depth_of_value: usize) -> Result<(), Impossible> {
+        self.deepest = self.deepest.max(steps(path) + depth_of_value);
+        if self.deepest > DEPTH_MAX {
+            // It is only known to be no deeper; now it must be known.
+            self.deepest = depth(&self.document);
+        }
+        if self.deepest > DEPTH_MAX { Err(Impossible) } else { Ok(()) }
+    }
+}
+
+/// How many names a path has.
+fn steps(path: &str) -> usize {
+    path.bytes().filter(|byte| *byte == b'/').count()
+}
+
+/// How many values stand in each other.
+fn depth(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => members.values().map(depth).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
 }
 
 /// Whether an operation has the members of one, of the right kinds.
@@ -71,33 +154,6 @@ fn check(i: usize, operation: &Value, warnings: &mut Vec<String>) -> Result<(), 
         }
     }
     Ok(())
-}
-
-fn run(document: &mut Value, mut operation: Value) -> Result<(), Impossible> {
-    let value = operation.get_mut("value").map(Value::take).unwrap_or_default();
-    let text = |member: &str| operation.get(member).and_then(Value::as_str).ok_or(Impossible);
-    match text("op")? {
-        "add" => Place::find(document, text("path")?)?.add(value),
-        "remove" => Place::find(document, text("path")?)?.remove().map(drop),
-        "replace" => Place::find(document, text("path")?)?.replace(value),
-        "move" => {
-            let value = Place::find(document, text("from")?)?.remove()?;
-            Place::find(document, text("path")?)?.add(value)
-        }
-        "copy" => {
-            let value = Place::find(document, text("from")?)?.get()?.cloned().unwrap_or_default();
-            Place::find(document, text("path")?)?.add(value)
-        }
-        "test" => {
-            let found = match text("path")? {
-                "" => Some(&*document),
-                path => Place::find(document, path)?.get()?,
-            };
-            // What is missing equals null.
-            if found.unwrap_or(&Value::Null) == &value { Ok(()) } else { Err(Impossible) }
-        }
-        _ => Err(Impossible),
-    }
 }
 
 /// A place in a document, which may be empty.

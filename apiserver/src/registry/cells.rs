@@ -58,7 +58,7 @@ pub(super) fn since(time: &str, now: Timestamp) -> String {
 }
 
 /// How long ago a time was.
-pub(super) fn ago(time: Timestamp, now: Timestamp) -> String {
+pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
     duration::human(now.as_millisecond().saturating_sub(time.as_millisecond()) / 1000)
 }
 

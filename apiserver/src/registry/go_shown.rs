@@ -9,6 +9,8 @@ pub(super) enum Shape {
     Text,
     /// A boolean; missing is `false`.
     Flag,
+    /// A number, or a number or a share; missing is `0`.
+    Count,
     /// A pointer, a map or a list of plain values, shown as it is; missing or empty is `null`.
     Plain,
     /// A list of something; missing or empty is `null`.
@@ -28,6 +30,7 @@ impl Shape {
         let value = value.filter(|value| !value.is_null());
         match self {
             Shape::Text => value.map_or_else(|| "\"\"".to_owned(), Value::to_string),
+            Shape::Count => value.map_or_else(|| "0".to_owned(), Value::to_string),
             Shape::Flag => value.map_or_else(|| "false".to_owned(), Value::to_string),
             Shape::Plain => value.filter(|v| !is_empty(v)).map_or_else(null, Value::to_string),
             Shape::List(item) => match value.and_then(Value::as_array) {
@@ -63,13 +66,40 @@ fn null() -> String {
     "null".to_owned()
 }
 
+/// The scope selector of a quota.
+pub(super) const SCOPE_SELECTOR: Shape = Shape::Pointer(&[(
+    "MatchExpressions",
+    "matchExpressions",
+    Shape::List(&Shape::Struct(&[
+        ("ScopeName", "scopeName", Shape::Text),
+        ("Operator", "operator", Shape::Text),
+        ("Values", "values", Shape::Plain),
+    ])),
+)]);
+
 const SELECTOR_REQUIREMENT: Shape = Shape::Struct(&[
     ("Key", "key", Shape::Text),
     ("Operator", "operator", Shape::Text),
     ("Values", "values", Shape::Plain),
 ]);
 
-const SELECTOR_TERM: Shape = Shape::Struct(&[
+/// A taint of a node.
+pub(super) const TAINT: Shape = Shape::Struct(&[
+    ("Key", "key", Shape::Text),
+    ("Value", "value", Shape::Text),
+    ("Effect", "effect", Shape::Text),
+    ("TimeAdded", "timeAdded", Shape::Plain),
+]);
+
+/// An address of a node.
+pub(super) const NODE_ADDRESS: Shape =
+    Shape::Struct(&[("Type", "type", Shape::Text), ("Address", "address", Shape::Text)]);
+
+/// The terms of a node selector.
+pub(super) const SELECTOR_TERMS: Shape = Shape::List(&SELECTOR_TERM);
+
+/// One term of a node selector.
+pub(super) const SELECTOR_TERM: Shape = Shape::Struct(&[
     ("MatchExpressions", "matchExpressions", Shape::List(&SELECTOR_REQUIREMENT)),
     ("MatchFields", "matchFields", Shape::List(&SELECTOR_REQUIREMENT)),
 ]);
@@ -103,6 +133,54 @@ pub(super) const ATTACHMENT_SPEC: Shape = Shape::Struct(&[
         ]),
     ),
     ("NodeName", "nodeName", Shape::Text),
+]);
+
+/// A claim of devices of a pod.
+pub(super) const RESOURCE_CLAIM: Shape = Shape::Struct(&[
+    ("Name", "name", Shape::Text),
+    ("ResourceClaimName", "resourceClaimName", Shape::Plain),
+    ("ResourceClaimTemplateName", "resourceClaimTemplateName", Shape::Plain),
+]);
+
+const LOCAL_PROFILE: Shape =
+    Shape::Pointer(&[("Type", "type", Shape::Text), ("LocalhostProfile", "localhostProfile", Shape::Plain)]);
+
+/// The security context of a container.
+pub(super) const SECURITY_CONTEXT: Shape = Shape::Struct(&[
+    (
+        "Capabilities",
+        "capabilities",
+        Shape::Pointer(&[("Add", "add", Shape::Plain), ("Drop", "drop", Shape::Plain)]),
+    ),
+    ("Privileged", "privileged", Shape::Plain),
+    (
+        "SELinuxOptions",
+        "seLinuxOptions",
+        Shape::Pointer(&[
+            ("User", "user", Shape::Text),
+            ("Role", "role", Shape::Text),
+            ("Type", "type", Shape::Text),
+            ("Level", "level", Shape::Text),
+        ]),
+    ),
+    (
+        "WindowsOptions",
+        "windowsOptions",
+        Shape::Pointer(&[
+            ("GMSACredentialSpecName", "gmsaCredentialSpecName", Shape::Plain),
+            ("GMSACredentialSpec", "gmsaCredentialSpec", Shape::Plain),
+            ("RunAsUserName", "runAsUserName", Shape::Plain),
+            ("HostProcess", "hostProcess", Shape::Plain),
+        ]),
+    ),
+    ("RunAsUser", "runAsUser", Shape::Plain),
+    ("RunAsGroup", "runAsGroup", Shape::Plain),
+    ("RunAsNonRoot", "runAsNonRoot", Shape::Plain),
+    ("ReadOnlyRootFilesystem", "readOnlyRootFilesystem", Shape::Plain),
+    ("AllowPrivilegeEscalation", "allowPrivilegeEscalation", Shape::Plain),
+    ("ProcMount", "procMount", Shape::Plain),
+    ("SeccompProfile", "seccompProfile", LOCAL_PROFILE),
+    ("AppArmorProfile", "appArmorProfile", LOCAL_PROFILE),
 ]);
 
 const SECRET: Shape =

@@ -5,6 +5,8 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::handle::{KindRef, TypeRef};
+use crate::custom::CustomKind;
 use crate::object::Object;
 use crate::validate::FieldErrors;
 
@@ -56,6 +58,8 @@ pub enum NameRule {
     Subdomain,
     /// RFC 1123 label, at most 63 characters.
     Label,
+    /// RFC 1035 label, at most 63 characters: begins with a letter.
+    Label1035,
     /// Anything that is one path segment.
     PathSegment,
 }
@@ -87,8 +91,13 @@ pub enum Generation {
     Unmanaged,
     /// 1 at creation, one more with each change of the spec.
     Spec,
+    /// 1 at creation, one more with each change of the spec or of the annotations (Deployment).
+    SpecAndAnnotations,
     /// Absent at creation, one more with each change of the spec (CSIDriver).
     SpecFromZero,
+    /// 1 at creation, one more with each change of anything but the metadata, and the status where
+    /// that is a subresource (custom kinds).
+    AllButMeta,
 }
 
 /// What the verbs need to know about a kind (reference: per-kind write policies, delete answers).
@@ -120,6 +129,23 @@ impl Policy {
     };
 }
 
+/// A kind that is never stored: its objects are questions, and a create answers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Review {
+    /// Whose token this is.
+    Token,
+    /// Who asks.
+    SelfSubject,
+    /// Whether somebody may do something.
+    SubjectAccess,
+    /// The same within a namespace.
+    LocalSubjectAccess,
+    /// Whether who asks may do something.
+    SelfSubjectAccess,
+    /// What who asks may do in a namespace.
+    SelfSubjectRules,
+}
+
 /// How an unknown field in a field selector is refused; upstream has two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownField {
@@ -148,6 +174,30 @@ pub struct Column {
 pub const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
+/// Where an object keeps what `/scale` shows of it. A path is a list of member names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScalePaths<'a> {
+    /// The number of replicas that is wanted; the one thing that a write of `/scale` changes.
+    pub replicas: Vec<&'a str>,
+    /// The number of replicas that there are.
+    pub status_replicas: Vec<&'a str>,
+    /// What the replicas are selected by.
+    pub selector: ScaleSelector<'a>,
+}
+
+/// Where an object keeps the selector of its replicas, and in which form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScaleSelector<'a> {
+    /// There is none.
+    None,
+    /// Text that is a selector already (custom resources).
+    Text(Vec<&'a str>),
+    /// A map of labels (ReplicationController).
+    Labels(Vec<&'a str>),
+    /// A `LabelSelector`.
+    LabelSelector(Vec<&'a str>),
+}
+
 /// A subresource besides `status` that discovery names.
 #[derive(Clone, Copy, Debug)]
 pub struct Subresource {
@@ -159,7 +209,7 @@ pub struct Subresource {
     pub version: &'static str,
     /// Its kind, such as `Binding`.
     pub kind: &'static str,
-    /// Name of that kind's type in the schemas.
+    /// Name of that kind's type in the schemas; `""` for a stream, which OpenAPI leaves out.
     pub schema: &'static str,
     /// Verbs, in discovery's order.
     pub verbs: &'static [&'static str],
@@ -175,7 +225,7 @@ pub struct Subresource {
 /// `spec` or `status` from the stored object as the [`Policy`] says before the `prepare_` methods.
 pub trait Kind: Send + Sync {
     /// The names.
-    fn names(&self) -> &'static Names;
+    fn names(&self) -> &Names;
     /// Where its objects live.
     fn scope(&self) -> Scope;
     /// Where its objects lie in the store, as kube-apiserver lays them out: `/registry/pods/`.
@@ -210,6 +260,11 @@ pub trait Kind: Send + Sync {
     fn validate_update(&self, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
     /// The rules for a change through `/status`.
     fn validate_status(&self, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
+    /// Takes over into `object`, which is the stored one, what a subresource other than `/status`
+    /// may change of the spec (`ephemeralcontainers` and `resize` of pods).
+    fn take_part(&self, _subresource: &str, _given: &Object, _object: &mut Object) {}
+    /// The rules for a change through such a subresource, besides those of `validate`.
+    fn validate_part(&self, _subresource: &str, _object: &Object, _old: &Object, _errors: &mut FieldErrors) {}
     /// Texts for `Warning` headers.
     fn warnings(&self, _object: &Object, _old: Option<&Object>) -> Vec<String> {
         Vec::new()
@@ -232,10 +287,19 @@ pub trait Kind: Send + Sync {
     fn has_dependents(&self) -> bool {
         true
     }
+    /// Whether a delete that does not say what becomes of dependents leaves them without an owner.
+    fn orphans_by_default(&self) -> bool {
+        false
+    }
+
+    /// What `/scale` shows and changes. A kind that has it names the subresource as well.
+    fn scale(&self) -> Option<ScalePaths<'_>> {
+        None
+    }
 
     /// Names of the fields that field selectors may use besides metadata.name and
     /// metadata.namespace.
-    fn selectable(&self) -> &'static [&'static str] {
+    fn selectable(&self) -> &[&'static str] {
         &[]
     }
     /// Fields that upstream cannot select by and people miss. A server that is to be exactly as
@@ -253,6 +317,10 @@ pub trait Kind: Send + Sync {
         UnknownField::NotKnown
     }
 
+    /// The columns of its table as the table shows them, where they are not in [`Kind::columns`].
+    fn own_columns(&self) -> Option<&Value> {
+        None
+    }
     /// Columns of its table, the name first; an empty list stands for upstream's default table.
     fn columns(&self) -> &'static [Column] {
         &[]
@@ -272,10 +340,59 @@ pub trait Kind: Send + Sync {
         false
     }
 
+    /// Whether objects of this kind have something for themselves alone ([`Kind::reserved`]).
+    fn reserves(&self) -> bool {
+        false
+    }
+    /// What an object has for itself alone, such as an address: keys in the store that are taken and given
+    /// back in the commits that write the object.
+    fn reserved(&self, _object: &Object) -> Vec<String> {
+        Vec::new()
+    }
+    /// Why nobody should use this kind any more, for a `Warning` with every answer.
+    fn deprecated(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What a create of this kind answers, when its objects are questions and never stored.
+    fn review(&self) -> Option<Review> {
+        None
+    }
+    /// Whether there are objects of this kind in the store.
+    fn is_stored(&self) -> bool {
+        self.review().is_none()
+    }
+
     /// Whether this kind is another view of the objects of a kind that is stored in its own form.
     fn is_view(&self) -> bool {
         false
     }
+    /// Whether what is read is not the stored bytes: views, and custom kinds, whose schema may say
+    /// something new about objects that are stored already.
+    fn reads_through(&self) -> bool {
+        self.is_view()
+    }
+    /// The kind as what a definition has made of it, if one has.
+    fn custom(&self) -> Option<&CustomKind> {
+        None
+    }
+    /// The type of its objects.
+    fn struct_type(&self) -> Option<TypeRef> {
+        let types = orlop_openapi::types();
+        types.named(self.names().schema).map(|id| TypeRef::Given(types.get(id)))
+    }
+    /// The kind that shows the same objects in another version, itself included.
+    fn sibling(&self, api_version: &str) -> Option<KindRef> {
+        let is_sibling = |other: &&&'static dyn Kind| {
+            other.storage_prefix() == self.storage_prefix() && other.names().api_version() == api_version
+        };
+        super::KINDS.iter().find(is_sibling).map(|kind| KindRef::Given(*kind))
+    }
+    /// A finalizer that a delete adds, so that the kind's own cleaning up comes first.
+    fn deletion_finalizer(&self) -> Option<&'static str> {
+        None
+    }
+
     /// From this kind's form to the stored one. Only for views.
     fn to_stored(&self, object: Object) -> Object {
         object

@@ -2,29 +2,53 @@
 //!
 //! Adding a kind takes its own file and one line in [`KINDS`] (docs/adding-a-kind.md).
 
+mod addresses;
 mod cells;
 mod checks;
+mod cluster_role;
+mod cluster_role_binding;
+mod conditions;
 mod config_map;
+mod controller_revision;
 mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
+mod custom_resource_definition;
+mod daemon_set;
+mod deployment;
+mod endpoint_slice;
+mod endpoints;
 mod event;
 mod events_k8s_io;
 mod go_shown;
+mod handle;
 mod kind;
 mod lease;
+mod limit_range;
 mod namespace;
 mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
+mod pod_disruption_budget;
 mod pod_spec;
 mod pod_status;
 mod pod_table;
 mod pod_update;
 mod pod_volume;
+pub(crate) mod priority_class;
+mod rbac;
+mod replica_set;
+mod replication_controller;
+mod resource_quota;
+mod review;
+mod role;
+mod role_binding;
+pub(crate) mod scale;
 mod secret;
+pub(crate) mod service;
 mod service_account;
+mod stateful_set;
 pub(crate) mod storage_class;
 #[cfg(test)]
 mod testing;
@@ -34,31 +58,58 @@ mod volume_rules;
 mod volume_source;
 #[cfg(test)]
 mod volume_testing;
+mod workload;
 
+pub(crate) use cells::ago;
+pub use handle::{KindRef, TypeRef};
 pub use kind::{
-    ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Scope, StatusSubresource,
-    Subresource, UnknownField,
+    ALL_VERBS, Column, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Review, ScalePaths,
+    ScaleSelector, Scope, StatusSubresource, Subresource, UnknownField,
 };
 
-/// Every kind that is served.
+/// Every kind that orlop brings. Those of CustomResourceDefinitions are in `custom::kinds`.
 pub const KINDS: &[&dyn Kind] = &[
     &config_map::ConfigMap,
+    &endpoints::Endpoints,
     &event::Event,
+    &limit_range::LimitRange,
     &namespace::Namespace,
     &node::Node,
     &persistent_volume_claim::PersistentVolumeClaim,
     &persistent_volume::PersistentVolume,
     &pod::Pod,
+    &replication_controller::ReplicationController,
+    &resource_quota::ResourceQuota,
     &secret::Secret,
     &service_account::ServiceAccount,
+    &service::Service,
+    &controller_revision::ControllerRevision,
+    &daemon_set::DaemonSet,
+    &deployment::Deployment,
+    &replica_set::ReplicaSet,
+    &stateful_set::StatefulSet,
     &events_k8s_io::Event,
+    &review::TOKEN_REVIEW,
+    &review::SELF_SUBJECT_REVIEW,
+    &review::LOCAL_SUBJECT_ACCESS_REVIEW,
+    &review::SELF_SUBJECT_ACCESS_REVIEW,
+    &review::SELF_SUBJECT_RULES_REVIEW,
+    &review::SUBJECT_ACCESS_REVIEW,
+    &pod_disruption_budget::PodDisruptionBudget,
+    &cluster_role_binding::ClusterRoleBinding,
+    &cluster_role::ClusterRole,
+    &role_binding::RoleBinding,
+    &role::Role,
     &storage_class::StorageClass,
     &volume_attachment::VolumeAttachment,
+    &custom_resource_definition::CustomResourceDefinition,
     &csi_driver::CsiDriver,
     &csi_node::CsiNode,
     &csi_storage_capacity::CsiStorageCapacity,
     &volume_attributes_class::VolumeAttributesClass,
+    &priority_class::PriorityClass,
     &lease::Lease,
+    &endpoint_slice::EndpointSlice,
 ];
 
 /// The kind at a path: `("", "v1", "pods")`.
@@ -71,5 +122,5 @@ pub fn by_resource(group: &str, version: &str, plural: &str) -> Option<&'static 
 
 /// The kind whose objects are stored under a prefix such as `/registry/pods/`, in its stored form.
 pub fn by_storage_prefix(prefix: &str) -> Option<&'static dyn Kind> {
-    KINDS.iter().copied().find(|kind| !kind.is_view() && kind.storage_prefix() == prefix)
+    KINDS.iter().copied().find(|kind| kind.is_stored() && !kind.is_view() && kind.storage_prefix() == prefix)
 }

@@ -8,7 +8,9 @@ use k8s_openapi::api::core::v1 as api;
 use orlop_apimachinery::names;
 use serde_json::{Map, Value, json};
 
-use super::kind::{Column, Kind, Names, Policy, Scope, StatusSubresource, UnknownField};
+use super::go_shown::{NODE_ADDRESS, TAINT};
+use super::kind::{Column, Kind, Names, Policy, Scope, StatusSubresource, Subresource, UnknownField};
+use super::pod::{PROXY_VERBS, stream};
 use super::pod_spec::defaults::resource_list;
 use super::pod_spec::resources::amount;
 use super::{cells, checks};
@@ -60,6 +62,11 @@ impl Kind for Node {
         Policy { status: StatusSubresource::WithMetadata, ..Policy::DEFAULT }
     }
 
+    fn subresources(&self) -> &'static [Subresource] {
+        const SUBRESOURCES: &[Subresource] = &[stream("proxy", "NodeProxyOptions", PROXY_VERBS)];
+        SUBRESOURCES
+    }
+
     fn defaults(&self, object: &mut Object) {
         pod_cidrs(object);
         for list in ["capacity", "allocatable"] {
@@ -94,8 +101,8 @@ impl Kind for Node {
         let addresses = new.status.and_then(|status| status.addresses).unwrap_or_default();
         for (i, address) in addresses.iter().enumerate() {
             if seen.contains(&address) {
-                let shown = json!({"Type": address.type_, "Address": address.address});
-                errors.duplicate(&Path::new("status.addresses").index(i), shown);
+                let shown = NODE_ADDRESS.show(Some(&json!(address)));
+                errors.duplicate_shown(&Path::new("status.addresses").index(i), &shown);
             }
             seen.push(address);
         }
@@ -197,9 +204,7 @@ fn taints(taints: &[api::Taint], errors: &mut FieldErrors) {
             checks::one_of(errors, &path.child("effect"), Some(&taint.effect), &effects);
         }
         if !seen.insert((&taint.key, &taint.effect)) {
-            let time = taint.time_added.as_ref().map(|time| time.0.to_string());
-            let shown = json!({"Key": taint.key, "Value": value, "Effect": taint.effect, "TimeAdded": time});
-            errors.duplicate(&path, shown);
+            errors.duplicate_shown(&path, &TAINT.show(Some(&json!(taint))));
         }
     }
 }

@@ -95,14 +95,7 @@ impl Kind for PersistentVolumeClaim {
         if claim.annotation(BETA_ANNOTATION).is_some() {
             warnings.push(BETA_ANNOTATION_WARNING.to_owned());
         }
-        for amounts in ["requests", "limits"] {
-            let amount = claim.at(&["spec", "resources", amounts, "storage"]).and_then(quantity);
-            if let Some(amount) = amount.filter(|amount| !amount.is_integer()) {
-                warnings.push(format!(
-                    "spec.resources.{amounts}[storage]: fractional byte value \"{amount}\" is invalid, must be an integer"
-                ));
-            }
-        }
+        warnings.extend(fractional(spec_of(claim), &Path::new("spec")));
         warnings
     }
 
@@ -188,13 +181,26 @@ fn is_claim_or_snapshot(claim: &Object) -> bool {
     )
 }
 
+/// Texts for people who ask for parts of bytes in the claim's spec at a path.
+pub(super) fn fractional(spec: &Value, path: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for amounts in ["requests", "limits"] {
+        let amount = spec.pointer(&format!("/resources/{amounts}/storage")).and_then(quantity);
+        if let Some(amount) = amount.filter(|amount| !amount.is_integer()) {
+            let path = path.child("resources").child(amounts).key("storage");
+            found.push(format!("{path}: fractional byte value \"{amount}\" is invalid, must be an integer"));
+        }
+    }
+    found
+}
+
 /// The spec; `null` when there is none.
 fn spec_of(claim: &Object) -> &Value {
     claim.at(&["spec"]).unwrap_or(&Value::Null)
 }
 
 /// The rules of a claim's spec (upstream: ValidatePersistentVolumeClaimSpec).
-fn validate_spec(spec: &Value, path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate_spec(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     if items(spec, "accessModes").is_empty() {
         errors.required(&path.child("accessModes"), "at least 1 access mode is required");
     }

@@ -11,6 +11,7 @@ use super::kind::{
     UnknownField,
 };
 use super::pod_spec::{self, Owner, defaults, warnings};
+use super::pod_update::{ephemeral, resize};
 use super::{pod_status, pod_table, pod_update};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
@@ -29,14 +30,57 @@ const NAMES: Names = Names {
     schema: "io.k8s.api.core.v1.Pod",
 };
 
-const SUBRESOURCES: &[Subresource] = &[Subresource {
-    name: "binding",
-    group: "",
-    version: "v1",
-    kind: "Binding",
-    schema: "io.k8s.api.core.v1.Binding",
-    verbs: &["create"],
-}];
+const SUBRESOURCES: &[Subresource] = &[
+    stream("attach", "PodAttachOptions", STREAM_VERBS),
+    Subresource {
+        name: "binding",
+        group: "",
+        version: "v1",
+        kind: "Binding",
+        schema: "io.k8s.api.core.v1.Binding",
+        verbs: &["create"],
+    },
+    part("ephemeralcontainers"),
+    Subresource {
+        name: "eviction",
+        group: "policy",
+        version: "v1",
+        kind: "Eviction",
+        schema: "io.k8s.api.policy.v1.Eviction",
+        verbs: &["create"],
+    },
+    stream("exec", "PodExecOptions", STREAM_VERBS),
+    stream("log", "Pod", &["get"]),
+    stream("portforward", "PodPortForwardOptions", STREAM_VERBS),
+    stream("proxy", "PodProxyOptions", PROXY_VERBS),
+    part("resize"),
+];
+
+const STREAM_VERBS: &[&str] = &["create", "get"];
+
+/// The verbs of what leads to a server of its own.
+pub(super) const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
+
+/// A subresource behind which there is no object; `kind` is that of its options.
+pub(super) const fn stream(
+    name: &'static str,
+    kind: &'static str,
+    verbs: &'static [&'static str],
+) -> Subresource {
+    Subresource { name, group: "", version: "v1", kind, schema: "", verbs }
+}
+
+/// A subresource that changes a part of a pod's spec.
+const fn part(name: &'static str) -> Subresource {
+    Subresource {
+        name,
+        group: "",
+        version: "v1",
+        kind: "Pod",
+        schema: "io.k8s.api.core.v1.Pod",
+        verbs: &["get", "patch", "update"],
+    }
+}
 
 /// Seconds that a pod is given to end when nobody says otherwise.
 const DEFAULT_GRACE: i64 = 30;
@@ -114,6 +158,22 @@ impl Kind for Pod {
 
     fn validate_status(&self, object: &Object, old: &Object, errors: &mut FieldErrors) {
         pod_update::validate_status(object, old, errors);
+    }
+
+    fn take_part(&self, subresource: &str, given: &Object, object: &mut Object) {
+        match subresource {
+            "ephemeralcontainers" => ephemeral::take(given, object),
+            "resize" => resize::take(given, object),
+            _ => {}
+        }
+    }
+
+    fn validate_part(&self, subresource: &str, object: &Object, old: &Object, errors: &mut FieldErrors) {
+        match subresource {
+            "ephemeralcontainers" => ephemeral::validate(object, old, errors),
+            "resize" => resize::validate(object, old, errors),
+            _ => {}
+        }
     }
 
     fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {

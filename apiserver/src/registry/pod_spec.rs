@@ -24,6 +24,7 @@ use k8s_openapi::api::core::v1 as api;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::go_shown::RESOURCE_CLAIM;
 use super::{checks, pod_volume};
 use crate::validate::label_selector::validate_labels;
 use crate::validate::{FieldErrors, Path};
@@ -34,7 +35,6 @@ pub(super) enum Owner<'a> {
     /// A pod's own; the pod's name, `""` when it has none yet.
     Pod(&'a str),
     /// A template's of another kind.
-    #[allow(dead_code, reason = "the kinds with templates are its users")]
     Template,
 }
 
@@ -184,16 +184,16 @@ fn resource_claims<'a>(
         } else {
             errors.duplicate(&path.child("name"), claim.name.as_str());
         }
-        let shown = serde_json::to_value(claim).unwrap_or_default();
+        let shown = RESOURCE_CLAIM.show(serde_json::to_value(claim).ok().as_ref());
         match (&claim.resource_claim_name, &claim.resource_claim_template_name) {
             (Some(_), Some(_)) => {
                 let text =
                     "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
-                errors.invalid(&path, shown, text);
+                errors.invalid_shown(&path, &shown, text);
             }
             (None, None) => {
                 let text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
-                errors.invalid(&path, shown, text);
+                errors.invalid_shown(&path, &shown, text);
             }
             (Some(name), None) => checks::subdomain(errors, &path.child("resourceClaimName"), name),
             (None, Some(name)) => checks::subdomain(errors, &path.child("resourceClaimTemplateName"), name),

@@ -1,7 +1,11 @@
-//! What may change in a pod that exists, by the main resource and by `/status`.
+//! What may change in a pod that exists, by the main resource and by its subresources.
 //!
-//! Upstream: pkg/apis/core/validation, `ValidatePodUpdate` and `ValidatePodStatusUpdate`.
+//! Upstream: pkg/apis/core/validation, `ValidatePodUpdate` and its siblings.
 
+pub(super) mod ephemeral;
+#[cfg(test)]
+mod parts;
+pub(super) mod resize;
 mod status;
 
 use k8s_openapi::api::core::v1 as api;
@@ -10,6 +14,7 @@ use serde_json::{Map, Value, json};
 pub(super) use status::validate_status;
 
 use super::checks;
+use super::go_shown::{SELECTOR_TERM, SELECTOR_TERMS};
 use super::pod_spec::{self, scheduling};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
@@ -25,14 +30,25 @@ const MUTABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`
 
 /// The rules of annotations that mean something to the kubelet or to controllers.
 pub(super) fn validate_annotations(pod: &Object, errors: &mut FieldErrors) {
-    let path = Path::new("metadata.annotations");
-    if let Some(value) = pod.annotation(MIRROR)
-        && pod.str_at(&["spec", "nodeName"]).is_empty()
+    let node = pod.str_at(&["spec", "nodeName"]);
+    annotation_rules(|key| pod.annotation(key), node, &Path::new("metadata.annotations"), errors);
+}
+
+/// The same for annotations at a path, as templates have them: `annotation` gives the value of one,
+/// `node` is the pod's.
+pub(super) fn annotation_rules<'a>(
+    annotation: impl Fn(&str) -> Option<&'a str>,
+    node: &str,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    if let Some(value) = annotation(MIRROR)
+        && node.is_empty()
     {
         let text = "must set spec.nodeName if mirror pod annotation is set";
         errors.invalid(&path.key(MIRROR), value, text);
     }
-    if let Some(cost) = pod.annotation(DELETION_COST) {
+    if let Some(cost) = annotation(DELETION_COST) {
         // A plus sign and leading zeros would make one cost look like several.
         let odd = cost.starts_with('+') || (cost.starts_with('0') && cost != "0");
         if odd || cost.parse::<i32>().is_err() {
@@ -244,16 +260,14 @@ fn narrower_affinity(new: &Value, old: &Value, path: &Path, errors: &mut FieldEr
     }
     if new.len() != old.len() {
         let text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        errors.invalid(&path, json!(new), text);
+        errors.invalid_shown(&path, &SELECTOR_TERMS.show(Some(&json!(new))), text);
         return;
     }
     for (i, (after, before)) in new.iter().zip(&old).enumerate() {
         if !only_additions(after, before) {
-            errors.invalid(
-                &path.index(i),
-                after.clone(),
-                "only additions are allowed (no mutations or deletions)",
-            );
+            let shown = SELECTOR_TERM.show(Some(after));
+            let text = "only additions are allowed (no mutations or deletions)";
+            errors.invalid_shown(&path.index(i), &shown, text);
         }
     }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::cells;
-use super::kind::{Column, DeleteAnswer, Kind, Names, Policy, Scope};
+use super::kind::{Column, DeleteAnswer, Kind, Names, Policy, Scope, Subresource};
 use crate::object::Object;
 
 /// The kind.
@@ -38,6 +38,17 @@ impl Kind for ServiceAccount {
 
     fn policy(&self) -> Policy {
         Policy { delete_answer: DeleteAnswer::Object, ..Policy::DEFAULT }
+    }
+
+    fn subresources(&self) -> &'static [Subresource] {
+        &[Subresource {
+            name: "token",
+            group: "authentication.k8s.io",
+            version: "v1",
+            kind: "TokenRequest",
+            schema: "io.k8s.api.authentication.v1.TokenRequest",
+            verbs: &["create"],
+        }]
     }
 
     fn prepare_create(&self, object: &mut Object, _now: Timestamp) {

@@ -3,16 +3,17 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
-use axum::extract::Path;
+use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha512};
 
+use crate::custom::{Served, version_order};
 use crate::encode::answer;
 use crate::encode::negotiate::{Endpoint, Media, error_media, negotiate};
-use crate::registry::{KINDS, Kind, Scope, StatusSubresource};
+use crate::registry::{KINDS, Kind, KindRef, Scope, StatusSubresource};
 use crate::server::Inner;
 use crate::status::ApiError;
 
@@ -50,9 +51,26 @@ pub(super) fn router() -> Router<Arc<Inner>> {
         .route("/apis/{group}/{version}/", get(group_resources))
 }
 
-/// The named groups that have kinds.
-pub(super) fn groups() -> impl Iterator<Item = &'static str> {
-    GROUP_ORDER.iter().copied().filter(|group| KINDS.iter().any(|kind| kind.names().group == *group))
+/// The named groups that have kinds, with their versions, the preferred one first; those of custom
+/// kinds behind the given ones.
+pub(super) fn groups(served: &Served) -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut groups: Vec<(&'static str, Vec<&'static str>)> = GROUP_ORDER
+        .iter()
+        .copied()
+        .filter(|group| KINDS.iter().any(|kind| kind.names().group == *group))
+        .map(|group| (group, vec![VERSION]))
+        .collect();
+    for (group, versions) in served.groups() {
+        match groups.iter_mut().find(|(known, _)| known == group) {
+            None => groups.push((group, versions.clone())),
+            Some((_, known)) => {
+                let new = versions.iter().filter(|version| **version != VERSION);
+                known.extend(new);
+                known.sort_by(|a, b| version_order(a, b));
+            }
+        }
+    }
+    groups
 }
 
 fn accept(headers: &HeaderMap) -> Option<&str> {
@@ -88,8 +106,14 @@ fn form(headers: &HeaderMap) -> Result<Form, ApiError> {
     negotiate(accept(headers), Endpoint::Single, false).map(|_| Form::Legacy)
 }
 
+/// The old documents have no protobuf form here. Who asks for it accepts JSON as well, as clients of client-go do that
+/// are set to protobuf, or gets a 406.
 fn legacy(headers: &HeaderMap, document: &Value) -> Response {
-    let wanted = negotiate(accept(headers), Endpoint::Single, false);
+    let given = accept(headers).unwrap_or_default();
+    let is_text = |clause: &&str| !clause.trim_start().starts_with("application/vnd.kubernetes.protobuf");
+    let text: Vec<&str> = given.split(',').filter(is_text).collect();
+    let accept = if text.is_empty() { given.to_owned() } else { text.join(",") };
+    let wanted = negotiate(Some(&accept), Endpoint::Single, false);
     wanted
         .and_then(|wanted| answer::value_answer(200, wanted, document))
         .unwrap_or_else(|error| refuse(headers, &error))
@@ -118,53 +142,74 @@ async fn core_versions(headers: HeaderMap) -> Response {
     }
 }
 
-async fn group_list(headers: HeaderMap) -> Response {
+async fn group_list(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
+    let served = server.kinds.now();
     match form(&headers) {
-        Ok(Form::Aggregated) => aggregated(&headers, &NAMED),
+        Ok(Form::Aggregated) if served.is_empty() => aggregated(&headers, &NAMED),
+        Ok(Form::Aggregated) => aggregated(&headers, served.documents().discovery()),
         Ok(Form::Legacy) => {
-            let groups: Vec<Value> = groups().map(|group| Value::Object(group_entry(group))).collect();
+            let groups = groups(&served);
+            let groups: Vec<Value> =
+                groups.iter().map(|(group, versions)| Value::Object(group_entry(group, versions))).collect();
             legacy(&headers, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
         }
         Err(error) => refuse(&headers, &error),
     }
 }
 
-fn group_entry(group: &str) -> Map<String, Value> {
-    let version = json!({"groupVersion": format!("{group}/{VERSION}"), "version": VERSION});
+fn group_entry(group: &str, versions: &[&str]) -> Map<String, Value> {
+    let shown: Vec<Value> = versions
+        .iter()
+        .map(|version| json!({"groupVersion": format!("{group}/{version}"), "version": version}))
+        .collect();
     let mut entry = Map::new();
     entry.insert("name".to_owned(), group.into());
-    entry.insert("versions".to_owned(), json!([version]));
-    entry.insert("preferredVersion".to_owned(), version);
+    entry.insert("preferredVersion".to_owned(), shown.first().cloned().unwrap_or_default());
+    entry.insert("versions".to_owned(), shown.into());
     entry
 }
 
-async fn one_group(headers: HeaderMap, Path(group): Path<String>) -> Response {
-    if !groups().any(|known| known == group) {
+async fn one_group(
+    State(server): State<Arc<Inner>>,
+    headers: HeaderMap,
+    Path(group): Path<String>,
+) -> Response {
+    let groups = groups(&server.kinds.now());
+    let Some((_, versions)) = groups.iter().find(|(known, _)| *known == group) else {
         return answer::text(404, "404 page not found\n");
-    }
+    };
     let mut document = Map::new();
     document.insert("kind".to_owned(), "APIGroup".into());
     document.insert("apiVersion".to_owned(), "v1".into());
-    document.extend(group_entry(&group));
+    document.extend(group_entry(&group, versions));
     legacy(&headers, &Value::Object(document))
 }
 
 async fn core_resources(headers: HeaderMap) -> Response {
-    legacy(&headers, &json!({"kind": "APIResourceList", "groupVersion": VERSION, "resources": resources("")}))
+    legacy(
+        &headers,
+        &json!({"kind": "APIResourceList", "groupVersion": VERSION, "resources": resources(&Served::default(), "", VERSION)}),
+    )
 }
 
-async fn group_resources(headers: HeaderMap, Path((group, version)): Path<(String, String)>) -> Response {
-    if !groups().any(|known| known == group) {
+async fn group_resources(
+    State(server): State<Arc<Inner>>,
+    headers: HeaderMap,
+    Path((group, version)): Path<(String, String)>,
+) -> Response {
+    let served = server.kinds.now();
+    let groups = groups(&served);
+    let Some((_, versions)) = groups.iter().find(|(known, _)| *known == group) else {
         return answer::text(404, "404 page not found\n");
-    }
-    if version != VERSION {
+    };
+    if !versions.contains(&version.as_str()) {
         return refuse(&headers, &ApiError::no_such_resource());
     }
     legacy(
         &headers,
         &json!({
-            "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/{VERSION}"),
-            "resources": resources(&group),
+            "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/{version}"),
+            "resources": resources(&served, &group, &version),
         }),
     )
 }
@@ -204,14 +249,16 @@ fn subresources(kind: &dyn Kind) -> Vec<Sub> {
     subs
 }
 
-fn kinds_of(group: &str) -> Vec<&'static dyn Kind> {
-    let mut kinds: Vec<&'static dyn Kind> =
-        KINDS.iter().copied().filter(|kind| kind.names().group == group).collect();
+fn kinds_of(served: &Served, group: &str, version: &str) -> Vec<KindRef> {
+    let is_there = |kind: &KindRef| kind.names().group == group && kind.names().version == version;
+    let given = KINDS.iter().map(|kind| KindRef::Given(*kind)).filter(is_there);
+    let mut kinds: Vec<KindRef> = given.collect();
+    kinds.extend(served.kinds().filter(|kind| is_there(kind)).cloned());
     kinds.sort_by_key(|kind| kind.names().plural);
     kinds
 }
 
-fn resources(group: &str) -> Vec<Value> {
+fn resources(served: &Served, group: &str, version: &str) -> Vec<Value> {
     let mut list = Vec::new();
     if group.is_empty() {
         list.push(json!({
@@ -219,7 +266,7 @@ fn resources(group: &str) -> Vec<Value> {
             "verbs": ["create"],
         }));
     }
-    for kind in kinds_of(group) {
+    for kind in kinds_of(served, group, version) {
         let names = kind.names();
         let namespaced = kind.scope() == Scope::Namespaced;
         let mut entry = json!({
@@ -233,7 +280,7 @@ fn resources(group: &str) -> Vec<Value> {
             entry["categories"] = json!(names.categories);
         }
         list.push(entry);
-        for sub in subresources(kind) {
+        for sub in subresources(&*kind) {
             let mut entry = json!({
                 "name": format!("{}/{}", names.plural, sub.name), "singularName": "", "namespaced": namespaced,
                 "kind": sub.kind, "verbs": sub.verbs,
@@ -250,21 +297,36 @@ fn resources(group: &str) -> Vec<Value> {
 }
 
 /// A document of the new form and its tag.
-struct Document {
+pub(super) struct Document {
     bytes: Vec<u8>,
     tag: String,
 }
 
-static CORE: LazyLock<Document> = LazyLock::new(|| document(std::iter::once("")));
-static NAMED: LazyLock<Document> = LazyLock::new(|| document(groups()));
+static CORE: LazyLock<Document> = LazyLock::new(|| document(&Served::default(), vec![("", vec![VERSION])]));
+static NAMED: LazyLock<Document> = LazyLock::new(|| named(&Served::default()));
 
-fn document(groups: impl Iterator<Item = &'static str>) -> Document {
+/// The document of the named groups.
+pub(super) fn named(served: &Served) -> Document {
+    document(served, groups(served))
+}
+
+fn document(served: &Served, groups: Vec<(&'static str, Vec<&'static str>)>) -> Document {
     let items: Vec<Value> = groups
-        .map(|group| {
+        .into_iter()
+        .map(|(group, versions)| {
+            let versions: Vec<Value> = versions
+                .into_iter()
+                .map(|version| {
+                    json!({
+                        "version": version, "resources": discovered(served, group, version),
+                        "freshness": "Current",
+                    })
+                })
+                .collect();
             let metadata = if group.is_empty() { json!({}) } else { json!({ "name": group }) };
             json!({
                 "metadata": metadata,
-                "versions": [{"version": VERSION, "resources": discovered(group), "freshness": "Current"}],
+                "versions": versions,
             })
         })
         .collect();
@@ -276,8 +338,8 @@ fn document(groups: impl Iterator<Item = &'static str>) -> Document {
     Document { bytes, tag }
 }
 
-fn discovered(group: &str) -> Vec<Value> {
-    let mut list: Vec<Value> = kinds_of(group)
+fn discovered(served: &Served, group: &str, version: &str) -> Vec<Value> {
+    let mut list: Vec<Value> = kinds_of(served, group, version)
         .into_iter()
         .map(|kind| {
             let names = kind.names();
@@ -296,7 +358,7 @@ fn discovered(group: &str) -> Vec<Value> {
             if !names.categories.is_empty() {
                 entry["categories"] = json!(names.categories);
             }
-            let subs: Vec<Value> = subresources(kind)
+            let subs: Vec<Value> = subresources(&*kind)
                 .into_iter()
                 .map(|sub| {
                     let own = (sub.group, sub.version) == (names.group, names.version);

@@ -3,8 +3,10 @@
 mod discovery;
 mod health;
 mod openapi;
+mod openid;
 mod snapshot;
-mod version;
+mod tagged;
+pub(crate) mod version;
 
 use std::sync::Arc;
 
@@ -15,9 +17,31 @@ use axum::routing::get;
 use http::{HeaderMap, header};
 use serde_json::json;
 
+use crate::custom::Served;
 use crate::encode::answer;
 use crate::encode::negotiate::Wanted;
 use crate::server::Inner;
+
+/// The documents that say which kinds there are, with the custom ones.
+pub(crate) struct Documents {
+    openapi: openapi::Custom,
+    discovery: discovery::Document,
+}
+
+impl Documents {
+    /// The documents with what is served.
+    pub(crate) fn with(served: &Served) -> Self {
+        Documents { openapi: openapi::Custom::of(served), discovery: discovery::named(served) }
+    }
+
+    fn openapi(&self) -> &openapi::Custom {
+        &self.openapi
+    }
+
+    fn discovery(&self) -> &discovery::Document {
+        &self.discovery
+    }
+}
 
 /// Their router. Everything else falls through to the resources.
 pub(crate) fn router() -> Router<Arc<Inner>> {
@@ -26,6 +50,7 @@ pub(crate) fn router() -> Router<Arc<Inner>> {
         .merge(discovery::router())
         .merge(health::router())
         .merge(openapi::router())
+        .merge(openid::router())
         .route("/version", get(version::version))
         .route("/version/", get(version::version))
         .route("/metrics", get(metrics))
@@ -34,7 +59,8 @@ pub(crate) fn router() -> Router<Arc<Inner>> {
 }
 
 /// The paths there are, or the page for a browser.
-async fn root(headers: HeaderMap) -> Response {
+async fn root(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
+    let served = server.kinds.now();
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if let Some(page) = orlop_web::index(accept) {
         return page.into_response();
@@ -53,8 +79,11 @@ async fn root(headers: HeaderMap) -> Response {
     ]
     .map(str::to_owned)
     .to_vec();
-    paths.extend(discovery::groups().map(|group| format!("/apis/{group}")));
-    paths.extend(discovery::groups().map(|group| format!("/apis/{group}/v1")));
+    paths.extend([openid::CONFIGURATION, openid::KEYS].map(str::to_owned));
+    for (group, versions) in discovery::groups(&served) {
+        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
+        paths.push(format!("/apis/{group}"));
+    }
     paths.sort();
     let wanted = Wanted { pretty: true, ..Wanted::JSON };
     answer::json_bytes(200, wanted, json!({ "paths": paths }).to_string().into_bytes())

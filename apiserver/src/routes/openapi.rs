@@ -1,17 +1,19 @@
-//! `/openapi/v2`, `/openapi/v3`: documents assembled once from the registry.
+//! `/openapi/v2`, `/openapi/v3`: documents assembled once from the registry, and anew for custom kinds
+//! when those change.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use axum::Router;
-use axum::extract::{Path, RawQuery};
+use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use orlop_openapi::document::{Documents, ResourceDoc, SubresourceDoc};
+use orlop_openapi::document::{Document, Documents, ResourceDoc, SubresourceDoc, index};
 
+use crate::custom::Served;
 use crate::encode::answer;
 use crate::query::Query;
-use crate::registry::{KINDS, Scope, StatusSubresource};
+use crate::registry::{KINDS, Kind, Scope, StatusSubresource};
 use crate::server::Inner;
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -23,68 +25,124 @@ pub(super) fn router() -> Router<Arc<Inner>> {
         .route("/openapi/v3", get(v3_index))
         .route("/openapi/v3/", get(v3_index))
         .route("/openapi/v3/{*path}", get(v3))
+        .layer(axum::middleware::from_fn(super::tagged::entity_tag))
 }
 
-static DOCUMENTS: LazyLock<Documents> = LazyLock::new(|| {
-    let resources: Vec<ResourceDoc> = KINDS
+static GIVEN: LazyLock<Documents> = LazyLock::new(|| Documents::new(&given()));
+
+/// The given kinds, as the documents need to know them.
+fn given() -> Vec<ResourceDoc> {
+    KINDS.iter().map(|kind| resource(*kind)).collect()
+}
+
+/// The documents about custom kinds.
+pub(super) struct Custom {
+    /// One document per group and version that has no given kinds.
+    own: Documents,
+    index: OnceLock<Document>,
+    /// Given and custom: in the old form there is one document for all.
+    all: OnceLock<Documents>,
+    resources: Vec<ResourceDoc>,
+}
+
+impl Custom {
+    pub(super) fn of(served: &Served) -> Self {
+        let mut resources: Vec<ResourceDoc> = served
+            .kinds()
+            .map(|kind| {
+                let own_schema = kind.custom().map(|custom| custom.version().raw.clone());
+                ResourceDoc { own_schema, ..resource(&**kind) }
+            })
+            .collect();
+        resources.sort_by(|a, b| (a.group, a.version, a.plural).cmp(&(b.group, b.version, b.plural)));
+        let own = Documents::new(&resources);
+        Custom { own, index: OnceLock::new(), all: OnceLock::new(), resources }
+    }
+
+    fn index(&self) -> &Document {
+        self.index.get_or_init(|| {
+            let own = self.own.v3_entries().filter(|(path, _)| GIVEN.v3(path).is_none());
+            index(GIVEN.v3_entries().chain(own))
+        })
+    }
+
+    fn all(&self) -> &Documents {
+        self.all.get_or_init(|| {
+            let mut all = given();
+            all.extend(self.resources.iter().cloned());
+            Documents::new(&all)
+        })
+    }
+}
+
+fn resource(kind: &dyn Kind) -> ResourceDoc {
+    let names = kind.names();
+    let mut subresources: Vec<SubresourceDoc> = kind
+        .subresources()
         .iter()
-        .map(|kind| {
-            let names = kind.names();
-            let mut subresources: Vec<SubresourceDoc> = kind
-                .subresources()
-                .iter()
-                .map(|sub| SubresourceDoc {
-                    name: sub.name,
-                    group: sub.group,
-                    version: sub.version,
-                    kind: sub.kind,
-                    schema: sub.schema,
-                    verbs: sub.verbs,
-                })
-                .collect();
-            if kind.policy().status != StatusSubresource::None {
-                subresources.push(SubresourceDoc {
-                    name: "status",
-                    group: names.group,
-                    version: names.version,
-                    kind: names.kind,
-                    schema: names.schema,
-                    verbs: &["get", "patch", "update"],
-                });
-            }
-            ResourceDoc {
-                group: names.group,
-                version: names.version,
-                kind: names.kind,
-                plural: names.plural,
-                namespaced: kind.scope() == Scope::Namespaced,
-                schema: names.schema,
-                verbs: kind.verbs(),
-                subresources,
-            }
+        // Streams have no schema.
+        .filter(|sub| !sub.schema.is_empty())
+        .map(|sub| SubresourceDoc {
+            name: sub.name,
+            group: sub.group,
+            version: sub.version,
+            kind: sub.kind,
+            schema: sub.schema,
+            verbs: sub.verbs,
         })
         .collect();
-    Documents::new(&resources)
-});
+    if kind.policy().status != StatusSubresource::None {
+        subresources.push(SubresourceDoc {
+            name: "status",
+            group: names.group,
+            version: names.version,
+            kind: names.kind,
+            schema: names.schema,
+            verbs: &["get", "patch", "update"],
+        });
+    }
+    ResourceDoc {
+        group: names.group,
+        version: names.version,
+        kind: names.kind,
+        plural: names.plural,
+        namespaced: kind.scope() == Scope::Namespaced,
+        schema: names.schema,
+        own_schema: None,
+        verbs: kind.verbs(),
+        subresources,
+    }
+}
 
-async fn v2(headers: HeaderMap) -> Response {
+async fn v2(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
+    let served = server.kinds.now();
+    let documents = if served.is_empty() { &*GIVEN } else { served.documents().openapi().all() };
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut response = if accept.contains("proto-openapi.spec.v2") {
-        answer::body(200, V2_PROTOBUF, DOCUMENTS.v2_protobuf().body.to_vec())
+        answer::body(200, V2_PROTOBUF, documents.v2_protobuf().body.to_vec())
     } else {
-        answer::body(200, "application/json", DOCUMENTS.v2_json().body.to_vec())
+        answer::body(200, "application/json", documents.v2_json().body.to_vec())
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding, Accept"));
     response
 }
 
-async fn v3_index() -> Response {
+async fn v3_index(State(server): State<Arc<Inner>>) -> Response {
+    let served = server.kinds.now();
+    let document = if served.is_empty() { GIVEN.v3_index() } else { served.documents().openapi().index() };
     // Upstream labels this document as text.
-    answer::body(200, "text/plain; charset=utf-8", DOCUMENTS.v3_index().body.to_vec())
+    answer::body(200, "text/plain; charset=utf-8", document.body.to_vec())
 }
 
-async fn v3(Path(path): Path<String>, RawQuery(query): RawQuery) -> Response {
-    let Some(document) = DOCUMENTS.v3(path.trim_end_matches('/')) else {
+async fn v3(
+    State(server): State<Arc<Inner>>,
+    Path(path): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let served = server.kinds.now();
+    let name = path.trim_end_matches('/');
+    let custom = || if served.is_empty() { None } else { served.documents().openapi().own.v3(name) };
+    let Some(document) = GIVEN.v3(name).or_else(custom) else {
         // Upstream answers this one with nothing but the code.
         return StatusCode::NOT_FOUND.into_response();
     };

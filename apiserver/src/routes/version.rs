@@ -11,6 +11,33 @@ const MAJOR: &str = "1";
 const MINOR: &str = "36";
 /// The Kubernetes release that the behaviour is held against.
 const LIKE: &str = "v1.36.2";
+/// Builds are the same whenever they are made.
+const BUILD_DATE: &str = "1970-01-01T00:00:00Z";
+const COMPILER: &str = "rustc";
+
+/// What a build metric says: major, minor, gitVersion, gitCommit, gitTreeState, buildDate, goVersion,
+/// compiler and platform, in this order.
+pub(crate) fn build_labels() -> [String; 9] {
+    [
+        MAJOR.to_owned(),
+        MINOR.to_owned(),
+        git_version(),
+        String::new(),
+        "clean".to_owned(),
+        BUILD_DATE.to_owned(),
+        String::new(),
+        COMPILER.to_owned(),
+        platform(),
+    ]
+}
+
+fn git_version() -> String {
+    format!("{LIKE}+orlop-{}", env!("CARGO_PKG_VERSION"))
+}
+
+fn platform() -> String {
+    format!("{}/{}", std::env::consts::OS, goarch())
+}
 
 pub(super) async fn version(_headers: HeaderMap) -> Response {
     let wanted = Wanted { pretty: true, ..Wanted::JSON };
@@ -21,13 +48,13 @@ pub(super) async fn version(_headers: HeaderMap) -> Response {
         "emulationMinor": MINOR,
         "minCompatibilityMajor": MAJOR,
         "minCompatibilityMinor": "35",
-        "gitVersion": format!("{LIKE}+orlop-{}", env!("CARGO_PKG_VERSION")),
+        "gitVersion": git_version(),
         "gitCommit": "",
         "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
+        "buildDate": BUILD_DATE,
         "goVersion": "",
-        "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, goarch()),
+        "compiler": COMPILER,
+        "platform": platform(),
     });
     answer::json_bytes(200, wanted, version.to_string().into_bytes())
 }

@@ -49,6 +49,10 @@ pub struct Cause {
     pub field: String,
 }
 
+/// No more errors than this are told: an answer lists each of them twice, and a body of 3 MiB can
+/// hold several hundred thousand.
+const MOST: usize = 1000;
+
 /// The errors found so far, in the order found.
 #[derive(Clone, Debug, Default)]
 pub struct FieldErrors(Vec<Cause>);
@@ -76,19 +80,25 @@ impl FieldErrors {
 
     /// Takes over the errors of another collection.
     pub fn extend(&mut self, other: FieldErrors) {
-        self.0.extend(other.0);
+        other.0.into_iter().for_each(|cause| self.add(cause));
     }
 
     /// Takes over the errors of a part that was judged by itself: their fields lie below `path`.
     pub fn extend_below(&mut self, path: &Path, other: FieldErrors) {
         for mut cause in other.0 {
             cause.field = path.child(&cause.field).to_string();
-            self.0.push(cause);
+            self.add(cause);
         }
     }
 
     fn push(&mut self, reason: &'static str, path: &Path, message: String) {
-        self.0.push(Cause { reason, message, field: path.to_string() });
+        self.add(Cause { reason, message, field: path.to_string() });
+    }
+
+    fn add(&mut self, cause: Cause) {
+        if self.0.len() < MOST {
+            self.0.push(cause);
+        }
     }
 
     /// A value is missing. `detail` may be empty.
@@ -105,6 +115,17 @@ impl FieldErrors {
         );
     }
 
+    /// A value is bad, and too long to be shown.
+    pub fn invalid_unshown(&mut self, path: &Path, detail: &str) {
+        self.push("FieldValueInvalid", path, with_detail("Invalid value".into(), detail));
+    }
+
+    /// A value is of another type than it should be.
+    pub fn type_invalid(&mut self, path: &Path, value: impl Into<Value>, detail: &str) {
+        let text = format!("Invalid value: {}", show(&value.into()));
+        self.push("FieldValueTypeInvalid", path, with_detail(text, detail));
+    }
+
     /// A value is bad, and upstream shows it in a form of its own: a Go struct with its fields in
     /// their order. `shown` stands in the text as it is.
     pub fn invalid_shown(&mut self, path: &Path, shown: &str, detail: &str) {
@@ -113,11 +134,16 @@ impl FieldErrors {
 
     /// A value is none of those allowed; they are listed in the given order.
     pub fn not_supported(&mut self, path: &Path, value: impl Into<Value>, supported: &[&str]) {
+        self.not_supported_shown(path, &show(&value.into()), supported);
+    }
+
+    /// The same for a value that upstream shows in a form of its own.
+    pub fn not_supported_shown(&mut self, path: &Path, shown: &str, supported: &[&str]) {
         let mut list = String::new();
         for (i, one) in supported.iter().enumerate() {
             let _ = write!(list, "{}{one:?}", if i == 0 { "" } else { ", " });
         }
-        let text = format!("Unsupported value: {}: supported values: {list}", show(&value.into()));
+        let text = format!("Unsupported value: {shown}: supported values: {list}");
         self.push("FieldValueNotSupported", path, text);
     }
 
@@ -129,6 +155,11 @@ impl FieldErrors {
     /// A value stands there twice.
     pub fn duplicate(&mut self, path: &Path, value: impl Into<Value>) {
         self.push("FieldValueDuplicate", path, format!("Duplicate value: {}", show(&value.into())));
+    }
+
+    /// The same for a value that upstream shows in a form of its own, as [`FieldErrors::invalid_shown`].
+    pub fn duplicate_shown(&mut self, path: &Path, shown: &str) {
+        self.push("FieldValueDuplicate", path, format!("Duplicate value: {shown}"));
     }
 
     /// A value refers to something that is not in the same object.
@@ -154,4 +185,25 @@ fn with_detail(text: String, detail: &str) -> String {
 /// A value as upstream shows it: text in quotes, everything else as JSON.
 fn show(value: &Value) -> String {
     value.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_an_end() {
+        let mut errors = FieldErrors::new();
+        for number in 0..2 * MOST {
+            errors.invalid(&Path::new("a").index(number), "x", "why");
+        }
+        assert_eq!(errors.len(), MOST);
+        let mut more = FieldErrors::new();
+        more.required(&Path::new("b"), "");
+        errors.extend(more.clone());
+        errors.extend_below(&Path::new("c"), more.clone());
+        assert_eq!(errors.len(), MOST);
+        more.extend(errors);
+        assert_eq!((more.len(), more.causes()[0].field.as_str()), (MOST, "b"));
+    }
 }

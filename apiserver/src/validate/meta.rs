@@ -63,6 +63,7 @@ fn validate_general(object: &Object, policy: NameRule, namespaced: bool, errors:
     let (whole, prefix): (Rule, Rule) = match policy {
         NameRule::Subdomain => (names::dns_subdomain, names::dns_subdomain_prefix),
         NameRule::Label => (names::dns_label, names::dns_label_prefix),
+        NameRule::Label1035 => (names::dns1035_label, names::dns1035_label_prefix),
         NameRule::PathSegment => (names::path_segment, names::path_segment_prefix),
     };
     let check = |field: &str, value: &str, texts: Vec<String>, errors: &mut FieldErrors| {

@@ -35,7 +35,7 @@ pub(crate) async fn apply(request: &Request, part: Part, wanted: Wanted) -> Resu
             Err(StoreError::Api(error)) => (error.code, Err(error)),
         };
         let written = result.map_err(|error| error.with_warnings(&warnings))?;
-        let (kind, query, now) = (request.kind(), &request.query, request.now());
+        let (kind, query, now) = (request.kind_ref(), &request.query, request.now());
         return answer::written(kind, code, &written, wanted, &warnings, query, now);
     }
     Err(ApiError::conflict(request.names(), &request.resource.name))
@@ -66,7 +66,7 @@ async fn once(
     write::settle_namespace(request, &mut object)?;
     write::strip_metadata(&mut object, warnings);
     let (Some(record), Some(old)) = (record, live) else {
-        if part == Part::Status {
+        if part != Part::Main {
             return Err(ApiError::not_found(request.names(), &request.resource.name).into());
         }
         return create(request, object, options.dry_run, warnings).await.map(|written| (201, written));
@@ -93,7 +93,7 @@ async fn create(
 }
 
 /// The document of the body; nothing and `null` are an empty one.
-fn read(body: &[u8]) -> Result<(Map<String, Value>, Vec<String>), ApiError> {
+pub(crate) fn read(body: &[u8]) -> Result<(Map<String, Value>, Vec<String>), ApiError> {
     let refuse = |why: &str| ApiError::bad_request(format!("error decoding YAML: {why}"));
     let (document, duplicates) =
         read_yaml(body).map_err(|why| refuse(&format!("error converting YAML to JSON: {why}")))?;
@@ -112,7 +112,7 @@ fn read(body: &[u8]) -> Result<(Map<String, Value>, Vec<String>), ApiError> {
 }
 
 /// Keys that are given twice: the last counts, with a warning, or the request is refused.
-fn note_duplicates(
+pub(crate) fn note_duplicates(
     validation: FieldValidation,
     duplicates: &[String],
     warnings: &mut Vec<String>,

@@ -3,23 +3,35 @@
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use crate::decode::decode_typed;
+use crate::decode::decode_named;
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::object::{Object, show_time};
+use crate::registry::Names;
 use crate::status::{ApiError, Details};
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
 
-const SCHEMA: &str = "io.k8s.api.core.v1.Binding";
+const BINDING: Names = Names {
+    group: "",
+    version: "v1",
+    kind: "Binding",
+    plural: "bindings",
+    singular: "binding",
+    short: &[],
+    categories: &[],
+    schema: "io.k8s.api.core.v1.Binding",
+};
+
 const ATTEMPTS: usize = 32;
 
 /// Binds the pod of the path to the node of the body.
 pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
-    let binding = Object(decode_typed(SCHEMA, request.media()?, &request.body)?);
+    let decoded = decode_named(&BINDING, request.media()?, &request.body, options.validation)?;
+    let binding = decoded.object;
     let name = match request.resource.name.as_str() {
         "" => binding.name().to_owned(),
         name if !binding.name().is_empty() && binding.name() != name => {
@@ -46,7 +58,9 @@ pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
         }
         let status =
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-        return answer::value_answer(201, wanted, &status);
+        let mut response = answer::value_answer(201, wanted, &status)?;
+        answer::add_warnings(response.headers_mut(), &decoded.warnings);
+        return Ok(response);
     }
     Err(ApiError::conflict(request.names(), &name))
 }

@@ -4,6 +4,7 @@ use axum::response::Response;
 use rand::Rng;
 
 use crate::admission::Operation;
+use crate::custom::CustomKind;
 use crate::decode::decode_object;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
@@ -24,12 +25,12 @@ pub(crate) async fn create(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let media = request.media()?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
-    let decoded = decode_object(request.names(), media, &request.body, options.validation)?;
+    let decoded = decode_object(request.kind(), media, &request.body, options.validation)?;
     let mut warnings = decoded.warnings;
     let written = create_object(request, decoded.object, &options, &mut warnings)
         .await
         .map_err(|error| error.with_warnings(&warnings))?;
-    answer::written(request.kind(), 201, &written, wanted, &warnings, &request.query, request.now())
+    answer::written(request.kind_ref(), 201, &written, wanted, &warnings, &request.query, request.now())
 }
 
 /// Creates an object that is decoded; also for PUT of an object that is missing.
@@ -54,6 +55,11 @@ pub(crate) async fn create_tracked(
     warnings: &mut Vec<String>,
 ) -> Result<Written, ApiError> {
     let kind = request.kind();
+    if kind.custom().is_some_and(CustomKind::is_terminating) {
+        let mut error = ApiError::method_not_allowed();
+        error.message = "create not allowed while custom resource definition is terminating".to_owned();
+        return Err(error);
+    }
     let given_version = object.str_at(&["metadata", "resourceVersion"]).to_owned();
     for name in
         ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"]

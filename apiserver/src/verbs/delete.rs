@@ -43,7 +43,7 @@ pub(crate) async fn delete(request: &Request) -> Result<Response, ApiError> {
     }
     // 202 is for clients that have said in the old way that dependents need not be waited for.
     let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
-    answer::object(kind, code, object, wanted, &request.query, request.now())
+    answer::object(request.kind_ref(), code, object, wanted, &request.query, request.now())
 }
 
 fn success(names: &Names, object: &Object) -> Value {
@@ -85,7 +85,12 @@ pub(crate) async fn delete_named(
     }
 }
 
-fn check_preconditions(request: &Request, options: &DeleteOptions, old: &Object) -> Result<(), ApiError> {
+/// Whether the object is the one that the client means.
+pub(crate) fn check_preconditions(
+    request: &Request,
+    options: &DeleteOptions,
+    old: &Object,
+) -> Result<(), ApiError> {
     let names = request.names();
     // Upstream names the kind here where everything else names the resource.
     let kind = if names.group.is_empty() {
@@ -119,6 +124,14 @@ fn check_preconditions(request: &Request, options: &DeleteOptions, old: &Object)
     if let Some(wanted) = &options.resource_version
         && wanted != version
     {
+        if names.plural == "namespaces" {
+            let details = Details { kind: names.plural.to_owned(), ..details };
+            let why = format!(
+                "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: \
+                 {version}"
+            );
+            return Err(ApiError::conflict_because(names.plural, details, &why));
+        }
         let why = format!(
             "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
              ({version}). The object might have been modified"
@@ -142,7 +155,12 @@ fn plan(request: &Request, old: &Object, options: &DeleteOptions) -> Plan {
     let now = request.now();
     let mut object = old.clone();
     if kind.has_dependents() {
-        settle_finalizers(&mut object, options.propagation());
+        settle_finalizers(&mut object, options.propagation(), kind.orphans_by_default());
+    }
+    if let Some(finalizer) = kind.deletion_finalizer()
+        && !old.is_terminating()
+    {
+        object.add_finalizer(finalizer);
     }
     let grace = kind.grace_period(&object, options.grace_period_seconds);
     let held = object.finalizers().next().is_some() || kind.is_held(&object);
@@ -183,12 +201,17 @@ fn shorten(object: &mut Object, old: &Object, grace: Option<i64>) {
 }
 
 /// The garbage collector's finalizers, by how dependents are to be treated.
-fn settle_finalizers(object: &mut Object, propagation: Option<Propagation>) {
+fn settle_finalizers(object: &mut Object, propagation: Option<Propagation>, orphans_by_default: bool) {
     const ORPHAN: &str = "orphan";
     const FOREGROUND: &str = "foregroundDeletion";
     let add = match propagation {
         // What an earlier delete asked for stays.
-        None => return,
+        None if !orphans_by_default
+            || object.finalizers().any(|finalizer| finalizer == ORPHAN || finalizer == FOREGROUND) =>
+        {
+            return;
+        }
+        None => Some(ORPHAN),
         Some(Propagation::Background) => None,
         Some(Propagation::Foreground) => Some(FOREGROUND),
         Some(Propagation::Orphan) => Some(ORPHAN),

@@ -35,5 +35,5 @@ pub(crate) async fn delete_collection(request: &Request) -> Result<Response, Api
             }
         }
     }
-    list::answer(request.kind(), listed, wanted, &request.query, request.now())
+    list::answer(request.kind_ref(), listed, wanted, &request.query, request.now())
 }

@@ -32,32 +32,43 @@ pub(crate) struct DeleteOptions {
 impl DeleteOptions {
     /// Reads and validates them.
     pub(crate) fn parse(request: &Request) -> Result<Self, ApiError> {
+        if !request.body.iter().all(u8::is_ascii_whitespace) {
+            return Self::from_body(&decode_typed(SCHEMA, request.media()?, &request.body)?);
+        }
+        let query = &request.query;
         let mut errors = FieldErrors::new();
-        let mut options = DeleteOptions::default();
-        let policy;
-        if request.body.iter().all(u8::is_ascii_whitespace) {
-            let query = &request.query;
-            options.grace_period_seconds = query.int("gracePeriodSeconds")?;
-            options.orphan_dependents = query.has("orphanDependents").then(|| query.flag("orphanDependents"));
-            options.dry_run = dry_run(query, &mut errors);
-            policy = query.get("propagationPolicy").map(str::to_owned);
-        } else {
-            let body = decode_typed(SCHEMA, request.media()?, &request.body)?;
-            options.grace_period_seconds = body.get("gracePeriodSeconds").and_then(Value::as_i64);
-            options.orphan_dependents = body.get("orphanDependents").and_then(Value::as_bool);
-            options.uid = precondition(&body, "uid");
-            options.resource_version = precondition(&body, "resourceVersion");
-            options.dry_run = body_dry_run(&body, &mut errors);
-            policy = body.get("propagationPolicy").and_then(Value::as_str).map(str::to_owned);
-        }
+        let options = DeleteOptions {
+            grace_period_seconds: query.int("gracePeriodSeconds")?,
+            orphan_dependents: query.has("orphanDependents").then(|| query.flag("orphanDependents")),
+            dry_run: dry_run(query, &mut errors),
+            ..DeleteOptions::default()
+        };
+        options.finish(query.get("propagationPolicy"), errors)
+    }
+
+    /// Validates those that a body has, or a part of one.
+    pub(crate) fn from_body(body: &Map<String, Value>) -> Result<Self, ApiError> {
+        let mut errors = FieldErrors::new();
+        let options = DeleteOptions {
+            grace_period_seconds: body.get("gracePeriodSeconds").and_then(Value::as_i64),
+            orphan_dependents: body.get("orphanDependents").and_then(Value::as_bool),
+            uid: precondition(body, "uid"),
+            resource_version: precondition(body, "resourceVersion"),
+            dry_run: body_dry_run(body, &mut errors),
+            propagation: None,
+        };
+        options.finish(body.get("propagationPolicy").and_then(Value::as_str), errors)
+    }
+
+    fn finish(mut self, policy: Option<&str>, mut errors: FieldErrors) -> Result<Self, ApiError> {
         // Negative times are the least there is.
-        options.grace_period_seconds = options.grace_period_seconds.map(|s| if s < 0 { 1 } else { s });
+        self.grace_period_seconds = self.grace_period_seconds.map(|s| if s < 0 { 1 } else { s });
         let path = Path::new("propagationPolicy");
-        if let (Some(policy), Some(_)) = (&policy, options.orphan_dependents) {
+        if let (Some(policy), Some(_)) = (policy, self.orphan_dependents) {
             let why = "orphanDependents and deletionPropagation cannot be both set";
-            errors.invalid(&path, policy.as_str(), why);
+            errors.invalid(&path, policy, why);
         }
-        options.propagation = match policy.as_deref() {
+        self.propagation = match policy {
             None | Some("") => None,
             Some("Background") => Some(Propagation::Background),
             Some("Foreground") => Some(Propagation::Foreground),
@@ -67,7 +78,7 @@ impl DeleteOptions {
                 None
             }
         };
-        if errors.is_empty() { Ok(options) } else { Err(ApiError::invalid_options("DeleteOptions", &errors)) }
+        if errors.is_empty() { Ok(self) } else { Err(ApiError::invalid_options("DeleteOptions", &errors)) }
     }
 
     /// What was asked for, in the new way or the old one.

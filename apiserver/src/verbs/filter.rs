@@ -10,13 +10,13 @@ use crate::dispatch::key_names;
 use crate::encode::stored;
 use crate::projection::Projection;
 use crate::query::Query;
-use crate::registry::{Kind, Scope, UnknownField};
+use crate::registry::{Kind, KindRef, Scope, UnknownField};
 use crate::status::ApiError;
 
 /// What a list, watch or deletecollection selects.
 #[derive(Clone)]
 pub(crate) struct Filter {
-    kind: &'static dyn Kind,
+    kind: KindRef,
     labels: Option<labels::Selector>,
     fields: Option<fields::Selector>,
     /// The name in the path of a watch of the old form.
@@ -25,7 +25,7 @@ pub(crate) struct Filter {
 
 impl Filter {
     /// Reads `labelSelector` and `fieldSelector`; `extra` also takes fields that upstream refuses.
-    pub(crate) fn parse(kind: &'static dyn Kind, query: &Query, extra: bool) -> Result<Self, ApiError> {
+    pub(crate) fn parse(kind: &KindRef, query: &Query, extra: bool) -> Result<Self, ApiError> {
         let labels = match query.text("labelSelector") {
             "" => None,
             text => Some(
@@ -40,10 +40,10 @@ impl Filter {
         };
         if let Some(fields) = &fields {
             for term in fields.terms() {
-                check_field(kind, &term.field, extra)?;
+                check_field(&**kind, &term.field, extra)?;
             }
         }
-        Ok(Filter { kind, labels, fields, named: None })
+        Ok(Filter { kind: kind.clone(), labels, fields, named: None })
     }
 
     /// Only the object of one name.
@@ -96,14 +96,14 @@ impl Filter {
         if self.fields.is_none() && self.named.is_none() {
             return true;
         }
-        let (namespace, name) = key_names(self.kind, record.key.as_str());
+        let (namespace, name) = key_names(&*self.kind, record.key.as_str());
         if self.named.as_deref().is_some_and(|named| named != name) {
             return false;
         }
         let Some(fields) = &self.fields else { return true };
-        if self.kind.is_view() {
+        if self.kind.reads_through() {
             // A view selects by fields of its own, which the stored projection does not have.
-            let object = stored::decode_as(self.kind, record);
+            let object = stored::decode_as(&*self.kind, record);
             return fields.matches(|field| match field {
                 "metadata.name" => Some(Cow::Borrowed(name)),
                 "metadata.namespace" => Some(Cow::Borrowed(namespace)),

@@ -18,7 +18,7 @@ const ATTEMPTS: usize = 32;
 pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("UpdateOptions", &request.query)?;
-    let decoded = decode_object(request.names(), request.media()?, &request.body, options.validation)?;
+    let decoded = decode_object(request.kind(), request.media()?, &request.body, options.validation)?;
     let mut given = decoded.object;
     write::settle_namespace(request, &mut given)?;
     check_name(request, &given)?;
@@ -40,12 +40,12 @@ pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
         write::keep_metadata(&mut object, &old);
         write::validate_changed(kind, Part::Status, &object, &old)?;
         if options.dry_run {
-            return answer::object(kind, 200, object, wanted, &request.query, request.now());
+            return answer::object(request.kind_ref(), 200, object, wanted, &request.query, request.now());
         }
         match write::store_changed(request, &record, object).await {
             Ok(written) => {
                 return answer::written(
-                    kind,
+                    request.kind_ref(),
                     200,
                     &written,
                     wanted,

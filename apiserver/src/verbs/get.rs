@@ -21,5 +21,5 @@ pub(crate) async fn get(request: &Request) -> Result<Response, ApiError> {
         wait_for(&*request.server.store, revision).await?;
     }
     let record = request.record(&request.head())?;
-    answer::record(request.kind(), 200, &record, wanted, &request.query, request.now())
+    answer::record(request.kind_ref(), 200, &record, wanted, &request.query, request.now())
 }

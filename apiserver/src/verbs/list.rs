@@ -2,13 +2,16 @@
 
 use axum::response::Response;
 use base64::Engine;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, NO_PAD, URL_SAFE_NO_PAD};
 use orlop_store::{Revision, Snapshot};
 use serde_json::{Value, json};
 
+use crate::decode::syntax_fault;
 use crate::encode::list::{self, Listed};
 use crate::encode::negotiate::Endpoint;
 use crate::projection::Projection;
+use crate::query::Query;
 use crate::status::ApiError;
 use crate::validate::{FieldErrors, Path};
 use crate::verbs::filter::Filter;
@@ -26,18 +29,24 @@ const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to di
 pub(crate) async fn list(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::List)?;
     let listed = select(request).await?;
-    list::answer(request.kind(), listed, wanted, &request.query, request.now())
+    list::answer(request.kind_ref(), listed, wanted, &request.query, request.now())
 }
 
 /// The records that a list (or deletecollection) is about.
 pub(crate) async fn select(request: &Request) -> Result<Listed, ApiError> {
     let query = &request.query;
+    check_numbers(query)?;
     check_options(request)?;
-    let filter = Filter::parse(request.kind(), query, request.server.config.extra_field_selectors)?;
+    let filter = Filter::parse(request.kind_ref(), query, request.server.config.extra_field_selectors)?;
     let limit = usize::try_from(query.int("limit")?.unwrap_or(0)).unwrap_or(0);
     let prefix = request.resource.prefix();
     let page = page(request, &prefix, limit).await?;
     Ok(collect(&page, &prefix, &filter))
+}
+
+/// Numbers that a list or watch has no use for must be numbers all the same.
+pub(crate) fn check_numbers(query: &Query) -> Result<(), ApiError> {
+    query.int("limit").and(query.int("timeoutSeconds")).map(drop)
 }
 
 /// Which state to list, from where, and how much.
@@ -152,33 +161,33 @@ fn collect(page: &Page, prefix: &str, filter: &Filter) -> Listed {
 }
 
 /// Where the next page of a list starts: opaque to clients, in upstream's form.
-struct ContinueToken {
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ContinueToken {
     /// The state of the first page; `None` for the newest.
     revision: Option<Revision>,
     /// The first key of the page, relative to what is listed.
-    start: String,
+    pub(crate) start: String,
 }
 
 impl ContinueToken {
-    fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         let revision = self.revision.map_or(-1, |revision| i64::try_from(revision.0).unwrap_or(i64::MAX));
         let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": format!("/{}", self.start)});
         URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
-    fn decode(text: &str) -> Result<Self, ApiError> {
+    pub(crate) fn decode(text: &str) -> Result<Self, ApiError> {
         let bad = |why: String| {
             ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
-        let trimmed = text.trim_end_matches('=');
-        let bytes = URL_SAFE_NO_PAD
-            .decode(trimmed)
-            .or_else(|_| STANDARD_NO_PAD.decode(trimmed))
-            .map_err(|error| bad(illegal_base64(&error)))?;
-        let token: Value = serde_json::from_slice(&bytes).map_err(|_| {
-            let first = bytes.first().map_or('?', |byte| char::from(*byte));
-            bad(format!("invalid character '{first}' looking for beginning of value"))
-        })?;
+        let bytes = LENIENT.decode(text).map_err(|error| bad(illegal_base64(text, &error)))?;
+        if let Some(fault) = syntax_fault(&bytes) {
+            return Err(bad(fault));
+        }
+        let token: Value = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+        if let Some(misfit) = misfit(&token) {
+            return Err(bad(misfit));
+        }
         let version = token.get("v").and_then(Value::as_str).unwrap_or_default();
         if version != "meta.k8s.io/v1" {
             return Err(bad(format!("server does not recognize this encoded version {version}")));
@@ -200,11 +209,44 @@ impl ContinueToken {
     }
 }
 
-fn illegal_base64(error: &base64::DecodeError) -> String {
+/// As Go reads it: bits that mean nothing do not matter.
+const LENIENT: GeneralPurpose =
+    GeneralPurpose::new(&URL_SAFE, GeneralPurposeConfig::with_decode_allow_trailing_bits(NO_PAD, true));
+
+/// What does not fit in a token, in the words of Go's `encoding/json`.
+fn misfit(token: &Value) -> Option<String> {
+    let found = |value: &Value| match value {
+        Value::Null => None,
+        Value::Bool(_) => Some("bool".to_owned()),
+        Value::Number(number) => Some(format!("number {number}")),
+        Value::String(_) => Some("string".to_owned()),
+        Value::Array(_) => Some("array".to_owned()),
+        Value::Object(_) => Some("object".to_owned()),
+    };
+    let Value::Object(members) = token else {
+        let found = found(token)?;
+        let found = found.split(' ').next().unwrap_or_default();
+        return Some(format!("json: cannot unmarshal {found} into Go value of type storage.continueToken"));
+    };
+    for (name, wanted) in [("v", "string"), ("rv", "int64"), ("start", "string")] {
+        let Some(value) = members.get(name) else { continue };
+        let fits = if wanted == "string" { value.is_string() } else { value.is_i64() };
+        if let Some(found) = found(value).filter(|_| !fits) {
+            let found = if wanted == "string" { found.split(' ').next().unwrap_or_default() } else { &found };
+            return Some(format!(
+                "json: cannot unmarshal {found} into Go struct field continueToken.{name} of type {wanted}"
+            ));
+        }
+    }
+    None
+}
+
+fn illegal_base64(text: &str, error: &base64::DecodeError) -> String {
     let at = match error {
         base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
-        base64::DecodeError::InvalidLength(at) => *at,
-        base64::DecodeError::InvalidPadding => 0,
+        // One digit alone: the group of four that it begins is what is wrong.
+        base64::DecodeError::InvalidLength(length) => length.saturating_sub(1),
+        base64::DecodeError::InvalidPadding => text.find('=').unwrap_or(0),
     };
     format!("illegal base64 data at input byte {at}")
 }

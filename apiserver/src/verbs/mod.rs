@@ -1,12 +1,15 @@
 //! What can be done to any kind, one file per verb. Nothing here knows a particular kind, except
-//! the two subresources that only one kind has ([`binding`], [`finalize`]).
+//! the subresources that only one kind has ([`binding`], [`connect`], [`eviction`], [`finalize`], [`token`]).
 
 pub(crate) mod apply;
 pub(crate) mod binding;
+pub(crate) mod connect;
+pub(crate) mod counted;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
 pub(crate) mod delete_options;
+pub(crate) mod eviction;
 pub(crate) mod filter;
 pub(crate) mod finalize;
 pub(crate) mod get;
@@ -14,7 +17,10 @@ pub(crate) mod list;
 pub(crate) mod options;
 pub(crate) mod patch;
 pub(crate) mod request;
+pub(crate) mod review;
 pub(crate) mod revision;
+pub(crate) mod scale;
+pub(crate) mod token;
 pub(crate) mod update;
 pub(crate) mod watch;
 pub(crate) mod write;

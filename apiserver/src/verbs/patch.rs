@@ -1,15 +1,15 @@
 //! PATCH on an item or its status: JSON, merge and strategic merge patches.
 
 use axum::response::Response;
-use orlop_openapi::types;
+use orlop_openapi::{OPEN_OBJECT, types};
 use serde_json::{Map, Value};
 
-use crate::decode::{FieldValidation, conform, duplicate_fields};
+use crate::decode::{FieldValidation, conform_merged, conform_patched, conform_to, duplicate_fields};
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::object::Object;
 use crate::patch::{self, PatchKind};
-use crate::registry::Names;
+use crate::registry::{Kind, Names};
 use crate::status::ApiError;
 use crate::verbs::apply;
 use crate::verbs::options::WriteOptions;
@@ -38,7 +38,8 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         attempts -= 1;
         let record = request.record(&request.head())?;
         let old = stored::decode_as(kind, &record);
-        let (object, mut warnings) = patched(request, patch_kind, &old, options.validation)?;
+        let (object, mut warnings) =
+            patched(request.names(), Some(kind), &request.body, patch_kind, &old, options.validation)?;
         check_name(request, &object)?;
         let mut object = object;
         write::settle_namespace(request, &mut object)?;
@@ -49,7 +50,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         match update::apply(request, object, change, &mut warnings).await {
             Ok(written) => {
                 return answer::written(
-                    kind,
+                    request.kind_ref(),
                     200,
                     &written,
                     wanted,
@@ -67,54 +68,58 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
     }
 }
 
-/// The object that the patch makes of the stored one, and warnings about the patch.
-fn patched(
-    request: &Request,
+/// The object that the patch in `body` makes of the present one, and warnings about the patch. There is no
+/// `kind` for what a subresource shows of another object (Scale).
+pub(crate) fn patched(
+    names: &Names,
+    kind: Option<&dyn Kind>,
+    body: &[u8],
     patch_kind: PatchKind,
     old: &Object,
     validation: FieldValidation,
 ) -> Result<(Object, Vec<String>), ApiError> {
-    let names = request.names();
-    let Some(ty) = types().named(names.schema) else {
-        return Err(ApiError::internal(format!("no type {} is known", names.schema)));
+    // Only strategic patches look at the type.
+    let is_custom = kind.is_some_and(|kind| kind.custom().is_some());
+    let schema = if is_custom { OPEN_OBJECT } else { names.schema };
+    let Some(ty) = types().named(schema) else {
+        return Err(ApiError::internal(format!("no type {schema} is known")));
     };
+    if is_custom && patch_kind == PatchKind::Strategic {
+        return Err(ApiError::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        ));
+    }
     let document = versioned(names, old);
-    let result = patch::apply(patch_kind, document, &request.body, ty)?;
+    let result = patch::apply(patch_kind, document, body, ty)?;
     let mut warnings = result.warnings;
     if validation == FieldValidation::Strict && !warnings.is_empty() {
         return Err(ApiError::bad_request(format!("strict decoding error: {}", warnings.join(", "))));
     }
     // Errors show the result. They are rare, so it is made again for them and not kept for all.
     let rejected = |why: &str| {
-        let again = patch::apply(patch_kind, versioned(names, old), &request.body, ty);
+        let again = patch::apply(patch_kind, versioned(names, old), body, ty);
         let result = again.map(|result| result.document).unwrap_or_default();
-        patch::unfit_result(patch_kind, &result, &request.body, why)
+        patch::unfit_result(patch_kind, &result, body, why)
     };
-    let mut document = match result.document {
-        Value::Object(map) => map,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            return Err(rejected("the patch does not leave an object"));
-        }
-    };
-    let kind_given = document.remove("kind").unwrap_or_default();
-    let version_given = document.remove("apiVersion").unwrap_or_default();
-    if kind_given != names.kind || version_given != names.api_version() {
-        let why = format!(
-            "{} in version {} cannot be handled as a {}",
-            kind_given.as_str().unwrap_or_default(),
-            version_given,
-            names.kind
-        );
-        return Err(rejected(&why));
+    if !result.document.is_object() {
+        return Err(rejected("the patch does not leave an object"));
     }
-    let conformed = conform(Value::Object(document), ty).map_err(|why| rejected(&why))?;
+    let conformed = match (patch_kind, kind) {
+        (_, Some(kind)) if is_custom => {
+            same_kind(names, &result.document).and_then(|()| conform_to(kind, without_type(result.document)))
+        }
+        (PatchKind::Strategic, _) => conform_merged(result.document, ty),
+        (PatchKind::Json | PatchKind::Merge | PatchKind::Apply, _) => conform_patched(names, result.document),
+    };
+    let conformed = conformed.map_err(|why| rejected(&why))?;
     let duplicates = match patch_kind {
-        PatchKind::Merge | PatchKind::Strategic => duplicate_fields(&request.body),
+        PatchKind::Merge | PatchKind::Strategic => duplicate_fields(body),
         PatchKind::Json | PatchKind::Apply => Vec::new(),
     };
     let mut unknown: Vec<String> =
-        duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-    unknown.extend(conformed.unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+        duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+    unknown.extend(conformed.unknown.iter().map(|path| format!("unknown field {path:?}")));
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {
             return Err(rejected(&format!("strict decoding error: {}", unknown.join(", "))));
@@ -132,4 +137,21 @@ fn versioned(names: &Names, object: &Object) -> Value {
     map.insert("apiVersion".to_owned(), names.api_version().into());
     map.extend(object.0.clone());
     Value::Object(map)
+}
+
+/// A patch of a custom object leaves it what it is.
+fn same_kind(names: &Names, document: &Value) -> Result<(), String> {
+    if document["kind"] == names.kind && document["apiVersion"] == names.api_version() {
+        return Ok(());
+    }
+    let kind = document["kind"].as_str().unwrap_or_default();
+    Err(format!("{kind} in version {} cannot be handled as a {}", document["apiVersion"], names.kind))
+}
+
+fn without_type(mut document: Value) -> Value {
+    if let Value::Object(map) = &mut document {
+        map.remove("kind");
+        map.remove("apiVersion");
+    }
+    document
 }

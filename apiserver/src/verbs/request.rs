@@ -6,6 +6,7 @@ use orlop_store::{Record, Snapshot};
 use std::sync::Arc;
 
 use crate::admission;
+use crate::auth::UserInfo;
 use crate::decode::Media;
 use crate::dispatch::{self, Resource};
 use crate::encode::negotiate::{Endpoint, Wanted, negotiate};
@@ -14,8 +15,9 @@ use crate::managed;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::query::Query;
-use crate::registry::{Kind, Names};
+use crate::registry::{Kind, KindRef, Names};
 use crate::server::Inner;
+use crate::services::Held;
 use crate::status::ApiError;
 use crate::verbs::options::WriteOptions;
 
@@ -26,19 +28,30 @@ pub(crate) struct Request {
     pub(crate) query: Query,
     pub(crate) accept: Option<String>,
     pub(crate) content_type: Option<String>,
+    /// Who sends it.
+    pub(crate) user: UserInfo,
     /// What the client calls itself; `""` when it does not say.
     pub(crate) user_agent: String,
+    /// The client wants to go on in another protocol.
+    pub(crate) upgrade: bool,
     /// People read the answer: indent it.
     pub(crate) pretty: bool,
     pub(crate) body: Bytes,
+    /// Addresses that this request has been given and has not yet written.
+    pub(crate) held: Held,
 }
 
 impl Request {
-    pub(crate) fn kind(&self) -> &'static dyn Kind {
-        self.resource.kind
+    pub(crate) fn kind(&self) -> &dyn Kind {
+        &*self.resource.kind
     }
 
-    pub(crate) fn names(&self) -> &'static Names {
+    /// The kind, to be kept for longer than the request.
+    pub(crate) fn kind_ref(&self) -> &KindRef {
+        &self.resource.kind
+    }
+
+    pub(crate) fn names(&self) -> &Names {
         self.resource.kind.names()
     }
 
@@ -55,7 +68,9 @@ impl Request {
     /// The form of the answer.
     pub(crate) fn wanted(&self, endpoint: Endpoint) -> Result<Wanted, ApiError> {
         let list_route = self.resource.name.is_empty() && endpoint != Endpoint::Single;
-        let mut wanted = negotiate(self.accept.as_deref(), endpoint, list_route)?;
+        let offered =
+            self.accept.as_deref().filter(|_| self.kind().custom().is_some()).and_then(without_protobuf);
+        let mut wanted = negotiate(offered.as_deref().or(self.accept.as_deref()), endpoint, list_route)?;
         wanted.pretty |= self.pretty;
         Ok(wanted)
     }
@@ -88,6 +103,14 @@ impl Request {
             )),
         }
     }
+}
+
+/// What a client accepts besides protobuf, which objects of custom kinds do not have (their metadata and
+/// tables do); `None` when there is nothing else.
+fn without_protobuf(accept: &str) -> Option<String> {
+    let is_plain = |clause: &&str| !clause.contains("vnd.kubernetes.protobuf") || clause.contains("as=");
+    let left: Vec<&str> = accept.split(',').filter(is_plain).collect();
+    (!left.is_empty()).then(|| left.join(","))
 }
 
 /// Reads of the newest state, for admission.

@@ -27,7 +27,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
     let wanted = request.wanted(Endpoint::Single)?;
     let media = request.media()?;
     let options = WriteOptions::parse("UpdateOptions", &request.query)?;
-    let decoded = decode_object(request.names(), media, &request.body, options.validation)?;
+    let decoded = decode_object(request.kind(), media, &request.body, options.validation)?;
     let mut warnings = decoded.warnings;
     let mut object = decoded.object;
     check_name(request, &object)?;
@@ -45,7 +45,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
             if !object.uid().is_empty() {
                 return Err(write::uid_conflict(kind, &key, object.uid(), ""));
             }
-            if !kind.policy().create_on_update || part == Part::Status {
+            if !kind.policy().create_on_update || part != Part::Main {
                 return Err(ApiError::not_found(request.names(), &request.resource.name));
             }
             let mut new = object.clone();
@@ -56,13 +56,21 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
                 Err(error) if error.reason == "AlreadyExists" && attempts > 0 => continue,
                 Err(error) => return Err(error.with_warnings(&warnings)),
             };
-            return answer::written(kind, 201, &written, wanted, &warnings, &request.query, request.now());
+            return answer::written(
+                request.kind_ref(),
+                201,
+                &written,
+                wanted,
+                &warnings,
+                &request.query,
+                request.now(),
+            );
         };
         let old = stored::decode_as(kind, &record);
         if !object.uid().is_empty() && object.uid() != old.uid() {
             return Err(write::uid_conflict(kind, &key, object.uid(), old.uid()));
         }
-        let free = kind.policy().unconditional_update || part == Part::Status;
+        let free = kind.policy().unconditional_update || part != Part::Main;
         write::check_version(kind, &object, &old, free)?;
         let mut attempt_warnings = warnings.clone();
         let dry_run = options.dry_run;
@@ -71,7 +79,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
         match apply(request, body, change, &mut attempt_warnings).await {
             Ok(written) => {
                 return answer::written(
-                    kind,
+                    request.kind_ref(),
                     200,
                     &written,
                     wanted,
@@ -118,6 +126,9 @@ pub(crate) async fn apply(
     let kind = request.kind();
     let Change { part, old, record, manager, dry_run } = change;
     kind.defaults(&mut object);
+    if let Part::Named(subresource) = part {
+        object = write::only_part(kind, subresource, &object, old);
+    }
     if let Some(manager) = manager {
         write::track(request, manager, Some(old), &mut object);
     }

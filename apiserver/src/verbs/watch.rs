@@ -17,6 +17,7 @@ use crate::encode::table::{IncludeObject, Table};
 use crate::status::ApiError;
 use crate::validate::{FieldErrors, Path};
 use crate::verbs::filter::Filter;
+use crate::verbs::list::check_numbers;
 use crate::verbs::request::Request;
 use crate::verbs::revision::{parse_revision, wait_for};
 use event::{Framing, Writer};
@@ -34,12 +35,13 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         Transform::MetadataList(_) => return Err(shape::not_a_list(request.kind())),
         Transform::Table(version) => {
             let include = IncludeObject::parse(&request.query)?;
-            Framing::Table(Table::new(request.kind(), version, include, request.now()))
+            Framing::Table(Table::new(request.kind_ref().clone(), version, include, request.now()))
         }
     };
+    check_numbers(&request.query)?;
     check_options(request)?;
     let mut filter =
-        Filter::parse(request.kind(), &request.query, request.server.config.extra_field_selectors)?;
+        Filter::parse(request.kind_ref(), &request.query, request.server.config.extra_field_selectors)?;
     if !request.resource.name.is_empty() {
         filter = filter.by_name(&request.resource.name);
     }
@@ -50,7 +52,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
             request.server.config.min_request_timeout.mul_f64(rand::rng().random_range(1.0..2.0))
         }
     };
-    let writer = Writer::new(request.kind(), wanted.media, framing);
+    let writer = Writer::new(request.kind_ref().clone(), wanted.media, framing);
     let start = start(request, &filter).await?;
     let live = Live {
         store: request.server.store.clone(),
@@ -58,9 +60,14 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         filter,
         bookmarks: request.query.flag("allowWatchBookmarks"),
         timeout,
-        closing: request.server.closing.clone(),
+        closing: match request.kind().custom() {
+            Some(custom) => custom.ended(),
+            None => request.server.closing.clone(),
+        },
         counter: request.server.metrics.watch_counter(request.names()),
     };
+    let server = request.server.clone();
+    let writer = writer.timed(move || server.now());
     let mut response = Response::new(Body::from_stream(stream::stream(start, live, writer)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(wanted.content_type()));
     Ok(response)

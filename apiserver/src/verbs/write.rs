@@ -1,9 +1,10 @@
 //! What create, update, patch and the subresources have in common: the metadata that the server
 //! keeps, the rules in their order, and the conditional write itself.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use orlop_store::{CommitError, Expect, Key, Op, Record, Revision, Write};
+use orlop_store::{CommitError, Committed, Expect, Key, Op, Record, Revision, Write};
 use serde_json::Value;
 
 use crate::admission::{self, Operation};
@@ -14,9 +15,12 @@ use crate::managed::{self, Writer};
 use crate::object::{Object, show_time};
 use crate::projection::Projection;
 use crate::registry::{Generation, Kind, Scope, StatusSubresource};
+use crate::reserve;
+use crate::services;
 use crate::status::{ApiError, Details};
 use crate::validate::meta::{validate_meta, validate_meta_update};
 use crate::validate::{FieldErrors, Path};
+use crate::verbs::counted;
 use crate::verbs::request::{HeadLookup, Request};
 
 /// How a write can fail besides being refused.
@@ -34,7 +38,7 @@ impl From<ApiError> for StoreError {
 }
 
 /// From a failed commit to an answer; conflicts are the caller's.
-fn commit_error(error: CommitError<Projection>) -> StoreError {
+pub(crate) fn commit_error(error: CommitError<Projection>) -> StoreError {
     match error {
         CommitError::Conflict { actual, .. } => StoreError::Moved(actual),
         CommitError::TooLarge { size, limit, .. } => StoreError::Api(ApiError::too_large(format!(
@@ -76,15 +80,14 @@ pub(crate) fn strip_metadata(object: &mut Object, warnings: &mut Vec<String>) {
     let metadata = object.meta();
     metadata.remove("selfLink");
     let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else { return };
-    let mut seen: Vec<String> = Vec::new();
+    let (mut seen, mut told) = (HashSet::new(), HashSet::new());
     let mut doubled: Vec<String> = Vec::new();
     owners.retain(|owner| {
         let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if !seen.contains(&uid) {
-            seen.push(uid);
+        if seen.insert(uid.clone()) {
             return true;
         }
-        if !doubled.contains(&uid) {
+        if told.insert(uid.clone()) {
             doubled.push(uid);
         }
         false
@@ -122,7 +125,11 @@ pub(crate) fn admit(
 ) -> Result<(), ApiError> {
     let name = object.name().to_owned();
     let mut asked = admission_request(request, operation, &name, Some(object), old);
-    request.server.admission.mutate(&mut asked, &HeadLookup(&request.head()))
+    request.server.admission.mutate(&mut asked, &HeadLookup(&request.head()))?;
+    if request.kind().reserves() && request.resource.subresource.is_empty() {
+        services::settle(&request.server, &request.held, object, old)?;
+    }
+    Ok(())
 }
 
 /// Lets the admission plugins refuse the object.
@@ -168,7 +175,9 @@ fn admission_request<'a>(
 pub(crate) fn first_generation(kind: &dyn Kind, object: &mut Object) {
     match kind.policy().generation {
         Generation::Unmanaged => {}
-        Generation::Spec => object.set(&["metadata", "generation"], 1),
+        Generation::Spec | Generation::SpecAndAnnotations | Generation::AllButMeta => {
+            object.set(&["metadata", "generation"], 1);
+        }
         Generation::SpecFromZero => {
             object.meta().remove("generation");
         }
@@ -202,6 +211,19 @@ pub(crate) enum Part {
     Main,
     /// The `/status` subresource.
     Status,
+    /// Another subresource that changes a part of the spec, by name.
+    Named(&'static str),
+}
+
+/// The stored object with that of `object` which a subresource may change, and with who wrote it.
+pub(crate) fn only_part(kind: &dyn Kind, subresource: &str, object: &Object, old: &Object) -> Object {
+    let mut changed = old.clone();
+    kind.take_part(subresource, object, &mut changed);
+    match object.at(&["metadata", "managedFields"]) {
+        Some(managed) => changed.set(&["metadata", "managedFields"], managed.clone()),
+        None => drop(changed.meta().remove("managedFields")),
+    }
+    changed
 }
 
 /// Makes a changed object ready: what the server keeps comes from the stored one, the part that is
@@ -214,6 +236,8 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
         (Part::Main, StatusSubresource::WithMetadata | StatusSubresource::StatusOnly) => {
             object.copy_member(old, "status");
         }
+        // What it changes was picked before.
+        (Part::Named(_), _) => {}
         (Part::Status, policy) => {
             let status = object.0.remove("status");
             let metadata = object.0.remove("metadata");
@@ -237,10 +261,26 @@ pub(crate) fn settle_update(request: &Request, part: Part, object: &mut Object, 
     match part {
         Part::Main => kind.prepare_update(object, old, request.now()),
         Part::Status => kind.prepare_status(object, old, request.now()),
+        Part::Named(_) => {}
     }
     let counted = match kind.policy().generation {
         Generation::Unmanaged => false,
         Generation::Spec | Generation::SpecFromZero => object.0.get("spec") != old.0.get("spec"),
+        Generation::SpecAndAnnotations => {
+            let annotations = ["metadata", "annotations"];
+            let main = part == Part::Main;
+            main && (object.0.get("spec") != old.0.get("spec")
+                || object.at(&annotations) != old.at(&annotations))
+        }
+        Generation::AllButMeta => {
+            let has_status = kind.policy().status != StatusSubresource::None;
+            let counts = |name: &str| name != "metadata" && !(has_status && name == "status");
+            let members = |object: &Object| -> Vec<(String, Value)> {
+                let all = object.0.iter().filter(|(name, _)| counts(name));
+                all.map(|(name, value)| (name.clone(), value.clone())).collect()
+            };
+            members(object) != members(old)
+        }
     };
     if counted {
         let generation = old.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
@@ -284,6 +324,10 @@ pub(crate) fn validate_changed(
             kind.validate_update(object, old, &mut errors);
         }
         Part::Status => kind.validate_status(object, old, &mut errors),
+        Part::Named(subresource) => {
+            kind.validate(object, &mut errors);
+            kind.validate_part(subresource, object, old, &mut errors);
+        }
     }
     finish_validation(kind, object, &errors)
 }
@@ -352,9 +396,14 @@ pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Writt
     let key = request.resource.key(object.name());
     let mut object = kind.to_stored(object);
     object.meta().remove("resourceVersion");
-    let (value, view) = stored::encode_new(kind, &object);
-    let write = Write { key: Key::from(key), expect: Expect::Absent, op: Op::Put { value, view } };
-    commit_one(request, write).await.map(Written::Record)
+    let writes = || {
+        let mut writes = reserve::writes(kind, &key, None, Some(&object), &request.head());
+        let (value, view) = stored::encode_new(kind, &object);
+        let op = Op::Put { value, view };
+        writes.push(Write { key: Key::from(key.as_str()), expect: Expect::Absent, op });
+        writes
+    };
+    counted::commit(request, None, &object, writes).await.map(Written::Record)
 }
 
 /// Stores a changed object in place of `record`; a result that is the same as what is stored is
@@ -380,15 +429,37 @@ pub(crate) async fn put(
     record: &Arc<Record<Projection>>,
     object: Object,
 ) -> Result<Arc<Record<Projection>>, StoreError> {
-    let kind = request.kind();
+    put_as(request, request.kind(), record, object).await
+}
+
+/// The same for an object of another kind than the request's.
+pub(crate) async fn put_as(
+    request: &Request,
+    kind: &dyn Kind,
+    record: &Arc<Record<Projection>>,
+    object: Object,
+) -> Result<Arc<Record<Projection>>, StoreError> {
     let mut object = kind.to_stored(object);
     object.meta().remove("resourceVersion");
     let (value, view) = stored::encode(kind, &object);
     if value == record.value {
         return Ok(record.clone());
     }
-    let expect = Expect::Revision(record.mod_revision);
-    commit_one(request, Write { key: record.key.clone(), expect, op: Op::Put { value, view } }).await
+    let mut first = Some((value, view));
+    let before = kind.reserves().then(|| stored::decode(record));
+    let writes = || {
+        let (value, view) = first.take().unwrap_or_else(|| stored::encode(kind, &object));
+        let mut writes = match &before {
+            Some(old) => {
+                reserve::writes(kind, record.key.as_str(), Some(old), Some(&object), &request.head())
+            }
+            None => Vec::new(),
+        };
+        let expect = Expect::Revision(record.mod_revision);
+        writes.push(Write { key: record.key.clone(), expect, op: Op::Put { value, view } });
+        writes
+    };
+    counted::commit(request, Some(record), &object, writes).await
 }
 
 /// Removes a record, and gives back the revision of that.
@@ -397,18 +468,36 @@ pub(crate) async fn remove(
     record: &Arc<Record<Projection>>,
 ) -> Result<Revision, StoreError> {
     let expect = Expect::Revision(record.mod_revision);
-    let write = Write { key: record.key.clone(), expect, op: Op::Delete };
-    let committed = request.server.store.commit(vec![write]).await.map_err(commit_error)?;
+    let kind = request.kind();
+    let mut writes = if kind.reserves() {
+        let old = stored::decode(record);
+        reserve::writes(kind, record.key.as_str(), Some(&old), None, &request.head())
+    } else {
+        Vec::new()
+    };
+    writes.push(Write { key: record.key.clone(), expect, op: Op::Delete });
+    let committed = commit(request, record.key.as_str(), writes).await?;
     Ok(committed.revision())
 }
 
-async fn commit_one(
+/// The writes at once; the one of the object itself is the last.
+async fn commit(
     request: &Request,
-    write: Write<Projection>,
-) -> Result<Arc<Record<Projection>>, StoreError> {
-    let committed = request.server.store.commit(vec![write]).await.map_err(commit_error)?;
-    let record = committed.events.into_iter().next_back().and_then(|event| event.record.clone());
-    record.ok_or_else(|| ApiError::internal("a put left no record").into())
+    own: &str,
+    writes: Vec<Write<Projection>>,
+) -> Result<Committed<Projection>, StoreError> {
+    request.server.store.commit(writes).await.map_err(|error| commit_error_of(own, error))
+}
+
+/// The same as [`commit_error`] for a commit that also writes what the object reserves.
+pub(crate) fn commit_error_of(own: &str, error: CommitError<Projection>) -> StoreError {
+    match error {
+        // Nobody is given what another has; this happens when both name it.
+        CommitError::Conflict { key, .. } if key.as_str() != own => StoreError::Api(ApiError::unavailable(
+            format!("{key} was taken by another request at the same moment; send this one again"),
+        )),
+        error => commit_error(error),
+    }
 }
 
 /// A deletion time and grace for an object whose deletion begins.

@@ -3,18 +3,23 @@
 //!
 //! [`graph`] holds who owns whom, by UID, fed by watches of everything that can be listed, watched and deleted: those
 //! that other controllers have anyway, and watches of metadata for the rest. It only says what to look at: nothing is
-//! deleted before the object and its owners were read live ([`attempt`]). What the server serves is read once, at the start.
+//! deleted before the object and its owners were read live ([`attempt`]). What the server serves is read at the start, and
+//! again when a definition of a kind has changed.
 
 pub mod attempt;
 pub mod graph;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::ReplicationController;
 use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::{Api, Client};
-use tokio::task::JoinSet;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Backoff;
 use crate::gc::discovery::{Served, discover};
@@ -40,35 +45,111 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         };
         let queue = WorkQueue::new(context.options.rate_limit);
         let graph: Arc<Mutex<Graph>> = Arc::default();
-        let mut tasks = JoinSet::new();
-        let (mut synced, mut handlers) = (Vec::new(), Vec::new());
-        for kind in served.iter().filter(|kind| is_watched(kind)) {
-            let feeder = Feeder { kind: Arc::clone(kind), graph: Arc::clone(&graph), queue: queue.clone() };
-            let (waiting, handler) = match shared(&feeder, &context.informers) {
-                Some(attached) => attached,
-                None => {
-                    let informer = Informer::<Meta>::trimmed(trim);
-                    let attached = feeder.attach(&informer);
-                    let api = Api::all_with(context.client.clone(), &kind.resource);
-                    let shutdown = context.shutdown.clone();
-                    tasks.spawn(async move { informer.run(api, shutdown).await });
-                    attached
-                }
-            };
-            synced.push(waiting);
-            handlers.push(handler);
-        }
-        let synced = join_all(synced);
+        let mut watches = Watches {
+            context: context.clone(),
+            graph: Arc::clone(&graph),
+            queue: queue.clone(),
+            definitions: Arc::default(),
+            running: HashMap::new(),
+        };
+        let synced = join_all(watches.settle(&served));
         tokio::select! {
             () = context.shutdown.cancelled() => return Ok(()),
             _ = synced => {}
         }
         let recorder = context.recorder(COMPONENT_GC);
-        let collector = Collector::new(context.client.clone(), Kinds(served), graph, queue.clone(), recorder);
+        let kinds = Kinds::new(served);
+        let collector = Collector::new(context.client.clone(), kinds.clone(), graph, queue.clone(), recorder);
         let (name, workers) = (controller::GARBAGE_COLLECTOR, context.options.concurrent_gc_syncs);
-        worker::run_until(&context.shutdown, &queue, workers, name, |work| collector.work(work)).await;
+        let work = worker::run_until(&context.shutdown, &queue, workers, name, |work| collector.work(work));
+        tokio::join!(work, watches.follow(kinds));
         Ok(())
     })
+}
+
+/// The watches of all kinds. Kinds come and go with the definitions that bring them.
+struct Watches {
+    context: Context,
+    graph: Arc<Mutex<Graph>>,
+    queue: WorkQueue<Work>,
+    /// Told when a definition of a kind has changed.
+    definitions: Arc<Notify>,
+    /// By group and plural: what ends the watch, and what feeds the graph while it is held.
+    running: HashMap<(String, String), (CancellationToken, Vec<Registration>)>,
+}
+
+impl Watches {
+    /// Begins what is missing and ends what is not served any more. The futures end when what was begun is complete.
+    fn settle(&mut self, served: &[Arc<Served>]) -> Vec<BoxFuture<'static, ()>> {
+        let name = |kind: &Served| (kind.resource.group.clone(), kind.resource.plural.clone());
+        let names: HashSet<(String, String)> = served.iter().map(|kind| name(kind)).collect();
+        self.running.retain(|name, (stop, _)| {
+            let stays = names.contains(name);
+            if !stays {
+                stop.cancel();
+            }
+            stays
+        });
+        let mut synced = Vec::new();
+        for kind in served.iter().filter(|kind| is_watched(kind)) {
+            if self.running.contains_key(&name(kind)) {
+                continue;
+            }
+            let (graph, queue) = (Arc::clone(&self.graph), self.queue.clone());
+            let feeder = Feeder { kind: Arc::clone(kind), graph, queue };
+            let stop = self.context.shutdown.child_token();
+            let (waiting, handlers) = match shared(&feeder, &self.context.informers) {
+                Some((waiting, handler)) => (waiting, vec![handler]),
+                None => self.begin(&feeder, &stop),
+            };
+            self.running.insert(name(kind), (stop, handlers));
+            synced.push(waiting);
+        }
+        synced
+    }
+
+    /// A watch of a kind's metadata.
+    fn begin(
+        &self,
+        feeder: &Feeder,
+        stop: &CancellationToken,
+    ) -> (BoxFuture<'static, ()>, Vec<Registration>) {
+        let informer = Informer::<Meta>::trimmed(trim);
+        let (waiting, handler) = feeder.attach(&informer);
+        let mut handlers = vec![handler];
+        if is_definition(&feeder.kind) {
+            let definitions = Arc::clone(&self.definitions);
+            handlers.push(informer.add_handler(move |_| definitions.notify_one()));
+        }
+        let api = Api::all_with(self.context.client.clone(), &feeder.kind.resource);
+        let stop = stop.clone();
+        tokio::spawn(async move { informer.run(api, stop).await });
+        (waiting, handlers)
+    }
+
+    /// Looks at what is served whenever a definition has changed.
+    async fn follow(mut self, kinds: Kinds) {
+        let shutdown = self.context.shutdown.clone();
+        let client = self.context.client.clone();
+        loop {
+            let served = async {
+                self.definitions.notified().await;
+                everything(&client).await
+            };
+            let served = tokio::select! {
+                () = shutdown.cancelled() => return,
+                served = served => served,
+            };
+            // Objects that are there already come with the first list of a watch; nobody waits for it.
+            drop(self.settle(&served));
+            kinds.replace(served);
+        }
+    }
+}
+
+/// Whether objects of the kind bring kinds.
+fn is_definition(kind: &Served) -> bool {
+    kind.resource.group == "apiextensions.k8s.io" && kind.resource.kind == "CustomResourceDefinition"
 }
 
 /// Everything the server serves. A group that cannot be read may hold dependents, so nothing begins without it.
@@ -105,6 +186,11 @@ fn shared(feeder: &Feeder, informers: &Informers) -> Option<(BoxFuture<'static, 
         ("", "Namespace") => feeder.attach(&informers.namespaces()),
         ("storage.k8s.io", "StorageClass") => feeder.attach(&informers.classes()),
         ("storage.k8s.io", "VolumeAttributesClass") => feeder.attach(&informers.attributes_classes()),
+        ("", "ReplicationController") => feeder.attach(&informers.of::<ReplicationController>()),
+        ("apps", "ReplicaSet") => feeder.attach(&informers.of::<ReplicaSet>()),
+        ("apps", "Deployment") => feeder.attach(&informers.of::<Deployment>()),
+        ("apps", "StatefulSet") => feeder.attach(&informers.of::<StatefulSet>()),
+        ("apps", "ControllerRevision") => feeder.attach(&informers.of::<ControllerRevision>()),
         _ => return None,
     })
 }

@@ -44,9 +44,9 @@ fn which_controllers_a_choice_means() {
 
 #[test]
 fn an_unknown_name_is_an_error_that_names_the_known_ones() {
-    let options = Options { controllers: vec!["*".into(), "-deployment".into()], ..Options::default() };
+    let options = Options { controllers: vec!["*".into(), "-cronjob".into()], ..Options::default() };
     let text = enabled(&KNOWN, &options).err().unwrap().to_string();
-    assert!(text.contains("\"-deployment\"") && text.contains("a-controller, b-controller"), "{text}");
+    assert!(text.contains("\"-cronjob\"") && text.contains("a-controller, b-controller"), "{text}");
 }
 
 static STARTS: AtomicUsize = AtomicUsize::new(0);

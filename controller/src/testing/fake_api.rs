@@ -255,13 +255,15 @@ impl FakeApi {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The time on this server, as objects carry it.
+    pub(crate) fn now(&self) -> String {
+        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.shared.clock.now());
+        let text = serde_json::to_value(now).ok();
+        text.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
+    }
+
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Store, &str) -> T) -> T {
-        let now = serde_json::to_value(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-            self.shared.clock.now(),
-        ))
-        .ok()
-        .and_then(|t| t.as_str().map(str::to_owned))
-        .unwrap_or_default();
+        let now = self.now();
         let mut state = self.state();
         let result = change(&mut state.store, &now);
         self.shared.revision.send_replace(state.store.revision);

@@ -267,10 +267,14 @@ fn discovery(path: &str) -> Option<Value> {
     };
     Some(match path {
         "/api" => json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
-        "/apis" => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "storage.k8s.io",
+        "/apis" => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "apps",
+            "versions": [{"groupVersion": "apps/v1", "version": "v1"}],
+            "preferredVersion": {"groupVersion": "apps/v1", "version": "v1"}}, {"name": "storage.k8s.io",
             "versions": [{"groupVersion": "storage.k8s.io/v1", "version": "v1"}],
             "preferredVersion": {"groupVersion": "storage.k8s.io/v1", "version": "v1"}}]}),
         "/api/v1" => json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": resources("")}),
+        "/apis/apps/v1" => json!({"kind": "APIResourceList", "apiVersion": "v1",
+            "groupVersion": "apps/v1", "resources": resources("apps")}),
         "/apis/storage.k8s.io/v1" => json!({"kind": "APIResourceList", "apiVersion": "v1",
             "groupVersion": "storage.k8s.io/v1", "resources": resources("storage.k8s.io")}),
         _ => return None,

@@ -12,3 +12,4 @@ mod store;
 #[allow(unused_imports)]
 pub(crate) use fake_api::{FakeApi, Fault, FaultKind, Write};
 pub(crate) use faults::survives_faults;
+pub(crate) use store::merge_into;

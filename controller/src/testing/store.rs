@@ -17,6 +17,13 @@ pub(crate) struct Kind {
     pub(crate) status: bool,
 }
 
+impl Kind {
+    /// Its generation grows with every change of the spec.
+    fn has_generation(&self) -> bool {
+        self.group == "apps" || self.kind == "ReplicationController"
+    }
+}
+
 const fn kind(
     group: &'static str,
     plural: &'static str,
@@ -28,7 +35,7 @@ const fn kind(
 }
 
 /// Everything the fake serves.
-pub(crate) const KINDS: [Kind; 13] = [
+pub(crate) const KINDS: [Kind; 21] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -37,6 +44,14 @@ pub(crate) const KINDS: [Kind; 13] = [
     kind("", "events", "Event", true, false),
     kind("", "configmaps", "ConfigMap", true, false),
     kind("", "secrets", "Secret", true, false),
+    kind("", "replicationcontrollers", "ReplicationController", true, true),
+    kind("apps", "replicasets", "ReplicaSet", true, true),
+    kind("apps", "deployments", "Deployment", true, true),
+    kind("apps", "statefulsets", "StatefulSet", true, true),
+    kind("apps", "controllerrevisions", "ControllerRevision", true, false),
+    kind("", "serviceaccounts", "ServiceAccount", true, false),
+    kind("", "services", "Service", true, true),
+    kind("", "resourcequotas", "ResourceQuota", true, true),
     kind("storage.k8s.io", "storageclasses", "StorageClass", false, false),
     kind("storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass", false, false),
     kind("storage.k8s.io", "volumeattachments", "VolumeAttachment", false, true),
@@ -139,6 +154,13 @@ impl Store {
             set(&mut object, "namespace", json!(namespace));
         }
         let namespace = text(&object, "/metadata/namespace").to_owned();
+        if text(&object, "/metadata/name").is_empty() {
+            let prefix = text(&object, "/metadata/generateName").to_owned();
+            set(&mut object, "name", json!(format!("{prefix}{:05}", self.uids + 1)));
+        }
+        if kind.has_generation() && object["metadata"].get("generation").is_none() {
+            set(&mut object, "generation", json!(1));
+        }
         let name = text(&object, "/metadata/name").to_owned();
         if self.objects.contains_key(&Self::key(kind, &namespace, &name)) {
             return Err(Refusal(409, "AlreadyExists", format!("{} \"{name}\" already exists", kind.plural)));
@@ -173,6 +195,7 @@ impl Store {
             object["status"] = match kind.kind {
                 "Namespace" => json!({"phase": "Active"}),
                 "Pod" | "PersistentVolume" | "PersistentVolumeClaim" => json!({"phase": "Pending"}),
+                "ReplicationController" | "ReplicaSet" | "StatefulSet" => json!({"replicas": 0}),
                 _ => json!({}),
             };
         }
@@ -207,6 +230,9 @@ impl Store {
             "status" => {
                 let mut next = old.clone();
                 next["status"] = new["status"].clone();
+                if let Some(annotations) = new["metadata"].get("annotations") {
+                    set(&mut next, "annotations", annotations.clone());
+                }
                 next
             }
             "finalize" => {
@@ -241,6 +267,11 @@ impl Store {
                 }
                 next["apiVersion"] = old["apiVersion"].clone();
                 next["kind"] = old["kind"].clone();
+                if kind.has_generation() {
+                    let more = i64::from(next["spec"] != old["spec"]);
+                    let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + more;
+                    set(&mut next, "generation", json!(generation));
+                }
                 next
             }
         };

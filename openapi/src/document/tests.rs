@@ -10,6 +10,7 @@ fn documents() -> Documents {
         plural: "pods",
         namespaced: true,
         schema: "io.k8s.api.core.v1.Pod",
+        own_schema: None,
         verbs: ALL,
         subresources: vec![
             SubresourceDoc {
@@ -50,14 +51,15 @@ fn parsed(document: &Document) -> Value {
 fn the_index_names_each_document_with_its_hash() {
     let documents = documents();
     let index = parsed(documents.v3_index());
-    for path in ["api/v1", "apis/storage.k8s.io/v1"] {
+    let paths = ["api/v1", "apis/storage.k8s.io/v1", "orlop", "version"];
+    for path in paths {
         let hash = &documents.v3(path).expect("there is one").hash;
         assert_eq!(hash.len(), 128);
         assert!(hash.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase()));
         let url = format!("/openapi/v3/{path}?hash={hash}");
         assert_eq!(index["paths"][path]["serverRelativeURL"], url);
     }
-    assert_eq!(index["paths"].as_object().expect("an object").len(), 2);
+    assert_eq!(index["paths"].as_object().expect("an object").len(), paths.len());
     assert!(documents.v3("apis/nothing/v1").is_none());
 }
 
@@ -100,7 +102,7 @@ fn every_reference_leads_somewhere() {
     let documents = documents();
     for path in ["api/v1", "apis/storage.k8s.io/v1"] {
         let document = parsed(documents.v3(path).expect("there is one"));
-        check_references(&document, &document, "/components/schemas/");
+        check_references(&document, &document, "/components/");
     }
     let document = parsed(documents.v2_json());
     check_references(&document, &document, "/definitions/");
@@ -250,4 +252,60 @@ fn the_old_document_in_protobuf() {
     let first = fields(patch).into_iter().find(|(number, _)| *number == 8).expect("parameters").1;
     let query = one(one(one(first, 1), 2), 3);
     assert_eq!((one(query, 2), one(query, 4)), (&b"query"[..], &b"dryRun"[..]));
+}
+
+#[test]
+fn answers_are_what_the_server_gives() {
+    let document = parsed(documents().v3("api/v1").expect("there is one"));
+    let codes = |path: &str, method: &str| -> Vec<String> {
+        let responses = document["paths"][path][method]["responses"].as_object().expect("answers");
+        responses.keys().cloned().collect()
+    };
+    let pods = "/api/v1/namespaces/{namespace}/pods";
+    let pod = "/api/v1/namespaces/{namespace}/pods/{name}";
+    for (path, method, has, has_not) in [
+        (pods, "get", vec!["200", "410", "504"], vec!["201", "409"]),
+        (pods, "post", vec!["201", "409", "422", "507"], vec!["410", "500"]),
+        (pods, "delete", vec!["200", "409", "410"], vec!["202"]),
+        (pod, "put", vec!["200", "201", "409"], vec!["202"]),
+        (pod, "patch", vec!["200", "201", "415"], vec!["202"]),
+        (pod, "delete", vec!["200", "202", "409"], vec!["201"]),
+        (
+            "/api/v1/namespaces/{namespace}/pods/{name}/eviction",
+            "post",
+            vec!["201", "429", "500"],
+            vec!["410"],
+        ),
+    ] {
+        let codes = codes(path, method);
+        assert!(has.iter().all(|code| codes.contains(&(*code).to_owned())), "{method} {path}: {codes:?}");
+        assert!(
+            !has_not.iter().any(|code| codes.contains(&(*code).to_owned())),
+            "{method} {path}: {codes:?}"
+        );
+    }
+    let deleted =
+        &document["paths"][pod]["delete"]["responses"]["200"]["content"]["application/json"]["schema"];
+    let either: Vec<_> =
+        deleted["anyOf"].as_array().expect("several").iter().map(|one| one["$ref"].clone()).collect();
+    let schema = |name: &str| json!(format!("#/components/schemas/{name}"));
+    assert_eq!(
+        either,
+        [schema("io.k8s.apimachinery.pkg.apis.meta.v1.Status"), schema("io.k8s.api.core.v1.Pod")]
+    );
+    let steps =
+        &document["paths"][pod]["patch"]["requestBody"]["content"]["application/json-patch+json"]["schema"];
+    assert_eq!(steps["type"], "array");
+}
+
+#[test]
+fn the_paths_that_are_no_resources_are_told() {
+    let documents = documents();
+    let orlop = parsed(documents.v3("orlop").expect("there is one"));
+    let paths: Vec<&String> = orlop["paths"].as_object().expect("paths").keys().collect();
+    for path in ["/livez", "/readyz/{check}", "/metrics", "/orlop/snapshot", "/openapi/v3"] {
+        assert!(paths.contains(&&path.to_owned()), "{path} in {paths:?}");
+    }
+    let version = parsed(documents.v3("version").expect("there is one"));
+    assert_eq!(version["paths"]["/version"]["get"]["operationId"], "getCodeVersion");
 }

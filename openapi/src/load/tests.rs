@@ -7,6 +7,7 @@ fn field(ty: &str, name: &str) -> &'static Field {
 }
 
 const CORE: &str = "io.k8s.api.core.v1.";
+const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 #[test]
@@ -29,7 +30,7 @@ fn every_fact_names_a_field_of_a_type() {
 fn every_field_has_its_fact() {
     let facts = facts::load();
     let mut missing = Vec::new();
-    for ty in types().iter() {
+    for ty in types().iter().filter(|ty| !ty.open) {
         for name in &ty.order {
             let is_type_meta = name == "kind" || name == "apiVersion";
             let known = facts.get(&ty.name).is_some_and(|f| f.fields.contains_key(name.as_str()));
@@ -66,6 +67,9 @@ fn shapes_follow_the_schemas() {
         (CORE, "Event", "eventTime", "MicroTime"),
         (CORE, "Event", "firstTimestamp", "Time"),
         (META, "ObjectMeta", "creationTimestamp", "Time"),
+        (EXTENSIONS, "JSONSchemaProps", "items", "Either(JSONSchemaProps)"),
+        (EXTENSIONS, "JSONSchemaProps", "not", "Struct(JSONSchemaProps)"),
+        (EXTENSIONS, "JSONSchemaProps", "default", "Json"),
         (META, "ManagedFieldsEntry", "fieldsV1", "Json"),
         ("io.k8s.api.apps.v1.", "ControllerRevision", "data", "Json"),
         ("io.k8s.api.authentication.v1.", "UserInfo", "extra", "Map(List(String))"),
@@ -83,6 +87,9 @@ fn shape_text(shape: &Shape) -> String {
         Shape::List(inner) => format!("List({})", shape_text(inner)),
         Shape::Scalar(scalar) => format!("{scalar:?}"),
         Shape::Json => "Json".to_owned(),
+        Shape::Either(id) => format!("Either({})", types().get(*id).short_name),
+        Shape::Inline(ty) => format!("Inline({})", ty.short_name),
+        Shape::Deduced => "Deduced".to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@ use crate::registry;
 
 fn decode(plural: &str, media: Media, body: &str, validation: FieldValidation) -> Result<Decoded, String> {
     let kind = registry::KINDS.iter().find(|kind| kind.names().plural == plural).expect("a known kind");
-    decode_object(kind.names(), media, body.as_bytes(), validation).map_err(|error| {
+    decode_object(*kind, media, body.as_bytes(), validation).map_err(|error| {
         assert_eq!((error.code, error.reason), (400, "BadRequest"));
         error.message
     })
@@ -282,8 +282,40 @@ fn protobuf_from_kubectl() {
     for (plural, body, want) in cases {
         let kind = registry::KINDS.iter().find(|kind| kind.names().plural == plural).expect("a known kind");
         let decoded =
-            decode_object(kind.names(), Media::Protobuf, body, FieldValidation::Strict).expect("it is sound");
+            decode_object(*kind, Media::Protobuf, body, FieldValidation::Strict).expect("it is sound");
         assert_eq!(decoded.type_meta, ("v1".to_owned(), kind.names().kind.to_owned()));
         assert_eq!(decoded.object.into_value(), want, "{plural}");
+    }
+}
+
+#[test]
+fn results_of_patches_say_what_they_are() {
+    let names =
+        registry::KINDS.iter().find(|kind| kind.names().plural == "configmaps").expect("known").names();
+    let with = |kind: serde_json::Value, version: serde_json::Value| serde_json::json!({"kind": kind, "apiVersion": version, "metadata": {"name": "a"}, "data": {"k": "v"}});
+    for (document, want) in [
+        (with("ConfigMap".into(), "v1".into()), Ok(true)),
+        // A kind that is left out is the one that was patched; without a version nothing is known.
+        (with(Value::Null, "v1".into()), Ok(true)),
+        (with("ConfigMap".into(), Value::Null), Ok(false)),
+        (with("Secret".into(), "v1".into()), Err("illegal base64 data at input byte 0")),
+        (
+            with("Namespace".into(), "v1".into()),
+            Err("converting (v1.Namespace) to (core.ConfigMap): unknown conversion"),
+        ),
+        (
+            with("ConfigMap".into(), "v2".into()),
+            Err("no kind \"ConfigMap\" is registered for version \"v2\" in scheme \
+                 \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\""),
+        ),
+        (
+            with(5.into(), "v1".into()),
+            Err("couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct \
+                 field .kind of type string"),
+        ),
+    ] {
+        let got =
+            conform_patched(names, document.clone()).map(|conformed| conformed.object.contains_key("data"));
+        assert_eq!(got, want.map_err(str::to_owned), "{document}");
     }
 }

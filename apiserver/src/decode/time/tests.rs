@@ -8,6 +8,9 @@ fn times_become_utc_with_whole_seconds() {
         ("2024-05-06T07:08:09+02:00", "2024-05-06T05:08:09Z"),
         ("2024-12-31T23:30:00-01:00", "2025-01-01T00:30:00Z"),
         ("2024-02-29T00:00:00Z", "2024-02-29T00:00:00Z"),
+        ("2024-05-06T7:08:09Z", "2024-05-06T07:08:09Z"),
+        ("2024-05-06T7:08:09.1Z", "2024-05-06T07:08:09Z"),
+        ("2024-05-06T07:08:09+24:00", "2024-05-05T07:08:09Z"),
     ];
     for (text, want) in cases {
         assert_eq!(seconds(text.to_owned()), Ok(want.into()), "{text}");
@@ -53,6 +56,8 @@ fn refusals_are_go_s() {
         ("2024-13-01T00:00:00Z", "month out of range"),
         ("2023-02-29T00:00:00Z", "day out of range"),
         ("2024-05-06T24:00:00Z", "hour out of range"),
+        ("2024-05-06T07:08:09+25:00", "time zone offset hour out of range"),
+        ("2024-05-06T07:08:09-01:61", "time zone offset minute out of range"),
         ("2024-05-06T07:08:09Zx", "extra text: \"x\""),
     ] {
         assert_eq!(seconds(text.to_owned()), Err(format!("parsing time {text:?}: {why}")));

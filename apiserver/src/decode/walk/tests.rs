@@ -40,6 +40,12 @@ fn empty_values_follow_the_struct_tags() {
             json!({"storageClassName": "", "volumeMode": null, "resources": {"limits": null, "requests": {}}}),
             json!({"storageClassName": "", "resources": {}}),
         ),
+        // So are pointers that are written as `null` when they are not given.
+        (
+            "AzureFilePersistentVolumeSource",
+            json!({"secretName": "a", "shareName": "b", "secretNamespace": ""}),
+            json!({"secretName": "a", "shareName": "b", "secretNamespace": ""}),
+        ),
         // Nulls in lists and maps are zero values.
         ("ConfigMap", json!({"data": {"k": null}}), json!({"metadata": {}, "data": {"k": ""}})),
         ("PodSpec", json!({"containers": [null]}), json!({"containers": [{"name": "", "resources": {}}]})),
@@ -75,9 +81,39 @@ fn free_form_values_are_kept_as_they_are() {
     let entry = json!({"fieldsV1": fields.clone()});
     let meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry";
     assert_eq!(fit(meta, entry), json!({"fieldsV1": fields}));
-    let deep = format!("{{\"fieldsV1\":{}{}}}", "[".repeat(600), "]".repeat(600));
-    let walked = walk(&mut Reader::new(deep.as_bytes()), ty(meta)).expect("sound JSON");
-    assert!(walked.misfit.expect("too deep").contains("levels deep"));
+}
+
+/// What is taken can be read again by readers that end at 128 levels, also in an event or a list.
+#[test]
+fn depth_has_an_end() {
+    let meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry";
+    let schema = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+    let lists = |times: usize| format!("{{\"fieldsV1\":{}{}}}", "[".repeat(times), "]".repeat(times));
+    let structs =
+        |times: usize| format!("{}{}", "{\"not\":".repeat(times), "{}".to_owned() + &"}".repeat(times));
+    for (case, name, text, fits) in [
+        ("1 free-form", meta, lists(100), true),
+        ("2 free-form, one more", meta, lists(101), false),
+        ("3 free-form, many more", meta, lists(9_000), false),
+        ("4 a type that holds itself", schema, structs(100), true),
+        ("5 such a type, one more", schema, structs(101), false),
+        ("6 such a type, many more", schema, structs(9_000), false),
+    ] {
+        let Some(id) = types().named(name) else {
+            assert_eq!(name, schema, "{case}");
+            continue;
+        };
+        let walked = walk(&mut Reader::new(text.as_bytes()), id).expect("sound JSON");
+        match walked.misfit {
+            None => {
+                assert!(fits, "{case}");
+                let shown = Value::Object(walked.object).to_string();
+                let around = format!("[[[[{shown}]]]]");
+                serde_json::from_str::<Value>(&around).unwrap_or_else(|error| panic!("{case}: {error}"));
+            }
+            Some(why) => assert!(!fits && why.contains("more than 100 levels deep"), "{case}: {why}"),
+        }
+    }
 }
 
 #[test]
@@ -126,4 +162,10 @@ fn findings_are_bounded_and_told_once() {
     let walked = walk(&mut Reader::new(twice), ty("ConfigMap")).expect("sound JSON");
     assert_eq!(walked.findings, [Finding::Unknown("x".into()), Finding::Duplicate("data".into())]);
     assert_eq!(Value::Object(walked.object), json!({"metadata": {}, "data": {"a": "b"}}));
+}
+
+#[test]
+fn names_in_findings_are_quoted() {
+    assert_eq!(Finding::Unknown("a\"b\\c\n".into()).to_string(), r#"unknown field "a\"b\\c\n""#);
+    assert_eq!(Finding::Duplicate("data.x".into()).to_string(), r#"duplicate field "data.x""#);
 }

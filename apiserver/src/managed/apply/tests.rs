@@ -276,7 +276,8 @@ proptest! {
             prop_assert_eq!(&first.0["spec"], &again.0["spec"], "the same again changes nothing");
             prop_assert_eq!(entries(&first), entries(&again));
             // What is applied is there, in its order.
-            let ty = struct_type(story.kind).unwrap();
+            let ty = story.kind.struct_type().unwrap();
+            let ty = &*ty;
             let fields = paths(ty, config.as_object().unwrap());
             let there = paths(ty, &first.0);
             let mut missing = fields.clone();

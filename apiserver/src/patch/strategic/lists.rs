@@ -1,5 +1,7 @@
 //! Merging lists: of objects by their merge key, of scalars as sets.
 
+use std::collections::{HashMap, HashSet};
+
 use orlop_openapi::Strategic;
 use serde_json::{Map, Value};
 
@@ -24,7 +26,10 @@ pub(super) fn merge<'a, R: Rules<'a>>(
         Some(kind) => kind == "map[string]interface {}",
     };
     match (of_objects, by) {
-        (false, _) if deletes => Ok(live.into_iter().filter(|item| !patch.contains(item)).collect()),
+        (false, _) if deletes => {
+            let gone: HashSet<String> = patch.iter().map(Value::to_string).collect();
+            Ok(live.into_iter().filter(|item| !gone.contains(&item.to_string())).collect())
+        }
         (false, _) => merge_scalars(live, patch),
         (true, None) => Err(Fault::NoKeyDeclared(rules.name().to_owned())),
         (true, Some(by)) => merge_objects(live, patch, rules, by),
@@ -47,8 +52,9 @@ fn item_type(live: &[Value], patch: &[Value]) -> Result<Option<&'static str>, Fa
 
 fn merge_scalars(live: Vec<Value>, patch: Vec<Value>) -> Result<Vec<Value>, Fault> {
     let mut merged: Vec<Value> = Vec::with_capacity(live.len() + patch.len());
+    let mut seen = HashSet::new();
     for item in live.iter().chain(&patch) {
-        if !merged.contains(item) {
+        if seen.insert(item.to_string()) {
             merged.push(item.clone());
         }
     }
@@ -63,15 +69,27 @@ fn merge_objects<'a, R: Rules<'a>>(
 ) -> Result<Vec<Value>, Fault> {
     let (live, patch) = carry_out_directives(live, patch, by)?;
     let mut merged = live.clone();
+    // Lists can be long, so that items are looked up. Live items without the key are never meant.
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for (at, item) in merged.iter().enumerate() {
+        if let Some(identity) = item.get(by) {
+            places.entry(identity.to_string()).or_insert(at);
+        }
+    }
     for item in &patch {
-        let identity = order::identity(item, Some(by))?;
-        // Live items without the key are not the one that is meant.
-        let at = merged.iter().position(|one| one.get(by) == Some(identity));
-        match at.map(|at| (at, merged[at].take())) {
-            Some((at, old)) => {
-                merged[at] = Value::Object(super::merge(object(old)?, object(item.clone())?, rules)?);
+        let identity = order::identity(item, Some(by))?.to_string();
+        match places.get(&identity) {
+            Some(at) => {
+                let old = merged[*at].take();
+                merged[*at] = Value::Object(super::merge(object(old)?, object(item.clone())?, rules)?);
             }
-            None => merged.extend(super::plain(item.clone())),
+            None => {
+                let Some(new) = super::plain(item.clone()) else { continue };
+                if let Some(identity) = new.get(by) {
+                    places.insert(identity.to_string(), merged.len());
+                }
+                merged.push(new);
+            }
         }
     }
     order::arrange(merged, &patch, &live, Some(by))
@@ -85,17 +103,20 @@ fn carry_out_directives(
 ) -> Result<(Vec<Value>, Vec<Value>), Fault> {
     let mut ordinary = Vec::with_capacity(patch.len());
     let mut replace = false;
+    let mut gone = HashSet::new();
     for item in patch {
         match item.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
             None => ordinary.push(item),
             Some("delete") => {
-                let identity = order::identity(&item, Some(by))?;
-                live.retain(|one| one.get(by) != Some(identity));
+                gone.insert(order::identity(&item, Some(by))?.to_string());
             }
             Some("replace") => replace = true,
             Some("merge") => return Err(Fault::MergeInList),
             Some(_) => return Err(super::unknown_directive(object(item)?)),
         }
+    }
+    if !gone.is_empty() {
+        live.retain(|one| one.get(by).is_none_or(|identity| !gone.contains(&identity.to_string())));
     }
     if replace { Ok((ordinary, Vec::new())) } else { Ok((live, ordinary)) }
 }

@@ -3,7 +3,7 @@
 //! keep the live one, and the two rows are threaded by the live list. Items that are new to the
 //! live list come before what they meet.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::Value;
 
@@ -23,19 +23,23 @@ pub(super) fn arrange(
     live: &[Value],
     by: Option<&str>,
 ) -> Result<Vec<Value>, Fault> {
-    let identities = |list: &[Value]| -> Result<Vec<Value>, Fault> {
-        list.iter().map(|item| identity(item, by).cloned()).collect()
+    let places = |list: &[Value]| -> Result<HashMap<String, usize>, Fault> {
+        let mut places = HashMap::with_capacity(list.len());
+        for (at, item) in list.iter().enumerate() {
+            places.entry(identity(item, by)?.to_string()).or_insert(at);
+        }
+        Ok(places)
     };
-    let (patch, live) = (identities(patch)?, identities(live)?);
-    let place = |list: &[Value], item: &Value| list.iter().position(|one| one == item);
+    let (patch, live) = (places(patch)?, places(live)?);
 
     // Each item with its place in the patch or, if the patch does not name it, in the live list.
     let (mut named, mut others) = (Vec::new(), Vec::new());
     for item in merged {
-        let identity = identity(&item, by)?.clone();
-        match place(&patch, &identity) {
-            Some(at) => named.push((at, place(&live, &identity), item)),
-            None => others.push((place(&live, &identity), item)),
+        let identity = identity(&item, by)?.to_string();
+        let in_live = live.get(&identity).copied();
+        match patch.get(&identity) {
+            Some(at) => named.push((*at, in_live, item)),
+            None => others.push((in_live, item)),
         }
     }
     named.sort_by_key(|(at, ..)| *at);

@@ -32,10 +32,10 @@ impl<'a> Declared<'a> {
 
     fn below(types: &'a Types, shape: &'a Shape) -> Self {
         match shape {
-            Shape::Struct(ty) => Declared::of(types, *ty),
+            Shape::Struct(ty) | Shape::Either(ty) => Declared::of(types, *ty),
             Shape::Map(values) => Declared::Map(types, values),
             Shape::List(items) => Declared::below(types, items),
-            Shape::Scalar(_) | Shape::Json => Declared::Free,
+            Shape::Scalar(_) | Shape::Json | Shape::Inline(_) | Shape::Deduced => Declared::Free,
         }
     }
 }

@@ -40,6 +40,32 @@ fn merged(live: &Value, patch: &Value) -> Result<Value, Fault> {
     merge(map(live), map(patch), ByName).map(Value::Object)
 }
 
+/// As many items as bodies can hold are merged in a time that grows with their number, not its square.
+#[test]
+fn long_lists() {
+    const COUNT: usize = 20_000;
+    let items = |from: usize| -> Vec<Value> {
+        (from..from + COUNT).map(|n| json!({"name": format!("n{n}")})).collect()
+    };
+    let texts =
+        |from: usize| -> Vec<Value> { (from..from + COUNT).map(|n| format!("n{n}").into()).collect() };
+    let gone: Vec<Value> = (0..COUNT).map(|n| json!({"name": format!("n{n}"), "$patch": "delete"})).collect();
+    let started = std::time::Instant::now();
+    for (case, name, live, patch, left) in [
+        ("1 objects", "containers", items(0), items(COUNT / 2), COUNT * 3 / 2),
+        ("2 deletes", "containers", items(0), gone, 0),
+        ("3 texts", "finalizers", texts(0), texts(COUNT / 2), COUNT * 3 / 2),
+    ] {
+        let result = merged(&json!({name: live}), &json!({name: patch})).unwrap();
+        assert_eq!(result[name].as_array().unwrap().len(), left, "{case}");
+    }
+    let delete = format!("$deleteFromPrimitiveList/{}", "finalizers");
+    let result = merged(&json!({"finalizers": texts(0)}), &json!({delete: texts(1)})).unwrap();
+    assert_eq!(result["finalizers"], json!(["n0"]), "4 deletes of texts");
+    let took = started.elapsed();
+    assert!(took.as_secs() < 20, "{took:?}");
+}
+
 #[track_caller]
 fn check(name: &str, live: Value, patch: Value, expected: Value) {
     assert_eq!(merged(&live, &patch), Ok(expected), "{name}");

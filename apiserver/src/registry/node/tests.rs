@@ -65,7 +65,7 @@ fn validation() {
             vec![(
                 "FieldValueDuplicate",
                 "metadata.taints[1]",
-                "Duplicate value: {\"Effect\":\"NoExecute\",\"Key\":\"a\",\"TimeAdded\":null,\"Value\":\"\"}",
+                "Duplicate value: {\"Key\":\"a\",\"Value\":\"\",\"Effect\":\"NoExecute\",\"TimeAdded\":null}",
             )],
         ),
         ("cidr", json!({"spec": {"podCIDRs": ["x"]}}), vec![("FieldValueInvalid", "spec.podCIDRs[0]", cidr)]),
@@ -128,7 +128,7 @@ fn updates() {
             vec![(
                 "FieldValueDuplicate",
                 "status.addresses[1]",
-                "Duplicate value: {\"Address\":\"1.2.3.4\",\"Type\":\"InternalIP\"}",
+                "Duplicate value: {\"Type\":\"InternalIP\",\"Address\":\"1.2.3.4\"}",
             )],
         ),
     ] {

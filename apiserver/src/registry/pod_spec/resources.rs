@@ -203,14 +203,37 @@ fn huge_pages(name: &str, text: &Text, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// The name of a resource of a container.
-fn container_name(name: &str, path: &Path, errors: &mut FieldErrors) {
+/// The name of a resource: one that is known, or one with a prefix.
+pub(in crate::registry) fn resource_name(name: &str, path: &Path, errors: &mut FieldErrors) {
     let problems = names::qualified_name(name);
     if !problems.is_empty() {
         checks::each(errors, path, name, problems);
-    } else if !name.contains('/') && !STANDARD.contains(&name) && !is_huge(name) {
+    } else if !name.contains('/') && !STANDARD.contains(&name) && !is_huge(name) && !is_requested_huge(name) {
         errors.invalid(path, name, "must be a standard resource type or fully qualified");
     }
+}
+
+/// The name of a resource that a quota can limit.
+pub(in crate::registry) fn quota_name(name: &str, path: &Path, errors: &mut FieldErrors) {
+    resource_name(name, path, errors);
+    if !name.contains('/') && !is_standard_in_quotas(name) {
+        errors.invalid(path, name, "must be a standard resource for quota");
+    }
+}
+
+/// Whether quotas know the resource by itself.
+pub(in crate::registry) fn is_standard_in_quotas(name: &str) -> bool {
+    let known = STANDARD.contains(&name) && name != "storage";
+    known || is_huge(name) || is_requested_huge(name)
+}
+
+fn is_requested_huge(name: &str) -> bool {
+    name.strip_prefix("requests.").is_some_and(is_huge)
+}
+
+/// The name of a resource of a container.
+pub(in crate::registry) fn container_name(name: &str, path: &Path, errors: &mut FieldErrors) {
+    resource_name(name, path, errors);
     if !name.contains('/') {
         if !OF_CONTAINERS.contains(&name) && !is_huge(name) {
             errors.invalid(path, name, "must be a standard resource for containers");
@@ -237,7 +260,7 @@ fn is_native(name: &str) -> bool {
 }
 
 /// Whether more may be used than was asked for.
-fn may_overcommit(name: &str) -> bool {
+pub(in crate::registry) fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge(name)
 }
 

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1 as api;
 use super::env::descending_path;
 use super::items;
 use crate::registry::checks;
+use crate::registry::go_shown::SECURITY_CONTEXT;
 use crate::validate::{FieldErrors, Path};
 
 const PROFILES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
@@ -57,15 +58,15 @@ pub(super) fn validate_container(
     }
     seccomp(context.seccomp_profile.as_ref(), &path.child("seccompProfile"), errors);
     if context.allow_privilege_escalation == Some(false) {
-        let shown = || serde_json::to_value(context).unwrap_or_default();
+        let shown = || SECURITY_CONTEXT.show(serde_json::to_value(context).ok().as_ref());
         if context.privileged == Some(true) {
             let text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            errors.invalid(path, shown(), text);
+            errors.invalid_shown(path, &shown(), text);
         }
         let added = context.capabilities.as_ref().map(|capabilities| items(&capabilities.add));
         for _ in added.unwrap_or_default().iter().filter(|capability| *capability == "CAP_SYS_ADMIN") {
             let text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            errors.invalid(path, shown(), text);
+            errors.invalid_shown(path, &shown(), text);
         }
     }
     app_armor(context.app_armor_profile.as_ref(), &path.child("appArmorProfile"), errors);

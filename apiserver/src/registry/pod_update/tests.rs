@@ -168,7 +168,7 @@ fn gated_pods_may_become_narrower() {
             vec![(
                 INVALID,
                 terms,
-                "Invalid value: {\"matchExpressions\":[{\"key\":\"y\",\"operator\":\"Exists\"}]}: only additions are allowed (no mutations or deletions)",
+                "Invalid value: {\"MatchExpressions\":[{\"Key\":\"y\",\"Operator\":\"Exists\",\"Values\":null}],\"MatchFields\":null}: only additions are allowed (no mutations or deletions)",
             )],
         ),
         (

@@ -4,15 +4,16 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1 as api;
-use orlop_apimachinery::names;
 use orlop_apimachinery::quantity::Quantity;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::object::Object;
-use crate::registry::checks;
 use crate::registry::kind::Kind;
 use crate::registry::persistent_volume_claim::PersistentVolumeClaim;
 use crate::registry::pod_spec::env::{descending_path, field_ref, local_path, resource_field_ref};
+use crate::registry::{checks, volume_rules};
+use crate::validate::label_selector::validate_labels;
+use crate::validate::meta::validate_annotations;
 use crate::validate::{FieldErrors, Path};
 
 /// What is said of numbers that are no file modes.
@@ -63,14 +64,7 @@ pub(super) fn downward(source: &api::DownwardAPIVolumeSource, path: &Path, error
 }
 
 pub(super) fn csi(source: &api::CSIVolumeSource, path: &Path, errors: &mut FieldErrors) {
-    let at = path.child("driver");
-    if !checks::required(errors, &at, &source.driver) {
-        return;
-    }
-    if source.driver.len() > names::CSI_DRIVER_NAME_MAX {
-        errors.too_long(&at, names::CSI_DRIVER_NAME_MAX);
-    }
-    checks::each(errors, &at, &source.driver, names::csi_driver_name(&source.driver));
+    volume_rules::driver_name(&path.child("driver"), &source.driver, errors);
     if let Some(secret) = &source.node_publish_secret_ref {
         let path = path.child("nodePublishSecretRef").child("name");
         if checks::required(errors, &path, &secret.name) {
@@ -87,6 +81,24 @@ pub(super) fn image(source: &api::ImageVolumeSource, in_pod: bool, path: &Path, 
     checks::one_of(errors, &path.child("pullPolicy"), source.pull_policy.as_deref(), &policies);
 }
 
+/// Metadata that the template of a claim may not have, in the order of upstream's struct, and what
+/// its paths call it.
+const SERVER_METADATA: [(&str, &str); 13] = [
+    ("name", "name"),
+    ("generateName", "generateName"),
+    ("namespace", "namespace"),
+    ("selfLink", "selfLink"),
+    ("uid", "uID"),
+    ("resourceVersion", "resourceVersion"),
+    ("generation", "generation"),
+    ("creationTimestamp", "creationTimestamp"),
+    ("deletionTimestamp", "deletionTimestamp"),
+    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
+    ("ownerReferences", "ownerReferences"),
+    ("finalizers", "finalizers"),
+    ("managedFields", "managedFields"),
+];
+
 /// A claim that is made with the pod follows the rules of claims; of its metadata only labels and
 /// annotations are the client's.
 pub(super) fn ephemeral(source: &api::EphemeralVolumeSource, path: &Path, errors: &mut FieldErrors) {
@@ -96,9 +108,25 @@ pub(super) fn ephemeral(source: &api::EphemeralVolumeSource, path: &Path, errors
         return;
     };
     let metadata = serde_json::to_value(&template.metadata).unwrap_or_default();
-    for (field, _) in metadata.as_object().into_iter().flatten() {
-        if field != "labels" && field != "annotations" {
-            errors.forbidden(&path.child("metadata").child(field), "cannot be set");
+    let at_metadata = path.child("metadata");
+    let texts = |field: &str| -> Vec<(String, String)> {
+        let members = metadata.get(field).and_then(Value::as_object).into_iter().flatten();
+        members.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
+    };
+    let (annotations, labels) = (texts("annotations"), texts("labels"));
+    validate_annotations(
+        annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())),
+        &at_metadata.child("annotations"),
+        errors,
+    );
+    validate_labels(
+        labels.iter().map(|(key, value)| (key.as_str(), value.as_str())),
+        &at_metadata.child("labels"),
+        errors,
+    );
+    for (field, shown) in SERVER_METADATA {
+        if metadata.get(field).is_some() {
+            errors.forbidden(&at_metadata.child(shown), "cannot be set");
         }
     }
     let claim = Object::from_value(json!({ "spec": template.spec }));

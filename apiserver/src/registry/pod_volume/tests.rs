@@ -117,7 +117,19 @@ fn rules() {
             json!({"nfs": {"server": "s", "path": "p"}}),
             vec![(INVALID, "v[0].nfs.path", "Invalid value: \"p\": must be an absolute path")],
         ),
-        ("csi", json!({"csi": {"driver": ""}}), required("v[0].csi.driver")),
+        (
+            "csi",
+            json!({"csi": {"driver": "", "nodePublishSecretRef": {"name": ""}}}),
+            vec![
+                (REQUIRED, "v[0].csi.driver", "Required value"),
+                (
+                    INVALID,
+                    "v[0].csi.driver",
+                    "Invalid value: \"\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+                ),
+                (REQUIRED, "v[0].csi.nodePublishSecretRef.name", "Required value"),
+            ],
+        ),
         (
             "csi secret",
             json!({"csi": {"driver": "d", "nodePublishSecretRef": {"name": ""}}}),
@@ -172,6 +184,36 @@ fn rules() {
         ),
         ("image", json!({"image": {"reference": ""}}), required("v[0].image.reference")),
         ("ephemeral", json!({"ephemeral": {}}), required("v[0].ephemeral.volumeClaimTemplate")),
+        (
+            "ephemeral claim with metadata",
+            json!({"ephemeral": {"volumeClaimTemplate": {
+                "metadata": {"finalizers": ["a/b"], "name": "x", "uid": "u", "labels": {"a": "-"}, "annotations": {"": "v"}},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}}}}),
+            vec![
+                (
+                    INVALID,
+                    "v[0].ephemeral.volumeClaimTemplate.metadata.annotations",
+                    "Invalid value: \"\": name part must be non-empty",
+                ),
+                (
+                    INVALID,
+                    "v[0].ephemeral.volumeClaimTemplate.metadata.annotations",
+                    "Invalid value: \"\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+                ),
+                (
+                    INVALID,
+                    "v[0].ephemeral.volumeClaimTemplate.metadata.labels",
+                    "Invalid value: \"-\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+                ),
+                (FORBIDDEN, "v[0].ephemeral.volumeClaimTemplate.metadata.name", "Forbidden: cannot be set"),
+                (FORBIDDEN, "v[0].ephemeral.volumeClaimTemplate.metadata.uID", "Forbidden: cannot be set"),
+                (
+                    FORBIDDEN,
+                    "v[0].ephemeral.volumeClaimTemplate.metadata.finalizers",
+                    "Forbidden: cannot be set",
+                ),
+            ],
+        ),
         (
             "ephemeral claim without size",
             json!({"ephemeral": {"volumeClaimTemplate": {"metadata": {"name": "x"}, "spec": {

@@ -193,6 +193,12 @@ async fn namespaces_go_when_they_are_finalized() {
     let rig = Rig::new().await;
     rig.post("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await.expect(201);
     let target = "/api/v1/namespaces/n";
+    let other = json!({"preconditions": {"resourceVersion": "1"}});
+    let refused = rig.delete(target, other).await.expect(409).json();
+    let text_of = text(&refused, "/message");
+    assert!(
+        text_of.contains("on namespaces \"n\": Precondition failed: ResourceVersion in precondition: 1,")
+    );
     let held = rig.delete(target, Value::Null).await.expect(200).json();
     assert_eq!(text(&held, "/status/phase"), "Terminating");
     assert!(held["metadata"].get("deletionGracePeriodSeconds").is_none());

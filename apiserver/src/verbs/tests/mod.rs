@@ -5,11 +5,16 @@
 mod deletes;
 mod lists;
 mod paging;
+mod pods;
+mod quotas;
 mod racy;
 mod rig;
 mod samples;
+mod scales;
 mod selectors;
+mod services;
 mod serving;
+mod tokens;
 mod walk;
 mod watches;
 mod writers;

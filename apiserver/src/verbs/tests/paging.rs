@@ -115,4 +115,25 @@ async fn tokens_of_others() {
     for token in ["%21", "aaa", "e30", "====", "%00"] {
         rig.get(&format!("{CONFIG_MAPS}?continue={token}")).await.expect(400);
     }
+    for (token, why) in [
+        ("YQ==".to_owned(), "illegal base64 data at input byte 2"),
+        ("a".to_owned(), "illegal base64 data at input byte 0"),
+        (URL_SAFE_NO_PAD.encode("{\"v\""), "unexpected end of JSON input"),
+        (URL_SAFE_NO_PAD.encode([0x9e]), "invalid character '\\u009e' looking for beginning of value"),
+        (
+            URL_SAFE_NO_PAD.encode("[]"),
+            "json: cannot unmarshal array into Go value of type storage.continueToken",
+        ),
+        (
+            URL_SAFE_NO_PAD.encode("{\"v\":\"meta.k8s.io/v1\",\"rv\":\"5\"}"),
+            "json: cannot unmarshal string into Go struct field continueToken.rv of type int64",
+        ),
+    ] {
+        let refused = rig.get(&format!("{CONFIG_MAPS}?continue={token}")).await.expect(400).json();
+        let want = format!("invalid continue token: continue key is not valid: {why}");
+        assert_eq!(text(&refused, "/message"), want, "{token}");
+    }
+    for query in ["limit=x", "timeoutSeconds=x", "watch=1&limit=x"] {
+        rig.get(&format!("{CONFIG_MAPS}?{query}")).await.expect(400);
+    }
 }

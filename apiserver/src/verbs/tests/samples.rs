@@ -31,12 +31,23 @@ fn members(group: &str, plural: &str) -> Value {
     });
     let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
     match (group, plural) {
-        ("", "configmaps" | "namespaces" | "nodes" | "secrets" | "serviceaccounts") => json!({}),
+        (
+            "",
+            "configmaps" | "limitranges" | "namespaces" | "nodes" | "resourcequotas" | "secrets"
+            | "serviceaccounts",
+        ) => json!({}),
         ("", "events") => json!({"involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}}),
         ("events.k8s.io", "events") => json!({
             "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "a.example/c",
             "reportingInstance": "i", "action": "Act", "reason": "Why", "type": "Normal",
             "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+        }),
+        ("", "services") => json!({"spec": {"ports": [{"port": 80}], "selector": {"app": "a"}}}),
+        ("", "endpoints") => {
+            json!({"subsets": [{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}]})
+        }
+        ("discovery.k8s.io", "endpointslices") => json!({
+            "addressType": "IPv4", "endpoints": [{"addresses": ["10.1.2.3"]}], "ports": [{"port": 80}],
         }),
         ("", "pods") => json!({"spec": {"containers": [{"name": "c", "image": "i"}]}}),
         ("", "persistentvolumeclaims") => json!({
@@ -54,6 +65,7 @@ fn members(group: &str, plural: &str) -> Value {
         ("apps", "statefulsets") => {
             json!({"spec": {"selector": selector, "template": template, "serviceName": "s"}})
         }
+        ("apps", "controllerrevisions") => json!({"data": {"spec": {}}, "revision": 1}),
         ("storage.k8s.io", "storageclasses") => json!({"provisioner": "a.example"}),
         ("storage.k8s.io", "csidrivers" | "csinodes") => json!({"spec": {}}),
         ("storage.k8s.io", "csistoragecapacities") => json!({"storageClassName": "c"}),

@@ -1,5 +1,6 @@
 //! From an event of the store to a line of a watch.
 
+use jiff::Timestamp;
 use orlop_openapi::types;
 use orlop_store::{Event, Record, Revision};
 use serde_json::{Map, Value, json};
@@ -9,7 +10,7 @@ use crate::encode::negotiate::Media;
 use crate::encode::table::{Table, single_metadata};
 use crate::encode::{envelope, shape, stored};
 use crate::projection::Projection;
-use crate::registry::Kind;
+use crate::registry::KindRef;
 use crate::status::ApiError;
 use crate::verbs::filter::Filter;
 
@@ -61,7 +62,7 @@ pub(super) enum Framing {
 
 /// Writes events in the form that was negotiated.
 pub(super) struct Writer {
-    kind: &'static dyn Kind,
+    kind: KindRef,
     media: Media,
     framing: Framing,
     /// A table tells its columns once.
@@ -69,8 +70,16 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(kind: &'static dyn Kind, media: Media, framing: Framing) -> Self {
+    pub(super) fn new(kind: KindRef, media: Media, framing: Framing) -> Self {
         Writer { kind, media, framing, columns_told: false }
+    }
+
+    /// Ages in tables are as of each event, by this clock.
+    pub(super) fn timed(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        if let Framing::Table(table) = &mut self.framing {
+            table.set_clock(clock);
+        }
+        self
     }
 
     /// Appends an event about a record.
@@ -85,14 +94,24 @@ impl Writer {
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(ty.text().as_bytes());
             out.extend_from_slice(b"\",\"object\":");
-            envelope::write_object(out, self.kind, record, revision);
+            envelope::write_object(out, &*self.kind, record, revision);
             out.extend_from_slice(b"}\n");
             return;
         }
-        let mut object = stored::decode_as(self.kind, record);
+        if let (Framing::Table(table), Media::Json) = (&self.framing, self.media) {
+            let columns = !std::mem::replace(&mut self.columns_told, true);
+            let metadata = Map::from_iter([("resourceVersion".to_owned(), revision.to_string().into())]);
+            out.extend_from_slice(b"{\"type\":\"");
+            out.extend_from_slice(ty.text().as_bytes());
+            out.extend_from_slice(b"\",\"object\":");
+            out.extend_from_slice(&table.bytes(metadata, [(record, revision)], columns));
+            out.extend_from_slice(b"}\n");
+            return;
+        }
+        let mut object = stored::decode_as(&*self.kind, record);
         object.set(&["metadata", "resourceVersion"], revision.to_string());
         let value = match &self.framing {
-            Framing::Object => shape::with_kind(self.kind, object),
+            Framing::Object => shape::with_kind(&*self.kind, object),
             Framing::Metadata(version) => shape::metadata_only(version, &object),
             Framing::Table(table) => {
                 let metadata = single_metadata(&object);
@@ -115,7 +134,7 @@ impl Writer {
                 let zero = types().named(names.schema).map(zero_object).unwrap_or_default();
                 let mut object = crate::object::Object::from_value(zero);
                 object.set(&["metadata"], Value::Object(metadata));
-                shape::with_kind(self.kind, object)
+                shape::with_kind(&*self.kind, object)
             }
             Framing::Metadata(version) => json!({
                 "kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"),

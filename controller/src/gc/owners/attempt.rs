@@ -2,7 +2,7 @@
 //! conditional on the version that was read; when one fails, everything is read and decided again.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -85,13 +85,25 @@ pub fn judge(owners: &Owners, has_dependents: bool) -> Verdict {
 }
 
 /// The kinds that the server serves.
-pub struct Kinds(pub Vec<Arc<Served>>);
+#[derive(Clone)]
+pub struct Kinds(Arc<RwLock<Vec<Arc<Served>>>>);
 
 impl Kinds {
+    /// These kinds.
+    pub fn new(served: Vec<Arc<Served>>) -> Self {
+        Kinds(Arc::new(RwLock::new(served)))
+    }
+
+    /// From now on these.
+    pub fn replace(&self, served: Vec<Arc<Served>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = served;
+    }
+
     /// The kind of an owner. Its version may be another one than the preferred: the object is the same.
-    fn of(&self, reference: &OwnerReference) -> Option<&Arc<Served>> {
+    fn of(&self, reference: &OwnerReference) -> Option<Arc<Served>> {
         let (group, _) = group_of(&reference.api_version);
-        self.0.iter().find(|k| k.resource.group == group && k.resource.kind == reference.kind)
+        let kinds = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        kinds.iter().find(|k| k.resource.group == group && k.resource.kind == reference.kind).cloned()
     }
 }
 
@@ -233,7 +245,7 @@ impl Collector {
         // A cluster-scoped object cannot have an owner in a namespace.
         let impossible = served.namespaced && namespace.is_empty();
         if !impossible {
-            let owner = self.api::<Meta>(served, namespace).get_opt(name).await;
+            let owner = self.api::<Meta>(&served, namespace).get_opt(name).await;
             let owner = owner.map_err(|cause| CollectError::Api {
                 what: "read an owner of",
                 object: text(node),

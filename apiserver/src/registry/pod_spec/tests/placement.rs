@@ -19,6 +19,21 @@ fn security_contexts() {
             ],
         ),
         (
+            "privileged without escalation",
+            one(
+                json!({"privileged": true, "allowPrivilegeEscalation": false, "seccompProfile": {"type": "Unconfined"}}),
+            ),
+            vec![cause(
+                INVALID,
+                "spec.containers[0].securityContext",
+                "Invalid value: {\"Capabilities\":null,\"Privileged\":true,\"SELinuxOptions\":null,\
+                 \"WindowsOptions\":null,\"RunAsUser\":null,\"RunAsGroup\":null,\"RunAsNonRoot\":null,\
+                 \"ReadOnlyRootFilesystem\":null,\"AllowPrivilegeEscalation\":false,\"ProcMount\":null,\
+                 \"SeccompProfile\":{\"Type\":\"Unconfined\",\"LocalhostProfile\":null},\"AppArmorProfile\":null}: \
+                 cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
+            )],
+        ),
+        (
             "fsGroupChangePolicy",
             pod(json!({"fsGroupChangePolicy": "Never"})),
             vec![cause(

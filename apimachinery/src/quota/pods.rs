@@ -1,0 +1,240 @@
+//! What a pod counts: what its containers ask for and may use together (upstream: component-helpers resource,
+//! pkg/quota/v1/evaluator/core/pods.go).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, ResourceRequirements};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use super::amounts::{self, Amounts};
+use crate::names;
+use crate::quantity::Quantity;
+
+/// What is counted of pods by itself; a bare name is the request.
+const OF_PODS: [&str; 10] = [
+    "pods",
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+];
+/// Resources that are counted as request and as limit.
+const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+/// A quota of these asks every container to say how much it wants. Upstream calls it a mistake and keeps it.
+const MUST_BE_SAID: [&str; 6] =
+    ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+const HUGE_PAGES: &str = "hugepages-";
+const REQUESTS: &str = "requests.";
+
+/// Which of the two lists of a container is meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Requests,
+    Limits,
+}
+
+/// Whether a name in a quota is about what pods use.
+pub fn is_about(name: &str) -> bool {
+    let requested = name.strip_prefix(REQUESTS);
+    OF_PODS.contains(&name)
+        || name.starts_with(HUGE_PAGES)
+        || requested.is_some_and(|name| name.starts_with(HUGE_PAGES))
+        || requested.is_some() && !is_native(name)
+}
+
+/// Whether a resource is Kubernetes' own.
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// Whether a resource is somebody else's, such as `example.com/gpu`.
+fn is_extended(name: &str) -> bool {
+    !is_native(name)
+        && !name.starts_with(REQUESTS)
+        && names::qualified_name(&format!("{REQUESTS}{name}")).is_empty()
+}
+
+/// What a pod counts besides being there: nothing when it has ended or is stuck in its end.
+pub fn usage(pod: &Pod, now: Timestamp) -> Amounts {
+    if !is_charged(pod, now) {
+        return Amounts::new();
+    }
+    compute(&requests(pod), &limits(pod))
+}
+
+fn is_charged(pod: &Pod, now: Timestamp) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    if matches!(phase, Some("Failed" | "Succeeded")) {
+        return false;
+    }
+    let meta = &pod.metadata;
+    let (Some(at), Some(grace)) = (&meta.deletion_timestamp, meta.deletion_grace_period_seconds) else {
+        return true;
+    };
+    at.0.checked_add(SignedDuration::from_secs(grace)).is_ok_and(|end| now <= end)
+}
+
+/// Requests and limits under the names that quotas use.
+fn compute(requests: &Amounts, limits: &Amounts) -> Amounts {
+    let mut usage = Amounts::from([("pods".to_owned(), Quantity::from_integer(1))]);
+    for name in COMPUTE {
+        if let Some(request) = requests.get(name) {
+            usage.insert(name.to_owned(), request.clone());
+            usage.insert(format!("{REQUESTS}{name}"), request.clone());
+        }
+        if let Some(limit) = limits.get(name) {
+            usage.insert(format!("limits.{name}"), limit.clone());
+        }
+    }
+    for (name, request) in requests {
+        if name.starts_with(HUGE_PAGES) {
+            usage.insert(name.clone(), request.clone());
+        }
+        if name.starts_with(HUGE_PAGES) || is_extended(name) {
+            usage.insert(format!("{REQUESTS}{name}"), request.clone());
+        }
+    }
+    usage
+}
+
+fn list(resources: Option<&ResourceRequirements>, side: Side) -> Amounts {
+    let list = match side {
+        Side::Requests => resources.and_then(|resources| resources.requests.as_ref()),
+        Side::Limits => resources.and_then(|resources| resources.limits.as_ref()),
+    };
+    list.map(amounts::parse).unwrap_or_default()
+}
+
+/// What a container asks for; while it is being resized the most of what it has and is to have.
+fn of_container(container: &Container, statuses: Option<&Vec<ContainerStatus>>, side: Side) -> Amounts {
+    let mut wanted = list(container.resources.as_ref(), side);
+    let status = statuses.into_iter().flatten().find(|status| status.name == container.name);
+    if let Some(status) = status {
+        amounts::max(&mut wanted, &list(status.resources.as_ref(), side));
+        if let (Side::Requests, Some(allocated)) = (side, &status.allocated_resources) {
+            amounts::max(&mut wanted, &amounts::parse(allocated));
+        }
+    }
+    wanted
+}
+
+/// Containers run together; those that come first run one by one beside the ones that stay.
+fn of_containers(pod: &Pod, side: Side) -> Amounts {
+    let Some(spec) = &pod.spec else { return Amounts::new() };
+    let status = pod.status.as_ref();
+    let running = status.and_then(|status| status.container_statuses.as_ref());
+    let first = status.and_then(|status| status.init_container_statuses.as_ref());
+    let mut total = Amounts::new();
+    for container in &spec.containers {
+        amounts::add(&mut total, &of_container(container, running, side));
+    }
+    let (mut staying, mut most) = (Amounts::new(), Amounts::new());
+    for container in spec.init_containers.iter().flatten() {
+        let own = of_container(container, first, side);
+        if container.restart_policy.as_deref() == Some("Always") {
+            amounts::add(&mut total, &own);
+            amounts::add(&mut staying, &own);
+            amounts::max(&mut most, &staying);
+        } else {
+            let mut beside = own;
+            amounts::add(&mut beside, &staying);
+            amounts::max(&mut most, &beside);
+        }
+    }
+    amounts::max(&mut total, &most);
+    // What is said of the pod as a whole wins.
+    let whole = list(spec.resources.as_ref(), side);
+    total.extend(whole.into_iter().filter(|(name, _)| is_of_whole_pods(name)));
+    total
+}
+
+fn is_of_whole_pods(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
+}
+
+fn overhead(pod: &Pod) -> Amounts {
+    let overhead = pod.spec.as_ref().and_then(|spec| spec.overhead.as_ref());
+    overhead.map(amounts::parse).unwrap_or_default()
+}
+
+/// What all containers of a pod ask for, and what they may use, without what running the pod takes.
+pub fn of_all_containers(pod: &Pod) -> (Amounts, Amounts) {
+    (of_containers(pod, Side::Requests), of_containers(pod, Side::Limits))
+}
+
+/// What a pod asks for.
+pub fn requests(pod: &Pod) -> Amounts {
+    let mut total = of_containers(pod, Side::Requests);
+    amounts::add(&mut total, &overhead(pod));
+    total
+}
+
+/// What a pod may use. What is not limited stays so.
+pub fn limits(pod: &Pod) -> Amounts {
+    let mut total = of_containers(pod, Side::Limits);
+    let overhead = amounts::mask(&overhead(pod), |name| total.contains_key(name));
+    amounts::add(&mut total, &overhead);
+    total
+}
+
+/// Whether anything is said of the pod as a whole.
+fn has_whole(pod: &Pod) -> bool {
+    let resources = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+    [Side::Requests, Side::Limits]
+        .into_iter()
+        .any(|side| list(resources, side).keys().any(|name| is_of_whole_pods(name)))
+}
+
+fn all_containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    let spec = pod.spec.as_ref();
+    let init = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
+    spec.map_or(&[][..], |spec| &spec.containers).iter().chain(init)
+}
+
+/// What a quota of these names makes containers say, and which do not; `None` when nothing is missing.
+pub fn unsaid<'a>(pod: &Pod, names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let required: Vec<&str> = names.filter(|name| MUST_BE_SAID.contains(name)).collect();
+    if required.is_empty() || has_whole(pod) {
+        return None;
+    }
+    let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for container in all_containers(pod) {
+        let resources = container.resources.as_ref();
+        let said = compute(&list(resources, Side::Requests), &list(resources, Side::Limits));
+        for name in required.iter().filter(|name| !said.contains_key(**name)) {
+            missing.entry(name).or_default().insert(&container.name);
+        }
+    }
+    if missing.is_empty() {
+        return None;
+    }
+    let show = |(name, containers): (&str, BTreeSet<&str>)| {
+        format!("{name} for: {}", containers.into_iter().collect::<Vec<_>>().join(","))
+    };
+    let shown: Vec<String> = missing.into_iter().map(show).collect();
+    Some(format!("must specify {}", shown.join("; ")))
+}
+
+/// Whether the pod asks for nothing and is limited in nothing.
+pub fn is_best_effort(pod: &Pod) -> bool {
+    if let Some(class) = pod.status.as_ref().and_then(|status| status.qos_class.as_deref()) {
+        return class == "BestEffort";
+    }
+    let says = |resources: Option<&ResourceRequirements>| {
+        [Side::Requests, Side::Limits].into_iter().any(|side| {
+            let list = list(resources, side);
+            ["cpu", "memory"]
+                .into_iter()
+                .any(|name| list.get(name).is_some_and(|amount| *amount > Quantity::ZERO))
+        })
+    };
+    if has_whole(pod) {
+        return !says(pod.spec.as_ref().and_then(|spec| spec.resources.as_ref()));
+    }
+    !all_containers(pod).any(|container| says(container.resources.as_ref()))
+}

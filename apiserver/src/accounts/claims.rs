@@ -1,0 +1,209 @@
+//! What a token of a service account says, and when it is believed. Pure.
+//!
+//! A token is a JSON Web Token (RFC 7519) in upstream's shape (pkg/serviceaccount/claims.go).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::key::SigningKey;
+
+const ALGORITHM: &str = "ES256";
+/// How far clocks may be apart, seconds.
+const LEEWAY: i64 = 60;
+
+/// An object, by name and uid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ObjectRef {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) uid: String,
+}
+
+/// Whom a token speaks of, and what it lives and dies with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Subject {
+    pub(crate) namespace: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<ObjectRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pod: Option<ObjectRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) secret: Option<ObjectRef>,
+    pub(crate) serviceaccount: ObjectRef,
+}
+
+/// The claims of a token. Times are seconds since the epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Claims {
+    pub(crate) aud: Vec<String>,
+    pub(crate) exp: i64,
+    pub(crate) iat: i64,
+    pub(crate) iss: String,
+    pub(crate) jti: String,
+    #[serde(rename = "kubernetes.io")]
+    pub(crate) kubernetes: Subject,
+    pub(crate) nbf: i64,
+    pub(crate) sub: String,
+}
+
+/// Why a token that calls itself ours is not believed. The texts are upstream's where it has them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TokenError {
+    /// The signature is not of our key, or the claims are not of our shape.
+    #[error("the token is not signed by this server")]
+    Forged,
+    /// Its time is over.
+    #[error("service account token has expired")]
+    Expired,
+    /// Its time has not come.
+    #[error("service account token is not valid yet")]
+    NotYet,
+    /// It is for somebody else.
+    #[error("token audiences {given:?} is invalid for the target audiences {wanted:?}")]
+    Audience {
+        /// Whom it is for.
+        given: Vec<String>,
+        /// Who asks.
+        wanted: Vec<String>,
+    },
+    /// What it speaks of is not there any more, or is another object of that name.
+    #[error("{0}")]
+    Gone(String),
+}
+
+/// A token with these claims; `None` when the system gives no random numbers.
+pub(crate) fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
+    let header = json!({"alg": ALGORITHM, "kid": key.id()}).to_string();
+    let claims = serde_json::to_vec(claims).ok()?;
+    let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
+    let signature = key.sign(message.as_bytes())?;
+    Some(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
+}
+
+/// Whether a token says that it comes from this issuer. Nothing else of it is believed for that.
+pub(crate) fn calls_itself(token: &str, issuer: &str) -> bool {
+    let mut parts = token.split('.');
+    let (Some(_), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    decode(claims).is_some_and(|claims| claims.get("iss").and_then(Value::as_str) == Some(issuer))
+}
+
+fn decode(part: &str) -> Option<Value> {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+}
+
+/// The claims of a token that this key has signed.
+pub(crate) fn verify(key: &SigningKey, token: &str) -> Result<Claims, TokenError> {
+    let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Forged)?;
+    let (header, claims) = message.split_once('.').ok_or(TokenError::Forged)?;
+    let header = decode(header).ok_or(TokenError::Forged)?;
+    let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenError::Forged)?;
+    // The algorithm is ours and not the token's choice.
+    if header.get("alg").and_then(Value::as_str) != Some(ALGORITHM)
+        || !key.verify(message.as_bytes(), &signature)
+    {
+        return Err(TokenError::Forged);
+    }
+    decode(claims).and_then(|claims| serde_json::from_value(claims).ok()).ok_or(TokenError::Forged)
+}
+
+/// Whether claims hold at a time (seconds since the epoch); the audiences that both sides name.
+pub(crate) fn check(claims: &Claims, now: i64, wanted: &[String]) -> Result<Vec<String>, TokenError> {
+    if now.saturating_sub(LEEWAY) > claims.exp {
+        return Err(TokenError::Expired);
+    }
+    if now.saturating_add(LEEWAY) < claims.nbf {
+        return Err(TokenError::NotYet);
+    }
+    let both: Vec<String> = wanted.iter().filter(|one| claims.aud.contains(one)).cloned().collect();
+    if both.is_empty() {
+        return Err(TokenError::Audience { given: claims.aud.clone(), wanted: wanted.to_vec() });
+    }
+    Ok(both)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn claims() -> Claims {
+        Claims {
+            aud: vec!["a".to_owned(), "b".to_owned()],
+            exp: 2000,
+            iat: 1000,
+            iss: "https://i".to_owned(),
+            jti: "j".to_owned(),
+            kubernetes: Subject {
+                namespace: "n".to_owned(),
+                node: None,
+                pod: None,
+                secret: None,
+                serviceaccount: ObjectRef { name: "s".to_owned(), uid: "u".to_owned() },
+            },
+            nbf: 1000,
+            sub: "system:serviceaccount:n:s".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_is_signed_is_believed() {
+        let key = SigningKey::new();
+        let token = sign(&key, &claims()).unwrap();
+        assert_eq!(verify(&key, &token), Ok(claims()));
+        assert!(calls_itself(&token, "https://i") && !calls_itself(&token, "https://j"));
+        let shown = decode(token.split('.').nth(1).unwrap()).unwrap();
+        let private = json!({"namespace": "n", "serviceaccount": {"name": "s", "uid": "u"}});
+        assert_eq!(shown["kubernetes.io"], private);
+    }
+
+    #[test]
+    fn what_is_forged_is_not() {
+        let key = SigningKey::new();
+        let token = sign(&key, &claims()).unwrap();
+        let parts: Vec<&str> = token.split('.').collect();
+        let other = Claims { sub: "system:admin".to_owned(), ..claims() };
+        let others = sign(&SigningKey::new(), &other).unwrap();
+        let other_claims = others.split('.').nth(1).unwrap();
+        let none = URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#);
+        let hmac = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256"}"#);
+        for (case, forged) in [
+            ("1 another's key", others.clone()),
+            ("2 other claims", format!("{}.{other_claims}.{}", parts[0], parts[2])),
+            ("3 no algorithm", format!("{none}.{}.", parts[1])),
+            ("4 no algorithm, a signature", format!("{none}.{}.{}", parts[1], parts[2])),
+            ("5 another algorithm", format!("{hmac}.{}.{}", parts[1], parts[2])),
+            ("6 no signature", format!("{}.{}.", parts[0], parts[1])),
+            ("7 half a signature", token[..token.len() - 8].to_owned()),
+            ("8 no token", "x".to_owned()),
+            ("9 nothing", String::new()),
+        ] {
+            assert_eq!(verify(&key, &forged), Err(TokenError::Forged), "{case}");
+        }
+    }
+
+    #[test]
+    fn times_and_audiences() {
+        let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
+        let audience =
+            |wanted: &[&str]| TokenError::Audience { given: list(&["a", "b"]), wanted: list(wanted) };
+        for (case, now, wanted, want) in [
+            ("1 good", 1500, &["b", "c"][..], Ok(list(&["b"]))),
+            ("2 to the end", 2060, &["a"], Ok(list(&["a"]))),
+            ("3 over", 2061, &["a"], Err(TokenError::Expired)),
+            ("4 from the beginning", 940, &["a"], Ok(list(&["a"]))),
+            ("5 too early", 939, &["a"], Err(TokenError::NotYet)),
+            ("6 for somebody else", 1500, &["c"], Err(audience(&["c"]))),
+            ("7 for nobody", 1500, &[], Err(audience(&[]))),
+        ] {
+            assert_eq!(check(&claims(), now, &list(wanted)), want, "{case}");
+        }
+        let text = "token audiences [\"a\", \"b\"] is invalid for the target audiences [\"c\"]";
+        assert_eq!(audience(&["c"]).to_string(), text);
+    }
+}

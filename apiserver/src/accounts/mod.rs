@@ -1,0 +1,168 @@
+//! Tokens of service accounts: given by `serviceaccounts/NAME/token`, believed by the authentication and
+//! by reviews.
+//!
+//! [`key`] is what signs them, [`claims`] what they say and when that holds. Here is what needs the store:
+//! whether the account and what a token is bound to are still the ones that it was given for.
+
+mod claims;
+mod key;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use orlop_store::{Kv, Snapshot};
+use serde_json::Value;
+
+use crate::auth::UserInfo;
+use crate::dispatch;
+use crate::encode::stored;
+use crate::object::Object;
+use crate::projection::Projection;
+use crate::registry::by_resource;
+use crate::server::Clock;
+pub(crate) use claims::{Claims, ObjectRef, Subject, TokenError};
+pub(crate) use key::KeyError;
+use key::SigningKey;
+
+/// How long what is being deleted is still believed in, seconds: whatever shuts down may need it.
+const AFTERLIFE: i64 = 60;
+const EXTRA: &str = "authentication.kubernetes.io/";
+
+/// Gives tokens and tells whose they are.
+pub(crate) struct Accounts {
+    key: SigningKey,
+    issuer: String,
+    store: Arc<dyn Kv<Projection>>,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for Accounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Accounts").field("issuer", &self.issuer).finish_non_exhaustive()
+    }
+}
+
+impl Accounts {
+    /// The accounts of a store. `issuer` is how tokens call this server.
+    pub(crate) async fn new(
+        store: Arc<dyn Kv<Projection>>,
+        issuer: String,
+        clock: Clock,
+    ) -> Result<Self, KeyError> {
+        Ok(Accounts { key: SigningKey::of(&store).await?, issuer, store, clock })
+    }
+
+    /// How tokens call this server; also the audience of tokens that name none.
+    pub(crate) fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    /// The public half of the key.
+    pub(crate) fn public_key(&self) -> Value {
+        self.key.public()
+    }
+
+    /// A token that holds from now on for so many seconds; `None` when the system gives no random numbers.
+    pub(crate) fn issue(&self, subject: Subject, audiences: Vec<String>, seconds: i64) -> Option<String> {
+        let now = (self.clock)().as_second();
+        let account = format!("system:serviceaccount:{}:{}", subject.namespace, subject.serviceaccount.name);
+        let claims = Claims {
+            aud: audiences,
+            exp: now.saturating_add(seconds),
+            iat: now,
+            iss: self.issuer.clone(),
+            jti: uuid::Uuid::new_v4().to_string(),
+            kubernetes: subject,
+            nbf: now,
+            sub: account,
+        };
+        claims::sign(&self.key, &claims)
+    }
+
+    /// Whose token this is and which of the audiences (none given: this server) it is for; `None` when it
+    /// is no token of a service account.
+    pub(crate) fn whose(
+        &self,
+        token: &str,
+        audiences: &[String],
+    ) -> Option<Result<(UserInfo, Vec<String>), TokenError>> {
+        claims::calls_itself(token, &self.issuer).then(|| self.believe(token, audiences))
+    }
+
+    fn believe(&self, token: &str, audiences: &[String]) -> Result<(UserInfo, Vec<String>), TokenError> {
+        let claims = claims::verify(&self.key, token)?;
+        let own = [self.issuer.clone()];
+        let wanted = if audiences.is_empty() { &own[..] } else { audiences };
+        let now = (self.clock)();
+        let audiences = claims::check(&claims, now.as_second(), wanted)?;
+        let subject = &claims.kubernetes;
+        let head = self.store.head();
+        let alive = |plural: &str, namespace: &str, object: &ObjectRef| {
+            still_there(&head, plural, namespace, object, now)
+        };
+        alive("serviceaccounts", &subject.namespace, &subject.serviceaccount)?;
+        if let Some(pod) = &subject.pod {
+            alive("pods", &subject.namespace, pod)?;
+        } else if let Some(node) = &subject.node {
+            // A token that is bound to a pod tells its node and does not live and die with it.
+            alive("nodes", "", node)?;
+        }
+        if let Some(secret) = &subject.secret {
+            alive("secrets", &subject.namespace, secret)?;
+        }
+        Ok((user(&claims), audiences))
+    }
+}
+
+/// Whether an object is there, and the same one.
+fn still_there(
+    head: &Snapshot<Projection>,
+    plural: &str,
+    namespace: &str,
+    wanted: &ObjectRef,
+    now: Timestamp,
+) -> Result<(), TokenError> {
+    let gone = |why: String| Err(TokenError::Gone(why));
+    let name = &wanted.name;
+    let Some(object) = find(head, plural, namespace, name) else {
+        return gone(format!("{plural} {name:?} not found"));
+    };
+    let ended: Option<Timestamp> = object.str_at(&["metadata", "deletionTimestamp"]).parse().ok();
+    if ended.is_some_and(|ended| ended.as_second() < now.as_second() - AFTERLIFE) {
+        return gone(format!("{plural} {name:?} has been deleted"));
+    }
+    if object.uid() != wanted.uid {
+        return gone(format!(
+            "the UID of {plural} {name:?} ({}) does not match claim ({})",
+            object.uid(),
+            wanted.uid
+        ));
+    }
+    Ok(())
+}
+
+/// An object of the core group.
+pub(crate) fn find(head: &Snapshot<Projection>, plural: &str, namespace: &str, name: &str) -> Option<Object> {
+    let kind = by_resource("", "v1", plural)?;
+    head.get(&dispatch::key(kind, namespace, name)).map(|record| stored::decode(record))
+}
+
+fn user(claims: &Claims) -> UserInfo {
+    let subject = &claims.kubernetes;
+    let namespace = &subject.namespace;
+    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+    let name = &subject.serviceaccount.name;
+    let mut user = UserInfo::new(format!("system:serviceaccount:{namespace}:{name}"), groups);
+    user.uid.clone_from(&subject.serviceaccount.uid);
+    let mut add = |key: &str, value: String| {
+        user.extra.insert(format!("{EXTRA}{key}"), vec![value]);
+    };
+    add("credential-id", format!("JTI={}", claims.jti));
+    for (kind, object) in [("pod", &subject.pod), ("node", &subject.node)] {
+        if let Some(object) = object {
+            add(&format!("{kind}-name"), object.name.clone());
+            add(&format!("{kind}-uid"), object.uid.clone());
+        }
+    }
+    user
+}

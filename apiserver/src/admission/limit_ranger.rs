@@ -1,0 +1,279 @@
+//! `LimitRanger`: pods, containers and claims keep within the limit ranges of their namespace, and containers that say
+//! nothing get what those say (upstream: plugin/pkg/admission/limitranger).
+//!
+//! A claim whose request stays as it is stored is not judged again: a range that came later must not stop the binder.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1 as api;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use orlop_apimachinery::quantity::Quantity;
+use orlop_apimachinery::quota::amounts::{self, Amounts};
+use orlop_apimachinery::quota::pods;
+use serde_json::{Map, Value};
+
+use super::chain::Plugin;
+use super::request::{Lookup, Operation, Request};
+use crate::object::Object;
+use crate::registry;
+use crate::status::ApiError;
+
+/// Says on the pod what was filled in.
+const ANNOTATION: &str = "kubernetes.io/limit-ranger";
+
+pub(super) struct LimitRanger;
+
+impl Plugin for LimitRanger {
+    fn name(&self) -> &'static str {
+        "LimitRanger"
+    }
+
+    fn mutate(&self, request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
+        if subject(request) != Some(Subject::Pod) {
+            return Ok(());
+        }
+        let ranges = ranges(request, lookup);
+        let Some(pod) = request.object.as_deref_mut() else { return Ok(()) };
+        ranges.iter().for_each(|range| fill(pod, range));
+        Ok(())
+    }
+
+    fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
+        let (Some(subject), Some(object)) = (subject(request), request.object.as_deref()) else {
+            return Ok(());
+        };
+        for range in ranges(request, lookup) {
+            let problems = match subject {
+                Subject::Pod => object.typed().map(|pod| of_pod(&range, &pod)),
+                Subject::Claim => Some(of_claim(&range, object, request.old)),
+            };
+            if let Some(why) = problems.and_then(together) {
+                return Err(request.refuse(&why));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What ranges are about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    Pod,
+    Claim,
+}
+
+/// What is written, if ranges are about it. Containers of a pod that is there change by its `resize` alone.
+fn subject(request: &Request<'_>) -> Option<Subject> {
+    if request.operation == Operation::Delete || request.old.is_some_and(Object::is_terminating) {
+        return None;
+    }
+    let names = request.names();
+    match (names.group, names.plural, request.subresource, request.operation) {
+        ("", "pods", "", Operation::Create) | ("", "pods", "resize", Operation::Update) => Some(Subject::Pod),
+        ("", "persistentvolumeclaims", "", _) => Some(Subject::Claim),
+        _ => None,
+    }
+}
+
+fn ranges(request: &Request<'_>, lookup: &dyn Lookup) -> Vec<api::LimitRange> {
+    let Some(kind) = registry::by_resource("", "v1", "limitranges") else { return Vec::new() };
+    lookup.list(kind, Some(request.namespace)).iter().filter_map(Object::typed).collect()
+}
+
+fn items<'a>(range: &'a api::LimitRange, ty: &'a str) -> impl Iterator<Item = &'a api::LimitRangeItem> {
+    range.spec.iter().flat_map(|spec| &spec.limits).filter(move |item| item.type_ == ty)
+}
+
+/// A list of a range.
+type List<'a> = Option<&'a BTreeMap<String, Text>>;
+
+/// Fills in what containers do not say, and notes it on the pod.
+fn fill(pod: &mut Object, range: &api::LimitRange) {
+    let (mut requests, mut limits) = (Map::new(), Map::new());
+    let add = |list: &mut Map<String, Value>, from: List<'_>| {
+        let given = from.into_iter().flatten();
+        list.extend(given.map(|(name, amount)| (name.clone(), amount.0.clone().into())));
+    };
+    for item in items(range, "Container") {
+        add(&mut requests, item.default_request.as_ref());
+        add(&mut limits, item.default.as_ref());
+    }
+    let mut notes = Vec::new();
+    for (member, word) in [("containers", "container"), ("initContainers", "init container")] {
+        let containers = pod.0.get_mut("spec").and_then(|spec| spec.get_mut(member));
+        for container in containers.and_then(Value::as_array_mut).into_iter().flatten() {
+            let name = container.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            for (list, defaults, what) in [("requests", &requests, "request"), ("limits", &limits, "limit")] {
+                let filled = fill_list(container, list, defaults);
+                if !filled.is_empty() {
+                    notes.push(format!("{} {what} for {word} {name}", filled.join(", ")));
+                }
+            }
+        }
+    }
+    if !notes.is_empty() {
+        let note = format!("LimitRanger plugin set: {}", notes.join("; "));
+        pod.set(&["metadata", "annotations", ANNOTATION], note);
+    }
+}
+
+/// Puts into a list of a container what it lacks; the names of that, in order.
+fn fill_list(container: &mut Value, list: &str, defaults: &Map<String, Value>) -> Vec<String> {
+    let has = |name: &String| {
+        container.pointer(&format!("/resources/{list}")).is_some_and(|l| l.get(name).is_some())
+    };
+    let missing: Vec<String> = defaults.keys().filter(|name| !has(name)).cloned().collect();
+    let Some(container) = container.as_object_mut().filter(|_| !missing.is_empty()) else { return missing };
+    let mut map = container;
+    for member in ["resources", list] {
+        let entry = map.entry(member).or_insert(Value::Null);
+        if !entry.is_object() {
+            *entry = Map::new().into();
+        }
+        map = entry.as_object_mut().expect("was just made an object");
+    }
+    for name in &missing {
+        map.insert(name.clone(), defaults[name].clone());
+    }
+    missing
+}
+
+/// The amounts of one thing that ranges are about.
+struct Measured<'a> {
+    /// `Pod`, `Container` or `PersistentVolumeClaim`.
+    ty: &'a str,
+    requests: Amounts,
+    limits: Amounts,
+}
+
+impl Measured<'_> {
+    fn min(&self, name: &str, least: &Quantity) -> Option<String> {
+        let said = format!("minimum {name} usage per {} is {least}", self.ty);
+        let Some(request) = self.requests.get(name) else {
+            return Some(format!("{said}.  No request is specified"));
+        };
+        if request < least {
+            return Some(format!("{said}, but request is {request}"));
+        }
+        let limit = self.limits.get(name).filter(|limit| *limit < least)?;
+        Some(format!("{said}, but limit is {limit}"))
+    }
+
+    fn max(&self, name: &str, most: &Quantity) -> Option<String> {
+        let said = format!("maximum {name} usage per {} is {most}", self.ty);
+        let Some(limit) = self.limits.get(name) else {
+            return Some(format!("{said}.  No limit is specified"));
+        };
+        if limit > most {
+            return Some(format!("{said}, but limit is {limit}"));
+        }
+        self.max_request(name, most).filter(|_| self.requests.contains_key(name))
+    }
+
+    /// Where there are no limits: claims.
+    fn max_request(&self, name: &str, most: &Quantity) -> Option<String> {
+        let said = format!("maximum {name} usage per {} is {most}", self.ty);
+        let Some(request) = self.requests.get(name) else {
+            return Some(format!("{said}.  No request is specified"));
+        };
+        (request > most).then(|| format!("{said}, but request is {request}"))
+    }
+
+    fn ratio(&self, name: &str, most: &Quantity) -> Option<String> {
+        let said = format!("{name} max limit to request ratio per {} is {most}", self.ty);
+        let of = |list: &Amounts| list.get(name).filter(|amount| !amount.is_zero()).cloned();
+        let Some(request) = of(&self.requests) else {
+            return Some(format!("{said}, but no request is specified or request is 0"));
+        };
+        let Some(limit) = of(&self.limits) else {
+            return Some(format!("{said}, but no limit is specified or limit is 0"));
+        };
+        let ratio = || (limit.to_f64() / request.to_f64()).abs();
+        most.is_exceeded_by(&limit, &request).then(|| format!("{said}, but provided ratio is {:.6}", ratio()))
+    }
+
+    fn problems(&self, item: &api::LimitRangeItem) -> Vec<String> {
+        let min = parsed(item.min.as_ref());
+        let max = parsed(item.max.as_ref());
+        let ratio = parsed(item.max_limit_request_ratio.as_ref());
+        let min = min.iter().filter_map(|(name, amount)| self.min(name, amount));
+        let max = max.iter().filter_map(|(name, amount)| self.max(name, amount));
+        let ratio = ratio.iter().filter_map(|(name, amount)| self.ratio(name, amount));
+        min.chain(max).chain(ratio).collect()
+    }
+}
+
+fn parsed(list: List<'_>) -> Amounts {
+    list.map(amounts::parse).unwrap_or_default()
+}
+
+/// What of a pod is out of a range.
+fn of_pod(range: &api::LimitRange, pod: &api::Pod) -> Vec<String> {
+    let Some(spec) = &pod.spec else { return Vec::new() };
+    let mut problems = Vec::new();
+    for item in range.spec.iter().flat_map(|spec| &spec.limits) {
+        match item.type_.as_str() {
+            "Container" => {
+                for container in spec.containers.iter().chain(spec.init_containers.iter().flatten()) {
+                    let resources = container.resources.as_ref();
+                    let measured = Measured {
+                        ty: "Container",
+                        requests: parsed(resources.and_then(|resources| resources.requests.as_ref())),
+                        limits: parsed(resources.and_then(|resources| resources.limits.as_ref())),
+                    };
+                    problems.extend(measured.problems(item));
+                }
+            }
+            "Pod" => {
+                let (requests, limits) = pods::of_all_containers(pod);
+                problems.extend(Measured { ty: "Pod", requests, limits }.problems(item));
+            }
+            _ => {}
+        }
+    }
+    problems
+}
+
+/// What of a claim is out of a range. Only what it asks for counts.
+fn of_claim(range: &api::LimitRange, claim: &Object, old: Option<&Object>) -> Vec<String> {
+    let requests = |claim: &Object| -> Amounts {
+        let list = claim.at(&["spec", "resources", "requests"]).and_then(Value::as_object);
+        let amount =
+            |(name, text): (&String, &Value)| Some((name.clone(), Quantity::parse(text.as_str()?).ok()?));
+        list.into_iter().flatten().filter_map(amount).collect()
+    };
+    let before = old.map(requests).unwrap_or_default();
+    let measured =
+        Measured { ty: "PersistentVolumeClaim", requests: requests(claim), limits: Amounts::new() };
+    let changed = |name: &&String| match (measured.requests.get(*name), before.get(*name)) {
+        (Some(new), Some(old)) => new != old,
+        (Some(_) | None, None) | (None, Some(_)) => true,
+    };
+    let mut problems = Vec::new();
+    for item in items(range, "PersistentVolumeClaim") {
+        let (min, max) = (parsed(item.min.as_ref()), parsed(item.max.as_ref()));
+        let min = min.iter().filter(|(name, _)| changed(name));
+        problems.extend(min.filter_map(|(name, amount)| measured.min(name, amount)));
+        let max = max.iter().filter(|(name, _)| changed(name));
+        problems.extend(max.filter_map(|(name, amount)| measured.max_request(name, amount)));
+    }
+    problems
+}
+
+/// Several problems as one text, each once.
+fn together(problems: Vec<String>) -> Option<String> {
+    let mut all: Vec<String> = Vec::new();
+    for problem in problems {
+        if !all.contains(&problem) {
+            all.push(problem);
+        }
+    }
+    match all.len() {
+        0 => None,
+        1 => all.pop(),
+        _ => Some(format!("[{}]", all.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! Who may do what. There are no rules yet that tell users apart: whoever is known may do everything,
+//! and who is not known may ask for [`PUBLIC_PATHS`] alone. Reviews answer with these decisions, so that
+//! they say what the server really does.
+
+use super::{ANONYMOUS, PUBLIC_PATHS, UNAUTHENTICATED};
+
+const EVERYTHING: &str = "this server does not tell users apart: whoever is authenticated may do everything";
+const PUBLIC: &str = "this path is for everybody";
+const NOT_KNOWN: &str = "who is not authenticated may ask for /healthz, /livez, /readyz and /version alone";
+
+/// What somebody wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action<'a> {
+    /// Something with a resource.
+    Resource,
+    /// Something with a path that is no resource.
+    Path(&'a str),
+}
+
+/// Whether something may be done, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) allowed: bool,
+    pub(crate) reason: &'static str,
+}
+
+/// Decides.
+pub(crate) fn decide<'g>(
+    user: &str,
+    mut groups: impl Iterator<Item = &'g str>,
+    action: Action<'_>,
+) -> Decision {
+    let unknown = user == ANONYMOUS || groups.any(|group| group == UNAUTHENTICATED);
+    match action {
+        Action::Path(path) if unknown && PUBLIC_PATHS.contains(&path) => {
+            Decision { allowed: true, reason: PUBLIC }
+        }
+        Action::Resource | Action::Path(_) if unknown => Decision { allowed: false, reason: NOT_KNOWN },
+        Action::Resource | Action::Path(_) => Decision { allowed: true, reason: EVERYTHING },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions() {
+        for (case, user, groups, action, want) in [
+            ("1 somebody", "ann", &["system:authenticated"][..], Action::Resource, EVERYTHING),
+            ("2 a group alone", "", &["g"], Action::Path("/x"), EVERYTHING),
+            ("3 nobody", "system:anonymous", &["system:unauthenticated"], Action::Resource, NOT_KNOWN),
+            ("4 nobody, a path", "system:anonymous", &[], Action::Path("/api"), NOT_KNOWN),
+            ("5 nobody, a public path", "system:anonymous", &[], Action::Path("/readyz"), PUBLIC),
+            ("6 nobody, below it", "system:anonymous", &[], Action::Path("/readyz/ping"), NOT_KNOWN),
+            ("7 the group of nobody", "x", &["system:unauthenticated"], Action::Resource, NOT_KNOWN),
+        ] {
+            let got = decide(user, groups.iter().copied(), action);
+            assert_eq!(got, Decision { allowed: want != NOT_KNOWN, reason: want }, "{case}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+#![allow(clippy::unwrap_used)]
+
+use serde_json::json;
+
+use super::*;
+
+fn widgets() -> Value {
+    json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
+                    "type": "object", "properties": {"size": {"type": "integer"}, "color": {"type": "string"}}}}}},
+            }],
+        },
+    })
+}
+
+/// The widgets with what a JSON merge patch changes.
+fn changed(patch: Value) -> Object {
+    let mut value = widgets();
+    json_patch::merge(&mut value, &patch);
+    let mut object = Object::from_value(value);
+    defaults(&mut object);
+    object
+}
+
+fn texts(errors: &FieldErrors) -> Vec<String> {
+    errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+}
+
+#[test]
+fn what_is_left_out_is_filled_in() {
+    let mut object = changed(json!({}));
+    assert_eq!(object.str_at(&["spec", "names", "singular"]), "widget");
+    assert_eq!(object.str_at(&["spec", "names", "listKind"]), "WidgetList");
+    assert_eq!(object.str_at(&["spec", "conversion", "strategy"]), "None");
+    first_status(&mut object);
+    let status =
+        json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": ["v1"]});
+    assert_eq!(object.0["status"], status);
+    let mut errors = FieldErrors::new();
+    validate(&object, None, &mut errors);
+    assert_eq!(texts(&errors), Vec::<String>::new());
+}
+
+#[test]
+fn rules_of_a_definition() {
+    let version = |patch: Value| {
+        let mut version = widgets()["spec"]["versions"][0].clone();
+        json_patch::merge(&mut version, &patch);
+        json!({"spec": {"versions": [version]}})
+    };
+    for (case, patch, want) in [
+        (
+            "1 name",
+            json!({"metadata": {"name": "bad"}}),
+            "metadata.name: Invalid value: \"bad\": must be spec.names.plural+\".\"+spec.group",
+        ),
+        (
+            "2 scope",
+            json!({"spec": {"scope": "Both"}}),
+            "spec.scope: Unsupported value: \"Both\": supported values: \"Cluster\", \"Namespaced\"",
+        ),
+        ("3 no scope", json!({"spec": {"scope": ""}}), "spec.scope: Required value"),
+        (
+            "4 no storage",
+            version(json!({"storage": false})),
+            "must have exactly one version marked as storage version",
+        ),
+        (
+            "5 no schema",
+            version(json!({"schema": null})),
+            "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required",
+        ),
+        (
+            "6 kinds",
+            json!({"spec": {"names": {"listKind": "Widget"}}}),
+            "spec.names.listKind: Invalid value: \"Widget\": kind and listKind may not be the same",
+        ),
+        (
+            "7 short names",
+            json!({"spec": {"names": {"shortNames": ["W"]}}}),
+            "spec.names.shortNames[0]: Invalid value: \"W\": a DNS-1035 label",
+        ),
+        (
+            "8 conversion",
+            json!({"spec": {"conversion": {"strategy": "Webhook"}}}),
+            "spec.conversion.strategy: Unsupported value: \"Webhook\": supported values: \"None\"",
+        ),
+        ("9 version name", version(json!({"name": "1"})), "spec.versions[0].name: Invalid value: \"1\""),
+        (
+            "10 scale",
+            version(
+                json!({"subresources": {"scale": {"specReplicasPath": ".status.n", "statusReplicasPath": ".status.n"}}}),
+            ),
+            "spec.versions[0].subresources.scale.specReplicasPath: Invalid value: \".status.n\": should be a json path under .spec",
+        ),
+        (
+            "11 columns",
+            version(json!({"additionalPrinterColumns": [{"name": "A", "type": "text", "jsonPath": ".a"}]})),
+            "spec.versions[0].additionalPrinterColumns[0].type: Invalid value: \"text\": must be one of boolean,date,integer,number,string",
+        ),
+        (
+            "12 selectable fields",
+            version(json!({"selectableFields": [{"jsonPath": ".spec.nope"}]})),
+            "spec.versions[0].selectableFields[0].jsonPath: Invalid value: \".spec.nope\": is an invalid path: does not refer to a valid field",
+        ),
+        (
+            "13 selectable objects",
+            version(json!({"selectableFields": [{"jsonPath": ".spec"}]})),
+            "must point to a field of type string, boolean or integer",
+        ),
+        (
+            "14 deprecation",
+            version(json!({"deprecationWarning": "x"})),
+            "spec.versions[0].deprecationWarning: Invalid value: \"x\": can only be set for deprecated versions",
+        ),
+        (
+            "15 pruning",
+            json!({"spec": {"preserveUnknownFields": true}}),
+            "spec.preserveUnknownFields: Invalid value: true: must be false",
+        ),
+    ] {
+        let mut errors = FieldErrors::new();
+        validate(&changed(patch), None, &mut errors);
+        let found = texts(&errors);
+        assert!(found.len() == 1 && found[0].contains(want), "{case}: {found:#?}");
+    }
+}
+
+#[test]
+fn protected_groups_want_approval() {
+    let patch = |annotations: Value| json!({"metadata": {"name": "widgets.storage.k8s.io", "annotations": annotations}, "spec": {"group": "storage.k8s.io"}});
+    let mut errors = FieldErrors::new();
+    validate(&changed(patch(json!({}))), None, &mut errors);
+    assert_eq!(texts(&errors).len(), 1);
+    assert!(
+        texts(&errors)[0].starts_with("metadata.annotations[api-approved.kubernetes.io]: Required value")
+    );
+    let mut errors = FieldErrors::new();
+    validate(&changed(patch(json!({APPROVED: "https://example.com"}))), None, &mut errors);
+    assert_eq!(texts(&errors), Vec::<String>::new());
+}
+
+#[test]
+fn what_may_change() {
+    let established = |established: bool| {
+        let mut object = changed(json!({}));
+        first_status(&mut object);
+        if established {
+            set_condition(&mut object, "Established", "True", "r", "m", &json!("t"));
+        }
+        object
+    };
+    for (case, is_established, patch, want) in [
+        ("1 nothing", true, json!({}), vec![]),
+        ("2 scope before", false, json!({"spec": {"scope": "Cluster"}}), vec![]),
+        (
+            "3 scope after",
+            true,
+            json!({"spec": {"scope": "Cluster"}}),
+            vec!["spec.scope: Invalid value: \"Cluster\": field is immutable"],
+        ),
+        (
+            "4 kind",
+            true,
+            json!({"spec": {"names": {"kind": "Gadget"}}}),
+            vec!["spec.names.kind: Invalid value: \"Gadget\": field is immutable"],
+        ),
+        (
+            "5 group",
+            false,
+            json!({"spec": {"group": "example.org"}}),
+            vec!["spec.group: Invalid value: \"example.org\": field is immutable"],
+        ),
+    ] {
+        let old = established(is_established);
+        let mut value = old.clone().into_value();
+        json_patch::merge(&mut value, &patch);
+        let mut errors = FieldErrors::new();
+        validate_update(&Object::from_value(value), &old, &mut errors);
+        assert_eq!(texts(&errors), want, "{case}");
+    }
+}
+
+#[test]
+fn stored_versions_stay() {
+    let mut object = changed(json!({}));
+    first_status(&mut object);
+    object.set(&["spec", "versions"], json!([{"name": "v2", "storage": true, "served": true}]));
+    keep_stored_versions(&mut object);
+    assert_eq!(object.0["status"]["storedVersions"], json!(["v1", "v2"]));
+    let mut errors = FieldErrors::new();
+    validate_stored_versions(&object, &mut errors);
+    assert!(
+        texts(&errors)[0]
+            .starts_with("status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions")
+    );
+    object.set(&["status", "storedVersions"], json!([]));
+    let mut errors = FieldErrors::new();
+    validate_stored_versions(&object, &mut errors);
+    assert_eq!(
+        texts(&errors),
+        ["status.storedVersions: Invalid value: []: must have at least one stored version"]
+    );
+}
+
+#[test]
+fn conditions_keep_their_times() {
+    let mut object = Object::default();
+    set_condition(&mut object, "A", "True", "r", "m", &json!("1"));
+    set_condition(&mut object, "A", "True", "other", "m", &json!("2"));
+    assert_eq!(object.0["status"]["conditions"][0]["lastTransitionTime"], "1");
+    set_condition(&mut object, "A", "False", "r", "m", &json!("3"));
+    assert_eq!(object.0["status"]["conditions"][0]["lastTransitionTime"], "3");
+    assert_eq!((condition(&object, "A"), condition(&object, "B")), ("False", ""));
+}

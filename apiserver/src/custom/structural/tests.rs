@@ -1,0 +1,195 @@
+use serde_json::json;
+
+use super::*;
+
+fn texts(schema: &Value) -> Vec<String> {
+    let mut errors = FieldErrors::new();
+    validate(schema, &Path::new("s"), &mut errors);
+    errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+}
+
+fn of(properties: Value) -> Value {
+    json!({"type": "object", "properties": properties})
+}
+
+#[test]
+fn sound_schemas() {
+    for (case, schema) in [
+        ("1 nothing", json!({"type": "object"})),
+        ("2 open", json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})),
+        (
+            "3 either",
+            of(json!({"port": {"x-kubernetes-int-or-string": true,
+            "anyOf": [{"type": "integer"}, {"type": "string"}]}})),
+        ),
+        ("4 untyped and kept", of(json!({"any": {"x-kubernetes-preserve-unknown-fields": true}}))),
+        (
+            "5 judged, not formed",
+            of(json!({"a": {"type": "object", "properties": {"b": {"type": "string"}},
+            "oneOf": [{"required": ["b"]}, {"properties": {"b": {"enum": ["x"]}}}]}})),
+        ),
+        (
+            "6 keys",
+            of(json!({"l": {"type": "array", "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["k", "p"], "items": {"type": "object", "required": ["k"],
+            "properties": {"k": {"type": "string"}, "p": {"type": "string", "default": "TCP"}}}}})),
+        ),
+        (
+            "7 names",
+            of(
+                json!({"metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 10}}}}),
+            ),
+        ),
+        (
+            "8 rules",
+            of(json!({"n": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > oldSelf"}]}})),
+        ),
+        (
+            "10 either, with a type",
+            of(json!({"size": {"type": "string", "x-kubernetes-int-or-string": true, "pattern": "^[0-9]+$",
+                "anyOf": [{"type": "integer"}, {"type": "string"}]}})),
+        ),
+        (
+            "9 defaults",
+            of(
+                json!({"a": {"type": "object", "default": {}, "properties": {"b": {"type": "integer", "default": 1}}}}),
+            ),
+        ),
+    ] {
+        assert_eq!(texts(&schema), Vec::<String>::new(), "{case}");
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    for (case, schema, want) in [
+        ("1 no type", json!({}), "s.type: Required value: must not be empty at the root"),
+        (
+            "2 another type",
+            json!({"type": "array", "items": {"type": "string"}}),
+            "s.type: Invalid value: \"array\": must be object at the root",
+        ),
+        (
+            "3 a field without",
+            of(json!({"a": {}})),
+            "s.properties[a].type: Required value: must not be empty for specified object fields",
+        ),
+        (
+            "4 an item without",
+            of(json!({"a": {"type": "array", "items": {}}})),
+            "s.properties[a].items.type: Required value: must not be empty for specified array items",
+        ),
+        (
+            "5 a list of nothing",
+            of(json!({"a": {"type": "array"}})),
+            "s.properties[a].items: Required value: must be specified",
+        ),
+        (
+            "6 both",
+            of(
+                json!({"a": {"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": {"type": "string"}}}),
+            ),
+            "s.properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
+        ),
+        (
+            "7 none",
+            of(json!({"a": {"type": "object", "additionalProperties": false}})),
+            "additionalProperties cannot be set to false",
+        ),
+        (
+            "8 unique",
+            of(json!({"a": {"type": "array", "uniqueItems": true, "items": {"type": "string"}}})),
+            "uniqueItems cannot be set to true",
+        ),
+        (
+            "9 reference",
+            of(json!({"a": {"type": "object", "$ref": "#/x"}})),
+            "s.properties[a].$ref: Forbidden: $ref is not supported",
+        ),
+        (
+            "10 pattern",
+            of(json!({"a": {"type": "string", "pattern": "("}})),
+            "must be a valid regular expression, but isn't",
+        ),
+        (
+            "11 a type within",
+            of(json!({"a": {"type": "object", "oneOf": [{"type": "object"}]}})),
+            "s.properties[a].oneOf[0].type: Forbidden: must be empty to be structural",
+        ),
+        (
+            "12 a property within",
+            of(json!({"a": {"type": "object", "allOf": [{"properties": {"x": {"minLength": 1}}}]}})),
+            "s.properties[a].allOf[0].properties[x]: Required value",
+        ),
+        (
+            "13 keys of nothing",
+            of(json!({"l": {"type": "array", "x-kubernetes-list-type": "map", "items": {"type": "object"}}})),
+            "x-kubernetes-list-map-keys: Required value",
+        ),
+        (
+            "14 a key that may miss",
+            of(
+                json!({"l": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "properties": {"k": {"type": "string"}}}}}),
+            ),
+            "must have a default or be a required property",
+        ),
+        (
+            "15 list type of no list",
+            of(json!({"a": {"type": "string", "x-kubernetes-list-type": "set"}})),
+            "must be array if x-kubernetes-list-type is specified",
+        ),
+        (
+            "16 a set of objects",
+            of(json!({"a": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "object"}}})),
+            "must be atomic as item of a list",
+        ),
+        (
+            "17 metadata",
+            of(json!({"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}})),
+            "must not specify anything other than name and generateName",
+        ),
+        (
+            "18 a default that does not fit",
+            of(json!({"a": {"type": "integer", "default": "x"}})),
+            "s.properties[a].default: Invalid value: \"string\"",
+        ),
+        (
+            "19 a default with more",
+            of(json!({"a": {"type": "object", "default": {"z": 1}}})),
+            "must not have unknown fields: z",
+        ),
+        (
+            "21 an unknown type",
+            of(json!({"a": {"type": "text"}})),
+            "s.properties[a].type: Unsupported value: \"text\"",
+        ),
+        (
+            "22 untraceable",
+            of(
+                json!({"l": {"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}}),
+            ),
+            "uncorrelatable",
+        ),
+        (
+            "23 an embedded nothing",
+            of(json!({"a": {"type": "object", "x-kubernetes-embedded-resource": true}})),
+            "s.properties[a].properties: Required value",
+        ),
+    ] {
+        let found = texts(&schema);
+        assert!(found.len() == 1 && found[0].contains(want), "{case}: {found:#?}");
+    }
+}
+
+#[test]
+fn schemas_have_a_size() {
+    let mut deep = json!({"type": "object"});
+    for _ in 0..100 {
+        deep = of(json!({"a": deep}));
+    }
+    assert!(texts(&deep)[0].contains("nested more than"), "{:?}", texts(&deep));
+    let many: serde_json::Map<String, Value> =
+        (0..MAX_NODES).map(|at| (format!("p{at}"), json!({"type": "string"}))).collect();
+    assert!(texts(&of(many.into()))[0].contains("may not have more than"));
+}

@@ -1,0 +1,65 @@
+//! Bodies of creates and updates in their three forms. The first byte of an input chooses the kind,
+//! the second what is done about unknown fields, the rest is the body.
+
+use orlop_openapi::types;
+
+use super::{allowed, choose, in_bounds, whole};
+use crate::decode::{FieldValidation, Media, conform, decode_object};
+use crate::encode::protobuf;
+use crate::object::Object;
+use crate::registry::Kind;
+
+/// A body of JSON.
+pub fn json_body(data: &[u8]) {
+    body(data, Media::Json);
+}
+
+/// A body of YAML.
+pub fn yaml_body(data: &[u8]) {
+    body(data, Media::Yaml);
+}
+
+/// A body of protobuf.
+pub fn protobuf_body(data: &[u8]) {
+    body(data, Media::Protobuf);
+}
+
+fn body(data: &[u8], media: Media) {
+    let Some((kind, data)) = choose(data) else { return };
+    let Some((validation, body)) = data.split_first() else { return };
+    let validation = match validation % 3 {
+        0 => FieldValidation::Ignore,
+        1 => FieldValidation::Warn,
+        _ => FieldValidation::Strict,
+    };
+    match decode_object(kind, media, body, validation) {
+        Err(error) => {
+            allowed::check(&error);
+            in_bounds(body.len(), error.message.len(), "a message");
+        }
+        Ok(decoded) => {
+            let warnings: usize = decoded.warnings.iter().map(String::len).sum();
+            in_bounds(body.len(), warnings, "warnings");
+            is_settled(kind, &decoded.object, body.len());
+        }
+    }
+}
+
+/// What came out of a decoder is in its final form: written in any form and read again, it is the
+/// same. Otherwise an update that changes nothing would write.
+pub(super) fn is_settled(kind: &'static dyn Kind, object: &Object, input: usize) {
+    let value = whole(kind, object);
+    let text = value.to_string();
+    in_bounds(input, text.len(), "an object");
+    let again = decode_object(kind, Media::Json, text.as_bytes(), FieldValidation::Strict);
+    let again = again.unwrap_or_else(|error| panic!("what was taken is refused: {error}: {text}"));
+    assert_eq!(again.object, *object, "JSON is read back as something else");
+    let ty = types().named(kind.names().schema).expect("every kind has a type");
+    let conformed = conform(object.clone().into_value(), ty)
+        .unwrap_or_else(|why| panic!("what was taken does not fit: {why}: {text}"));
+    assert_eq!(conformed.object, object.0, "it fits its type as something else");
+    let bytes = protobuf::encode(&value).expect("every stored kind has a protobuf form");
+    let again = decode_object(kind, Media::Protobuf, &bytes, FieldValidation::Strict);
+    let again = again.unwrap_or_else(|error| panic!("its protobuf is refused: {error}: {text}"));
+    in_bounds(bytes.len(), again.object.into_value().to_string().len(), "protobuf");
+}

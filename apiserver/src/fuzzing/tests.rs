@@ -1,0 +1,289 @@
+#![allow(clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use serde_json::Value;
+
+use super::mutate::{Change, Cut, change, changes, cut, cuts};
+use super::patches::BETWEEN;
+use super::*;
+
+/// No input of these runs takes longer. They are small; what is slow for them would hang for large ones.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs a target on so many inputs, or on as many as ORLOP_FUZZ_CASES says. The seed is printed;
+/// ORLOP_FUZZ_SEED gives one back.
+fn run<S: Strategy>(target: &str, cases: u32, inputs: &S, try_one: impl Fn(&S::Value)) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let cases = number("ORLOP_FUZZ_CASES").map_or(cases, |cases| u32::try_from(cases).unwrap());
+    let seed = number("ORLOP_FUZZ_SEED").unwrap_or_else(rand::random);
+    println!("{target}: ORLOP_FUZZ_SEED={seed} ORLOP_FUZZ_CASES={cases}");
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config { cases, failure_persistence: None, max_shrink_time: 20_000, ..Config::default() };
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let result = TestRunner::new_with_rng(config, rng).run(inputs, |input| {
+        let started = Instant::now();
+        try_one(&input);
+        match started.elapsed() {
+            took if took > PATIENCE => Err(TestCaseError::fail(format!("it took {took:?}"))),
+            _ => Ok(()),
+        }
+    });
+    if let Err(error) = result {
+        panic!("{target}, ORLOP_FUZZ_SEED={seed}: {error}");
+    }
+}
+
+/// Everything that chooses and changes one document.
+fn document() -> impl Strategy<Value = (u8, u8, Vec<Change>, Vec<Cut>)> {
+    (any::<u8>(), any::<u8>(), changes(), cuts())
+}
+
+fn text() -> impl Strategy<Value = (prop::sample::Index, Vec<Cut>)> {
+    (any::<prop::sample::Index>(), cuts())
+}
+
+/// A target whose inputs are texts.
+fn run_texts(target: &str, cases: u32, try_one: impl Fn(&[u8])) {
+    let seeds = inputs(target);
+    run(target, cases, &text(), |(index, cuts)| {
+        let mut input = index.get(&seeds).clone();
+        cut(&mut input, cuts);
+        try_one(&input);
+    });
+}
+
+fn changed(kind: u8, changes: &[Change]) -> Value {
+    let (kind, _) = choose(&[kind]).unwrap();
+    let mut value = whole(kind, &seeds::object(kind));
+    change(&mut value, changes);
+    value
+}
+
+#[test]
+fn every_target_takes_its_seeds() {
+    for (target, try_one) in [
+        ("json_body", json_body as fn(&[u8])),
+        ("yaml_body", yaml_body),
+        ("protobuf_body", protobuf_body),
+        ("json_patch", json_patch),
+        ("merge_patch", merge_patch),
+        ("strategic_patch", strategic_patch),
+        ("apply", apply),
+        ("selectors", selectors),
+        ("continue_token", continue_token),
+        ("query", query),
+        ("accept", accept),
+    ] {
+        let seeds = inputs(target);
+        assert!(!seeds.is_empty(), "{target}");
+        seeds.iter().for_each(|seed| try_one(seed));
+    }
+}
+
+#[test]
+fn bodies_of_json() {
+    run("json_body", 400, &document(), |(kind, validation, changes, cuts)| {
+        let mut body = changed(*kind, changes).to_string().into_bytes();
+        cut(&mut body, cuts);
+        json_body(&[&[*kind, *validation], body.as_slice()].concat());
+    });
+}
+
+#[test]
+fn bodies_of_yaml() {
+    run("yaml_body", 300, &document(), |(kind, validation, changes, cuts)| {
+        let value = changed(*kind, changes);
+        // Half in blocks, half in the form that JSON and YAML share.
+        let mut body = match changes.len() % 2 {
+            0 => serde_saphyr::to_string(&value).unwrap().into_bytes(),
+            _ => value.to_string().into_bytes(),
+        };
+        if cuts.is_empty() {
+            is_read_as_yaml(&value, &body);
+        }
+        cut(&mut body, cuts);
+        yaml_body(&[&[*kind, *validation], body.as_slice()].concat());
+    });
+}
+
+/// YAML of a document, in whichever form, is read as that document: clients apply JSON as YAML.
+fn is_read_as_yaml(value: &Value, body: &[u8]) {
+    let text = String::from_utf8_lossy(body);
+    match crate::decode::read_yaml(body) {
+        Ok((read, _)) => assert_eq!(with_floats(read), with_floats(value.clone()), "{text}"),
+        Err(why) => assert!(why.contains("too deep or too large"), "{why}: {text}"),
+    }
+}
+
+/// Numbers as floats: YAML tells 1.0 and 1 not apart.
+fn with_floats(value: Value) -> Value {
+    match value {
+        Value::Number(number) => number.as_f64().into(),
+        Value::Array(items) => items.into_iter().map(with_floats).collect(),
+        Value::Object(members) => members
+            .into_iter()
+            .map(|(key, value)| (key, with_floats(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        other @ (Value::Null | Value::Bool(_) | Value::String(_)) => other,
+    }
+}
+
+#[test]
+fn bodies_of_protobuf() {
+    let bodies = inputs("protobuf_body");
+    run("protobuf_body", 600, &text(), |(index, cuts)| {
+        let mut body = index.get(&bodies).clone();
+        let head = 2 + 4;
+        let mut rest = body.split_off(head);
+        cut(&mut rest, cuts);
+        body.extend(rest);
+        protobuf_body(&body);
+    });
+}
+
+#[test]
+fn patches_of_json() {
+    let made = (any::<u8>(), prop::sample::select(seeds::PATCHES[0]), changes(), cuts());
+    run("json_patch", 400, &made, |(kind, patch, changes, cuts)| {
+        let mut patch: Value = serde_json::from_str(patch).unwrap();
+        change(&mut patch, changes);
+        let mut patch = patch.to_string().into_bytes();
+        cut(&mut patch, cuts);
+        json_patch(&[&[*kind], patch.as_slice()].concat());
+    });
+}
+
+/// Merge and strategic patches: the object itself, changed, and the patches that are written here.
+fn run_merges(target: &str, which: usize, try_one: impl Fn(&[u8])) {
+    let pods = choice("", "pods");
+    let whole = (any::<u8>(), changes(), cuts()).prop_map(|(kind, changes, cuts)| {
+        let mut patch = changed(kind, &changes).to_string().into_bytes();
+        cut(&mut patch, &cuts);
+        Bytes::from([&[kind], patch.as_slice()].concat())
+    });
+    let written = (prop::sample::select(seeds::PATCHES[which]), changes(), cuts()).prop_map(
+        move |(patch, changes, cuts)| {
+            let mut patch: Value = serde_json::from_str(patch).unwrap();
+            change(&mut patch, &changes);
+            let mut patch = patch.to_string().into_bytes();
+            cut(&mut patch, &cuts);
+            Bytes::from([&[pods], patch.as_slice()].concat())
+        },
+    );
+    run(target, 400, &prop_oneof![whole, written], |input| try_one(input));
+}
+
+#[test]
+fn patches_that_merge() {
+    run_merges("merge_patch", 1, merge_patch);
+}
+
+#[test]
+fn patches_that_are_strategic() {
+    run_merges("strategic_patch", 2, strategic_patch);
+}
+
+#[test]
+fn applies_of_two_managers() {
+    let whole = (document(), changes()).prop_map(|((kind, force, first, cuts), second)| {
+        let config = |changes: &[Change]| {
+            let mut value = changed(kind, &[]);
+            value["metadata"].as_object_mut().unwrap().remove("managedFields");
+            change(&mut value, changes);
+            value.to_string().into_bytes()
+        };
+        let mut first = config(&first);
+        cut(&mut first, &cuts);
+        Bytes::from([&[kind, force], first.as_slice(), BETWEEN, &config(&second)].concat())
+    });
+    run("apply", 150, &whole, |input| apply(input));
+    run_texts("apply", 150, apply);
+}
+
+#[test]
+fn texts_of_selectors() {
+    run_texts("selectors", 1500, selectors);
+}
+
+#[test]
+fn texts_of_continue_tokens() {
+    run_texts("continue_token", 500, continue_token);
+    // What is inside, before it is wrapped.
+    let seeds: Vec<Vec<u8>> = [
+        r#"{"v":"meta.k8s.io/v1","rv":7,"start":"/default/it\u0000"}"#,
+        r#"{"v":"meta.k8s.io/v1","rv":-1,"start":"a/../b"}"#,
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .into();
+    run("continue_token, inside", 500, &text(), |(index, cuts)| {
+        use base64::Engine as _;
+        let mut inside = index.get(&seeds).clone();
+        cut(&mut inside, cuts);
+        continue_token(base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(inside).as_bytes());
+    });
+}
+
+#[test]
+fn texts_of_queries() {
+    run_texts("query", 1000, query);
+}
+
+#[test]
+fn texts_of_accept_headers() {
+    run_texts("accept", 1000, accept);
+}
+
+/// Whole requests; a body is a changed object in one of its forms, or a patch.
+#[test]
+fn whole_requests() {
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    run_texts("requests", 100, |input| runtime().block_on(requests::requests(input)));
+    let made = (document(), prop::sample::select(METHODS), prop::sample::select(QUERIES), any::<bool>());
+    run("requests, made", 150, &made, |((kind, form, changes, cuts), method, query, is_item)| {
+        let (chosen, _) = choose(&[*kind]).unwrap();
+        let names = chosen.names();
+        let root = if names.group.is_empty() { "/api/v1" } else { &format!("/apis/{}", names.api_version()) };
+        let namespace = match chosen.scope() {
+            crate::registry::Scope::Cluster => "",
+            crate::registry::Scope::Namespaced => "/namespaces/default",
+        };
+        let item = if *is_item { "/it" } else { "" };
+        let mut body = changed(*kind, changes).to_string().into_bytes();
+        cut(&mut body, cuts);
+        let content_type = TYPES[usize::from(*form) % TYPES.len()];
+        let target = format!("{root}{namespace}/{}{item}?{query}", names.plural);
+        let head = format!("{method} {target}\ncontent-type: {content_type}\n\n");
+        let get = format!("\n%%\nGET {target}\naccept: {}\n\n", seeds::ACCEPTS[usize::from(*form) % 3]);
+        let input = [head.as_bytes(), &body, get.as_bytes()].concat();
+        runtime().block_on(requests::requests(&input));
+    });
+}
+
+const METHODS: &[&str] = &["POST", "POST", "PUT", "PATCH", "PATCH", "DELETE", "GET"];
+const QUERIES: &[&str] = &[
+    "",
+    "fieldManager=a&force=1",
+    "dryRun=All",
+    "fieldValidation=Strict",
+    "fieldManager=a",
+    "limit=2",
+    "watch=1&timeoutSeconds=1&resourceVersion=1",
+    "resourceVersion=99",
+    "labelSelector=a%3Db&pretty=1",
+];
+const TYPES: &[&str] = &[
+    "application/json",
+    "application/yaml",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/vnd.kubernetes.protobuf",
+];

@@ -1,0 +1,48 @@
+//! What others need to verify tokens of service accounts: the public key, and where it is (upstream:
+//! `/.well-known/openid-configuration` and `/openid/v1/jwks`).
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use http::{HeaderMap, HeaderValue, header};
+use serde_json::{Value, json};
+
+use crate::encode::answer;
+use crate::server::Inner;
+
+/// Where the configuration is.
+pub(super) const CONFIGURATION: &str = "/.well-known/openid-configuration";
+/// Where the keys are.
+pub(super) const KEYS: &str = "/openid/v1/jwks";
+const FRESH: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+
+pub(super) fn router() -> Router<Arc<Inner>> {
+    Router::new().route(CONFIGURATION, get(configuration)).route(KEYS, get(keys))
+}
+
+async fn configuration(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
+    let asked = headers.get(header::HOST).and_then(|host| host.to_str().ok()).map(str::to_owned);
+    let host = asked.or_else(|| server.config.advertised.map(|address| address.to_string()));
+    let host = host.unwrap_or_else(|| "localhost".to_owned());
+    let document = json!({
+        "issuer": server.accounts.issuer(),
+        "jwks_uri": format!("{}://{host}{KEYS}", if server.config.tls { "https" } else { "http" }),
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["ES256"],
+    });
+    document_answer("application/json", &document)
+}
+
+async fn keys(State(server): State<Arc<Inner>>) -> Response {
+    document_answer("application/jwk-set+json", &json!({ "keys": [server.accounts.public_key()] }))
+}
+
+fn document_answer(content_type: &'static str, document: &Value) -> Response {
+    let mut response = answer::body(200, content_type, document.to_string().into_bytes());
+    response.headers_mut().insert(header::CACHE_CONTROL, FRESH);
+    response
+}

@@ -1,0 +1,292 @@
+//! Addresses and node ports: which ones a service gets.
+//!
+//! An address is given once. That somebody has it stands in the store as a record of its own
+//! ([`Kind::reserved`](crate::registry::Kind::reserved)), which is written and removed in the commits that
+//! write the service, so it holds over restarts and whatever breaks in between. A request that has been
+//! given an address and has not yet written it holds it in [`Pool`], so that no other gets it meanwhile.
+
+pub mod range;
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use orlop_store::Snapshot;
+use rand::Rng as _;
+use serde_json::{Value, json};
+
+use crate::object::Object;
+use crate::projection::Projection;
+use crate::registry::service::{
+    ADDRESSES, HEADLESS, NODE_PORTS, fields, has_address, has_health_port, has_node_ports, number, ports,
+    rules, texts,
+};
+use crate::server::Inner;
+use crate::status::ApiError;
+use crate::validate::{FieldErrors, Path};
+use range::AddressRange;
+
+/// What services get their addresses and node ports from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranges {
+    /// Addresses inside the cluster.
+    pub addresses: AddressRange,
+    /// Ports of every node.
+    pub node_ports: RangeInclusive<u16>,
+}
+
+impl Default for Ranges {
+    fn default() -> Self {
+        Ranges {
+            addresses: "10.0.0.0/24".parse().expect("the default is a range"),
+            node_ports: 30000..=32767,
+        }
+    }
+}
+
+/// What requests have been given and have not yet written: keys of the store.
+#[derive(Debug, Default)]
+pub(crate) struct Pool(Mutex<HashSet<String>>);
+
+impl Pool {
+    fn keys(&self) -> MutexGuard<'_, HashSet<String>> {
+        // A set of texts is whole after any panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one request has been given; it is free again (or written) when the request ends.
+#[derive(Default)]
+pub(crate) struct Held(Mutex<Vec<(Arc<Pool>, String)>>);
+
+impl Held {
+    fn add(&self, pool: &Arc<Pool>, key: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((pool.clone(), key));
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|(_, held)| held == key)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        for (pool, key) in self.0.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            pool.keys().remove(&key);
+        }
+    }
+}
+
+/// Settles what a service says about its addresses and ports, and gives it what it lacks. `old` is the
+/// stored service that it replaces.
+///
+/// # Errors
+/// 422 for what does not fit this cluster or is taken, 500 when nothing is left to give.
+pub(crate) fn settle(
+    server: &Inner,
+    held: &Held,
+    service: &mut Object,
+    old: Option<&Object>,
+) -> Result<(), ApiError> {
+    if let Some(old) = old {
+        fields::keep_given(service, old);
+        fields::drop_with_type(service, old);
+    }
+    fields::join_addresses(service, old);
+    if has_address(service) {
+        let cluster = fields::family_of(server.config.services.addresses.first());
+        let mut errors = FieldErrors::new();
+        rules::cluster_ips(service, &mut errors);
+        if errors.is_empty() {
+            fields::settle_families(service, old, cluster, &mut errors);
+        }
+        if !errors.is_empty() {
+            return Err(invalid(service, &errors));
+        }
+    }
+    let pool = &server.pool;
+    let mut taken = pool.keys();
+    // Behind the lock: what another request has written and let go of is in this picture.
+    let mut giving =
+        Giving { ranges: &server.config.services, head: server.store.head(), taken: &mut taken, held, pool };
+    giving.address(service, old)?;
+    giving.node_ports(service, old)
+}
+
+fn invalid(service: &Object, errors: &FieldErrors) -> ApiError {
+    ApiError::invalid("Service", "", service.name(), errors)
+}
+
+/// Why something that a client names cannot be had.
+enum Refused {
+    OutOfRange,
+    Taken,
+}
+
+/// One request's turn.
+struct Giving<'a> {
+    ranges: &'a Ranges,
+    head: Snapshot<Projection>,
+    taken: &'a mut HashSet<String>,
+    held: &'a Held,
+    pool: &'a Arc<Pool>,
+}
+
+impl Giving<'_> {
+    fn is_free(&self, key: &str) -> bool {
+        (!self.taken.contains(key) || self.held.has(key)) && self.head.get(key).is_none()
+    }
+
+    fn take(&mut self, key: String) {
+        if self.taken.insert(key.clone()) {
+            self.held.add(self.pool, key);
+        }
+    }
+
+    fn address(&mut self, service: &mut Object, old: Option<&Object>) -> Result<(), ApiError> {
+        if !has_address(service) {
+            return Ok(());
+        }
+        let own: Vec<&str> = old
+            .filter(|old| has_address(old))
+            .map(|old| texts(old, "clusterIPs").collect())
+            .unwrap_or_default();
+        if fields::wants_address(service) {
+            let range = &self.ranges.addresses;
+            let key = |place: u128| format!("{ADDRESSES}{}", range.at(place));
+            let start = u128::from(rand::rng().random::<u64>());
+            let place = range::find(range.size(), range.band(), start, |place| self.is_free(&key(place)));
+            let place =
+                place.ok_or_else(|| ApiError::internal("failed to allocate a serviceIP: range is full"))?;
+            let ip = range.at(place).to_string();
+            self.take(format!("{ADDRESSES}{ip}"));
+            service.set(&["spec", "clusterIP"], ip.as_str());
+            service.set(&["spec", "clusterIPs"], json!([ip]));
+            return Ok(());
+        }
+        let ips: Vec<String> = texts(service, "clusterIPs").map(str::to_owned).collect();
+        for ip in ips.iter().filter(|ip| *ip != HEADLESS && !own.contains(&ip.as_str())) {
+            let why = match self.named_address(ip) {
+                Ok(()) => continue,
+                Err(Refused::Taken) => "provided IP is already allocated".to_owned(),
+                Err(Refused::OutOfRange) => format!(
+                    "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {}",
+                    self.ranges.addresses
+                ),
+            };
+            let mut errors = FieldErrors::new();
+            let why = format!("failed to allocate IP {ip}: {why}");
+            errors.invalid(&Path::new("spec.clusterIPs"), json!(ips), &why);
+            return Err(invalid(service, &errors));
+        }
+        Ok(())
+    }
+
+    fn named_address(&mut self, ip: &str) -> Result<(), Refused> {
+        let parsed = ip.parse::<IpAddr>().map_err(|_| Refused::OutOfRange)?;
+        if !self.ranges.addresses.contains(parsed) {
+            return Err(Refused::OutOfRange);
+        }
+        self.named(format!("{ADDRESSES}{ip}"))
+    }
+
+    fn named(&mut self, key: String) -> Result<(), Refused> {
+        if !self.is_free(&key) {
+            return Err(Refused::Taken);
+        }
+        self.take(key);
+        Ok(())
+    }
+
+    fn node_ports(&mut self, service: &mut Object, old: Option<&Object>) -> Result<(), ApiError> {
+        if !has_node_ports(service) {
+            return Ok(());
+        }
+        let own: HashSet<i64> = old.filter(|old| has_node_ports(old)).map(numbers).unwrap_or_default();
+        // Those that are named come first, so that none of them is given away here.
+        for (i, port) in ports(service).iter().enumerate() {
+            let node = number(port, "nodePort");
+            let path = Path::new("spec.ports").index(i).child("nodePort");
+            if node != 0 && !own.contains(&node) {
+                self.named_port(node, &path).map_err(|errors| invalid(service, &errors))?;
+            }
+        }
+        let health = service.at(&["spec", "healthCheckNodePort"]).and_then(Value::as_i64).unwrap_or_default();
+        if has_health_port(service) {
+            if health == 0 {
+                let port = self.next_port()?;
+                service.set(&["spec", "healthCheckNodePort"], port);
+            } else if !own.contains(&health) {
+                let path = Path::new("spec.healthCheckNodePort");
+                self.named_port(health, &path).map_err(|errors| invalid(service, &errors))?;
+            }
+        }
+        let gives = service.at(&["spec", "allocateLoadBalancerNodePorts"]) != Some(&Value::Bool(false));
+        if !gives {
+            return Ok(());
+        }
+        for i in 0..ports(service).len() {
+            let list = ports(service);
+            if number(&list[i], "nodePort") != 0 {
+                continue;
+            }
+            // The same port over another protocol has the same port on the nodes.
+            let twin = list.iter().find(|other| {
+                number(other, "port") == number(&list[i], "port")
+                    && other["protocol"] != list[i]["protocol"]
+                    && number(other, "nodePort") != 0
+            });
+            let node = match twin.map(|twin| number(twin, "nodePort")) {
+                Some(node) => node,
+                None => self.next_port()?,
+            };
+            if let Some(port) =
+                service.object_at(&["spec"]).get_mut("ports").and_then(|ports| ports.get_mut(i))
+            {
+                port["nodePort"] = node.into();
+            }
+        }
+        Ok(())
+    }
+
+    fn named_port(&mut self, port: i64, path: &Path) -> Result<(), FieldErrors> {
+        let range = &self.ranges.node_ports;
+        let inside = u16::try_from(port).is_ok_and(|port| range.contains(&port));
+        let result =
+            if inside { self.named(format!("{NODE_PORTS}{port}")) } else { Err(Refused::OutOfRange) };
+        let why = match result {
+            Ok(()) => return Ok(()),
+            Err(Refused::Taken) => "provided port is already allocated".to_owned(),
+            Err(Refused::OutOfRange) => format!(
+                "provided port is not in the valid range. The range of valid ports is {}-{}",
+                self.ranges.node_ports.start(),
+                self.ranges.node_ports.end()
+            ),
+        };
+        let mut errors = FieldErrors::new();
+        errors.invalid(path, port, &why);
+        Err(errors)
+    }
+
+    fn next_port(&mut self) -> Result<i64, ApiError> {
+        let first = i64::from(*self.ranges.node_ports.start());
+        let size = u128::from(self.ranges.node_ports.end() - self.ranges.node_ports.start()) + 1;
+        let at = |place: u128| first + i64::try_from(place).unwrap_or_default();
+        let start = u128::from(rand::rng().random::<u64>());
+        let free = |place: u128| {
+            self.is_free(&format!("{NODE_PORTS}{}", at(place)))
+                && !self.held.has(&format!("{NODE_PORTS}{}", at(place)))
+        };
+        let place = range::find(size, 0, start, free)
+            .ok_or_else(|| ApiError::internal("failed to allocate a nodePort: range is full"))?;
+        self.take(format!("{NODE_PORTS}{}", at(place)));
+        Ok(at(place))
+    }
+}
+
+fn numbers(service: &Object) -> HashSet<i64> {
+    let health = service.at(&["spec", "healthCheckNodePort"]).and_then(Value::as_i64);
+    let all = ports(service).iter().map(|port| number(port, "nodePort"));
+    all.chain(health).filter(|port| *port != 0).collect()
+}

@@ -1,0 +1,284 @@
+//! `log`, `exec`, `attach`, `portforward` and `proxy`: what lies behind a kubelet or a pod.
+//!
+//! This server reaches neither: it keeps volumes and the records around them, and pods do not run
+//! here. What upstream's server says before it goes to a node is said here as well, in the same
+//! words (pkg/registry/core/pod/strategy.go); after that the answer is that the node is not reached.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::dispatch;
+use crate::encode::stored;
+use crate::object::Object;
+use crate::query::Query;
+use crate::registry;
+use crate::status::ApiError;
+use crate::validate::{FieldErrors, Path};
+use crate::verbs::request::Request;
+
+/// The port of a kubelet that does not tell its own.
+const KUBELET_PORT: i64 = 10_250;
+
+/// What is said where upstream would tell why a connection failed.
+const NO_WAY: &str = "this server does not connect to kubelets or pods";
+
+/// Kinds of addresses of a node, the best first.
+const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
+
+/// Answers what asks for a connection.
+pub(crate) fn connect(request: &Request) -> Result<Response, ApiError> {
+    match (request.names().plural, request.resource.subresource.as_str()) {
+        ("nodes", _) => {
+            let (_, node, port) = split(&request.resource.name, "node")?;
+            kubelet(request, node)?;
+            Err(unreachable(node, port))
+        }
+        (_, "log") => log(request),
+        (_, "proxy") => pod_proxy(request),
+        (_, subresource) => stream(request, subresource),
+    }
+}
+
+fn log(request: &Request) -> Result<Response, ApiError> {
+    let name = &request.resource.name;
+    let problems = log_options(&request.query)?;
+    if !problems.is_empty() {
+        return Err(ApiError::invalid("PodLogOptions", "", name, &problems));
+    }
+    let pod = pod(request, name)?;
+    let container = container(&pod, request.query.text("container"))?;
+    let node = pod.str_at(&["spec", "nodeName"]);
+    if node.is_empty() {
+        let mut nothing = Response::new(Body::empty());
+        *nothing.status_mut() = StatusCode::NO_CONTENT;
+        return Ok(nothing);
+    }
+    let address = kubelet(request, node)?;
+    let namespace = pod.namespace();
+    let text = format!("Get \"https://{address}/containerLogs/{namespace}/{name}/{container}\": {NO_WAY}");
+    Err(ApiError::plain_internal(text))
+}
+
+/// What is wrong with the options of a log; a number that is none is an error at once.
+fn log_options(query: &Query) -> Result<FieldErrors, ApiError> {
+    let mut errors = FieldErrors::new();
+    let (tail, limit, since) =
+        (query.int("tailLines")?, query.int("limitBytes")?, query.int("sinceSeconds")?);
+    if let Some(tail) = tail.filter(|tail| *tail < 0) {
+        errors.invalid(&Path::new("tailLines"), tail, "must be greater than or equal to 0");
+    }
+    if let Some(limit) = limit.filter(|limit| *limit < 1) {
+        errors.invalid(&Path::new("limitBytes"), limit, "must be greater than 0");
+    }
+    match since {
+        Some(_) if !query.text("sinceTime").is_empty() => {
+            let text = "at most one of `sinceTime` or `sinceSeconds` may be specified";
+            errors.forbidden(&Path::default(), text);
+        }
+        Some(since) if since < 1 => {
+            errors.invalid(&Path::new("sinceSeconds"), since, "must be greater than 0");
+        }
+        Some(_) | None => {}
+    }
+    let stream = query.text("stream");
+    if !matches!(stream, "" | "All" | "Stderr" | "Stdout") {
+        errors.not_supported(&Path::new("stream"), stream, &["All", "Stderr", "Stdout"]);
+    }
+    Ok(errors)
+}
+
+/// `exec`, `attach` and `portforward`.
+fn stream(request: &Request, subresource: &str) -> Result<Response, ApiError> {
+    let name = &request.resource.name;
+    let pod = pod(request, name)?;
+    if subresource != "portforward" {
+        container(&pod, request.query.text("container"))?;
+    }
+    let node = pod.str_at(&["spec", "nodeName"]);
+    if node.is_empty() {
+        return Err(ApiError::bad_request(format!("pod {name} does not have a host assigned")));
+    }
+    let address = kubelet(request, node)?;
+    if !request.upgrade {
+        return Err(ApiError::bad_request("Upgrade request required"));
+    }
+    Err(ApiError::plain_internal(format!("error dialing backend: dial tcp {address}: {NO_WAY}")))
+}
+
+fn pod_proxy(request: &Request) -> Result<Response, ApiError> {
+    let (_, name, port) = split(&request.resource.name, "pod")?;
+    let pod = pod(request, name)?;
+    let address = pod.str_at(&["status", "podIP"]);
+    if !is_somewhere_else(address) {
+        return Err(ApiError::bad_request("address not allowed"));
+    }
+    let first_port = pod.at(&["spec", "containers"]).and_then(Value::as_array).into_iter().flatten();
+    let first_port =
+        first_port.filter_map(|one| one.get("ports")?.get(0)?.get("containerPort")?.as_i64()).next();
+    let port = if port.is_empty() { first_port.map(|port| port.to_string()) } else { Some(port.to_owned()) };
+    Err(unreachable(address, &port.unwrap_or_default()))
+}
+
+fn unreachable(host: &str, port: &str) -> ApiError {
+    let colon = if port.is_empty() { "" } else { ":" };
+    ApiError::unreachable(format!("error trying to reach service: dial tcp {host}{colon}{port}: {NO_WAY}"))
+}
+
+/// Whether an address can be that of a pod, and not of this machine or of everybody.
+fn is_somewhere_else(address: &str) -> bool {
+    match address.parse::<std::net::IpAddr>() {
+        Ok(std::net::IpAddr::V4(ip)) => {
+            !(ip.is_loopback()
+                || ip.is_unspecified()
+                || ip.is_multicast()
+                || ip.is_link_local()
+                || ip.is_broadcast())
+        }
+        Ok(std::net::IpAddr::V6(ip)) => {
+            !(ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || ip.is_unicast_link_local())
+        }
+        Err(_) => false,
+    }
+}
+
+/// The parts of `[SCHEME:]NAME[:PORT]`.
+fn split<'a>(id: &'a str, what: &str) -> Result<(&'a str, &'a str, &'a str), ApiError> {
+    let parts: Vec<&str> = id.split(':').collect();
+    let is_scheme = |scheme: &str| matches!(scheme, "" | "http" | "https");
+    match parts.as_slice() {
+        [name] if !name.is_empty() => Ok(("", name, "")),
+        [name, port] if !name.is_empty() => Ok(("", name, port)),
+        [scheme, name, port] if is_scheme(scheme) && !name.is_empty() => Ok((scheme, name, port)),
+        _ => Err(ApiError::bad_request(format!("invalid {what} request {id:?}"))),
+    }
+}
+
+fn pod(request: &Request, name: &str) -> Result<Object, ApiError> {
+    let record = request.head().get(&request.resource.key(name)).cloned();
+    let record = record.ok_or_else(|| ApiError::not_found(request.names(), name))?;
+    Ok(stored::decode_as(request.kind(), &record))
+}
+
+/// The container that is meant: the one that is named, or the only one.
+fn container(pod: &Object, wanted: &str) -> Result<String, ApiError> {
+    let name = pod.name();
+    let names = |list: &str| -> Vec<&str> {
+        let containers = pod.at(&["spec", list]).and_then(Value::as_array).into_iter().flatten();
+        containers.filter_map(|container| container.get("name")?.as_str()).collect()
+    };
+    let regular = names("containers");
+    let all = [names("initContainers"), regular.clone(), names("ephemeralContainers")].concat();
+    match (wanted, regular.as_slice()) {
+        ("", [only]) => Ok((*only).to_owned()),
+        ("", []) => Err(ApiError::bad_request(format!("a container name must be specified for pod {name}"))),
+        ("", _) => Err(ApiError::bad_request(format!(
+            "a container name must be specified for pod {name}, choose one of: [{}]",
+            all.join(" ")
+        ))),
+        (wanted, _) if all.contains(&wanted) => Ok(wanted.to_owned()),
+        (wanted, _) => Err(ApiError::bad_request(format!("container {wanted} is not valid for pod {name}"))),
+    }
+}
+
+/// Address and port of a node's kubelet.
+fn kubelet(request: &Request, node: &str) -> Result<String, ApiError> {
+    let kind = registry::by_resource("", "v1", "nodes").ok_or_else(ApiError::no_such_resource)?;
+    let record = request.head().get(&dispatch::key(kind, "", node)).cloned();
+    let record = record.ok_or_else(|| ApiError::not_found(kind.names(), node))?;
+    let node = stored::decode_as(kind, &record);
+    let addresses =
+        node.at(&["status", "addresses"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let of_type = |wanted: &&str| addresses.iter().find(|address| address["type"] == **wanted);
+    let Some(best) = ADDRESSES.iter().find_map(of_type) else {
+        return Err(ApiError::plain_internal("no preferred addresses found; known addresses: []"));
+    };
+    let host = best.get("address").and_then(Value::as_str).unwrap_or_default();
+    let port = node.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]).and_then(Value::as_i64);
+    let port = port.filter(|port| *port > 0).unwrap_or(KUBELET_PORT);
+    Ok(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn containers() {
+        let pod = |spec: Value| Object::from_value(json!({"metadata": {"name": "p"}, "spec": spec}));
+        let one = json!({"containers": [{"name": "a"}], "initContainers": [{"name": "i"}]});
+        let two =
+            json!({"containers": [{"name": "a"}, {"name": "b"}], "ephemeralContainers": [{"name": "e"}]});
+        for (spec, wanted, want) in [
+            (&one, "", Ok("a")),
+            (&one, "i", Ok("i")),
+            (&one, "z", Err("container z is not valid for pod p")),
+            (&two, "", Err("a container name must be specified for pod p, choose one of: [a b e]")),
+            (&two, "e", Ok("e")),
+            (&json!({}), "", Err("a container name must be specified for pod p")),
+        ] {
+            let got = container(&pod(spec.clone()), wanted).map_err(|error| error.message);
+            assert_eq!(got.as_deref().map_err(String::as_str), want, "{spec} {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn options_of_logs() {
+        for (query, want) in [
+            ("", ""),
+            ("tailLines=0&limitBytes=1&sinceSeconds=1&follow=true&stream=All", ""),
+            ("tailLines=-1", "tailLines: Invalid value: -1: must be greater than or equal to 0"),
+            ("limitBytes=0", "limitBytes: Invalid value: 0: must be greater than 0"),
+            ("sinceSeconds=0", "sinceSeconds: Invalid value: 0: must be greater than 0"),
+            (
+                "sinceSeconds=0&sinceTime=2026-01-01T00:00:00Z",
+                "<nil>: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
+            ),
+            (
+                "stream=x",
+                "stream: Unsupported value: \"x\": supported values: \"All\", \"Stderr\", \"Stdout\"",
+            ),
+        ] {
+            let errors = log_options(&Query::parse(Some(query))).unwrap();
+            let shown: Vec<String> =
+                errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+            assert_eq!(shown.join("; "), want, "{query}");
+        }
+        assert_eq!(log_options(&Query::parse(Some("tailLines=x"))).unwrap_err().code, 400);
+    }
+
+    #[test]
+    fn ids() {
+        for (id, want) in [
+            ("a", Ok(("", "a", ""))),
+            ("a:80", Ok(("", "a", "80"))),
+            ("https:a:http", Ok(("https", "a", "http"))),
+            ("https:a:", Ok(("https", "a", ""))),
+            ("ftp:a:80", Err("invalid pod request \"ftp:a:80\"")),
+            (":80", Err("invalid pod request \":80\"")),
+        ] {
+            let got = split(id, "pod").map_err(|error| error.message);
+            assert_eq!(got.as_ref().map(|parts| *parts).map_err(String::as_str), want, "{id}");
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        for (address, want) in [
+            ("10.0.0.1", true),
+            ("2001:db8::1", true),
+            ("127.0.0.1", false),
+            ("::1", false),
+            ("169.254.0.1", false),
+            ("fe80::1", false),
+            ("", false),
+        ] {
+            assert_eq!(is_somewhere_else(address), want, "{address}");
+        }
+    }
+}

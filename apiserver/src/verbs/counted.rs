@@ -1,0 +1,212 @@
+//! Writes that count in resource quotas: what they use is charged in the very commit that stores them.
+//!
+//! The quota's record and the object's are one commit with one condition each. So no two writes pass a quota together,
+//! and a crash leaves either both or neither: usage is never lost and never invented. Writes that charge quotas of one
+//! namespace take turns, since each has to see what the one before it has charged; all others pay one look into an
+//! ordered map, which finds no quota.
+
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+use orlop_apimachinery::quota::Resource;
+use orlop_store::{CommitError, Committed, Expect, Key, Op, Record, Revision, Snapshot, Write};
+use tokio::sync::Mutex;
+
+use crate::admission::quota::{Charge, Counted, QUOTA_PLUGIN, charges, may_count, with_used};
+use crate::dispatch;
+use crate::encode::stored;
+use crate::managed::{self, Writer};
+use crate::object::{Object, show_time};
+use crate::projection::Projection;
+use crate::registry::{self, Kind};
+use crate::status::ApiError;
+use crate::verbs::request::Request;
+use crate::verbs::write::{StoreError, commit_error_of};
+
+/// How often a write looks again when a quota has changed meanwhile: only people and the controller change it besides.
+const ATTEMPTS: usize = 64;
+/// How many namespaces may charge at once, at most. Two that share a place only wait for each other.
+const PLACES: usize = 64;
+/// Who has written the usage, as managed fields name it (upstream).
+const MANAGER: &str = "kube-apiserver";
+
+/// Whose turn it is to charge the quotas of a namespace.
+pub(crate) struct Turns([Mutex<()>; PLACES]);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Turns(std::array::from_fn(|_| Mutex::default()))
+    }
+}
+
+impl Turns {
+    fn of(&self, namespace: &str) -> &Mutex<()> {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(namespace);
+        let place = usize::try_from(hash % PLACES as u64).unwrap_or_default();
+        &self.0[place]
+    }
+}
+
+/// Commits an object, given in its stored form, and charges what it uses. `old` is the record that it takes the place
+/// of; `writes` makes the write of the object, with those of what it reserves in front, anew for each attempt.
+pub(crate) async fn commit(
+    request: &Request,
+    old: Option<&Arc<Record<Projection>>>,
+    object: &Object,
+    mut writes: impl FnMut() -> Vec<Write<Projection>> + Send,
+) -> Result<Arc<Record<Projection>>, StoreError> {
+    let Some(kind) = counting(request, old.is_some(), object) else {
+        return commit_all(request, writes()).await;
+    };
+    let head = request.head();
+    let namespace = &request.resource.namespace;
+    let names = request.names();
+    // What it was before matters to quotas alone.
+    let old = old.filter(|_| has_quotas(&head, kind, namespace)).map(|record| stored::decode(record));
+    let counted = Counted {
+        resource: Resource::new(names.group, names.plural),
+        subresource: &request.resource.subresource,
+        object,
+        old: old.as_ref(),
+        now: request.now(),
+    };
+    let look = |head: &Snapshot<Projection>| -> Result<Look, ApiError> {
+        let look = Look::of(quotas(head, kind, namespace), &counted);
+        look.map_err(|why| ApiError::forbidden(names, object.name(), &why))
+    };
+    // Most writes use nothing that is limited; they need not wait.
+    if look(&head)?.charges.is_empty() {
+        let record = commit_all(request, writes()).await?;
+        touch_late(request, kind, head.revision(), &counted).await;
+        return Ok(record);
+    }
+    let _turn = request.server.quota_turns.of(namespace).lock().await;
+    let mut moved = String::new();
+    for _ in 0..ATTEMPTS {
+        let mut all = look(&request.head())?.writes(request, kind);
+        let quotas: Vec<Key> = all.iter().map(|write| write.key.clone()).collect();
+        // Last, so that whoever sees the object finds it charged.
+        all.extend(writes());
+        let own = own_key(&all);
+        match request.server.store.commit(all).await {
+            Err(CommitError::Conflict { key, .. }) if quotas.contains(&key) => {
+                moved = dispatch::key_names(kind, key.as_str()).1.to_owned();
+            }
+            Err(error) => return Err(commit_error_of(&own, error)),
+            Ok(committed) => return Ok(last(committed)),
+        }
+    }
+    Err(ApiError::conflict(kind.names(), &moved).into())
+}
+
+/// The quotas of a namespace at a moment, and what a write does to them.
+struct Look {
+    records: Vec<Arc<Record<Projection>>>,
+    objects: Vec<Object>,
+    charges: Vec<Charge>,
+}
+
+impl Look {
+    fn of(records: Vec<Arc<Record<Projection>>>, write: &Counted<'_>) -> Result<Self, String> {
+        let objects: Vec<Object> = records.iter().map(|record| stored::decode(record)).collect();
+        let charges = charges(&objects, write)?;
+        Ok(Look { records, objects, charges })
+    }
+
+    fn writes(&self, request: &Request, kind: &'static dyn Kind) -> Vec<Write<Projection>> {
+        let write = |charge: &Charge| {
+            charged(request, kind, &self.records[charge.at], &self.objects[charge.at], charge)
+        };
+        self.charges.iter().map(write).collect()
+    }
+}
+
+/// The kind of quotas, if this write may count in one.
+fn counting(request: &Request, updates: bool, object: &Object) -> Option<&'static dyn Kind> {
+    let names = request.names();
+    let resource = Resource::new(names.group, names.plural);
+    let may = may_count(resource, &request.resource.subresource, updates);
+    // What goes away takes no more, and must be able to go.
+    if request.resource.namespace.is_empty() || !may || object.is_terminating() {
+        return None;
+    }
+    let kind = registry::by_resource("", "v1", "resourcequotas")?;
+    request.server.admission.has(QUOTA_PLUGIN).then_some(kind)
+}
+
+fn has_quotas(head: &Snapshot<Projection>, kind: &dyn Kind, namespace: &str) -> bool {
+    head.range(&dispatch::prefix(kind, namespace), None).next().is_some()
+}
+
+/// A quota that came or changed between the look and the commit may have been counted without this object. Touching it
+/// makes the controller count again. Should the server die before that, the controller counts at its start.
+async fn touch_late(request: &Request, kind: &'static dyn Kind, seen: Revision, write: &Counted<'_>) {
+    for _ in 0..ATTEMPTS {
+        let late = quotas(&request.head(), kind, &request.resource.namespace).into_iter();
+        let touches: Vec<Write<Projection>> = late
+            .filter(|record| record.mod_revision > seen)
+            .filter(|record| !Look::of(vec![record.clone()], write).is_ok_and(|look| look.charges.is_empty()))
+            .map(|record| {
+                let (value, view) = stored::encode(kind, &bare(stored::decode(&record)));
+                let expect = Expect::Revision(record.mod_revision);
+                Write { key: record.key.clone(), expect, op: Op::Put { value, view } }
+            })
+            .collect();
+        if touches.is_empty() {
+            return;
+        }
+        match request.server.store.commit(touches).await {
+            Err(CommitError::Conflict { .. }) => {}
+            Ok(_) => return,
+            Err(error) => return tracing::warn!("a new quota could not be touched: {error}"),
+        }
+    }
+}
+
+/// An object as it is stored.
+fn bare(mut object: Object) -> Object {
+    object.meta().remove("resourceVersion");
+    object
+}
+
+fn quotas(head: &Snapshot<Projection>, kind: &dyn Kind, namespace: &str) -> Vec<Arc<Record<Projection>>> {
+    head.range(&dispatch::prefix(kind, namespace), None).cloned().collect()
+}
+
+/// The write of a quota with what is used now.
+fn charged(
+    request: &Request,
+    kind: &'static dyn Kind,
+    record: &Record<Projection>,
+    quota: &Object,
+    charge: &Charge,
+) -> Write<Projection> {
+    let mut next = with_used(quota, &charge.used);
+    let now = show_time(request.now());
+    let writer =
+        Writer { kind, subresource: "status", manager: MANAGER, now: now.as_str().unwrap_or_default() };
+    managed::track(&writer, Some(quota), &mut next);
+    let (value, view) = stored::encode(kind, &bare(next));
+    let expect = Expect::Revision(record.mod_revision);
+    Write { key: record.key.clone(), expect, op: Op::Put { value, view } }
+}
+
+/// Commits all writes; the record that the last one leaves.
+async fn commit_all(
+    request: &Request,
+    writes: Vec<Write<Projection>>,
+) -> Result<Arc<Record<Projection>>, StoreError> {
+    let own = own_key(&writes);
+    let committed = request.server.store.commit(writes).await;
+    committed.map(last).map_err(|error| commit_error_of(&own, error))
+}
+
+/// The key of the object itself, which is written last.
+fn own_key(writes: &[Write<Projection>]) -> String {
+    writes.last().map(|write| write.key.as_str().to_owned()).unwrap_or_default()
+}
+
+fn last(committed: Committed<Projection>) -> Arc<Record<Projection>> {
+    let record = committed.events.into_iter().next_back().and_then(|event| event.record.clone());
+    record.expect("the last write is a put, and the event of a put has its record")
+}

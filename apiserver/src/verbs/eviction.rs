@@ -1,0 +1,211 @@
+//! `pods/NAME/eviction`: deletes a pod if its disruption budget allows it.
+
+mod decision;
+
+use axum::response::Response;
+use jiff::Timestamp;
+use orlop_store::Record;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+use crate::decode::{FieldValidation, decode_named};
+use crate::dispatch;
+use crate::encode::negotiate::Endpoint;
+use crate::encode::{answer, stored};
+use crate::managed::{self, Writer};
+use crate::object::{Object, show_time};
+use crate::projection::Projection;
+use crate::registry::{self, Kind, Names};
+use crate::status::{ApiError, Details};
+use crate::validate::Cause;
+use crate::verbs::delete::{check_preconditions, delete_named};
+use crate::verbs::delete_options::DeleteOptions;
+use crate::verbs::options::WriteOptions;
+use crate::verbs::request::Request;
+use crate::verbs::write::{self, StoreError};
+use decision::{Decision, decide};
+
+const EVICTION: Names = Names {
+    group: "policy",
+    version: "v1",
+    kind: "Eviction",
+    plural: "evictions",
+    singular: "eviction",
+    short: &[],
+    categories: &[],
+    schema: "io.k8s.api.policy.v1.Eviction",
+};
+
+/// Old clients send it so; the fields are the same.
+const OLD_EVICTION: Names = Names { version: "v1beta1", ..EVICTION };
+
+/// Where budgets lie in the store.
+const BUDGETS: &str = "/registry/poddisruptionbudgets/";
+
+/// Who writes budgets here, as their managed fields name it.
+const MANAGER: &str = "kube-apiserver";
+
+/// How often an eviction is taken to newer versions when others get in between.
+const ATTEMPTS: usize = 32;
+
+/// Seconds after which a client may ask again when a budget is not up to date.
+const RETRY_SECONDS: u32 = 10;
+
+/// Evicts the pod of the path.
+pub(crate) async fn evict(request: &Request) -> Result<Response, ApiError> {
+    let wanted = request.wanted(Endpoint::Single)?;
+    let options = WriteOptions::parse("CreateOptions", &request.query)?;
+    let (eviction, warnings) = read(request, options.validation)?;
+    if eviction.name() != request.resource.name {
+        return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let empty = Map::new();
+    let given = eviction.at(&["deleteOptions"]).and_then(Value::as_object).unwrap_or(&empty);
+    let mut delete = DeleteOptions::from_body(given)?;
+    delete.dry_run |= options.dry_run;
+    let mut attempts = ATTEMPTS;
+    let mut paid = false;
+    loop {
+        attempts -= 1;
+        match once(request, &delete, &mut paid).await {
+            Ok(()) => break,
+            Err(StoreError::Api(error)) => return Err(error.with_warnings(&warnings)),
+            Err(StoreError::Moved(_)) if attempts > 0 => {}
+            Err(StoreError::Moved(_)) => {
+                return Err(ApiError::conflict(request.names(), &request.resource.name));
+            }
+        }
+    }
+    let status =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    let mut response = answer::value_answer(201, wanted, &status)?;
+    answer::add_warnings(response.headers_mut(), &warnings);
+    Ok(response)
+}
+
+fn read(request: &Request, validation: FieldValidation) -> Result<(Object, Vec<String>), ApiError> {
+    let media = request.media()?;
+    let decoded = match decode_named(&EVICTION, media, &request.body, validation) {
+        Ok(decoded) => decoded,
+        Err(why) => decode_named(&OLD_EVICTION, media, &request.body, validation).map_err(|_| why)?,
+    };
+    Ok((decoded.object, decoded.warnings))
+}
+
+/// On what terms a pod goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Terms {
+    /// Whatever becomes of it meanwhile.
+    Free,
+    /// Its budget has paid for it.
+    Paid,
+    /// Only as it was when it was judged: it costs nothing because it is not healthy yet.
+    AsJudged,
+}
+
+/// Evicts the pod as it is now. `paid` tells, from one attempt to the next, whether its budget has
+/// paid already. What it paid for a pod that stays in the end is given back by its controller.
+async fn once(request: &Request, delete: &DeleteOptions, paid: &mut bool) -> Result<(), StoreError> {
+    let record = request.record(&request.head())?;
+    let pod = stored::decode_as(request.kind(), &record);
+    check_preconditions(request, delete, &pod)?;
+    let terms = if decision::has_ended(&pod) {
+        Terms::Free
+    } else if decision::needs_no_budget(&pod) {
+        Terms::AsJudged
+    } else if *paid {
+        Terms::Paid
+    } else {
+        spend_budget(request, &pod, delete.dry_run).await?
+    };
+    *paid |= terms == Terms::Paid;
+    let only_as_judged = terms == Terms::AsJudged;
+    let marked = if delete.dry_run { record } else { mark(request, &record, pod).await? };
+    let mut last = delete.clone();
+    if last.resource_version.is_some() || only_as_judged {
+        last.resource_version = Some(marked.mod_revision.to_string());
+    }
+    match delete_named(request, &request.resource.name, &last).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.reason == "Conflict" && delete.resource_version.is_none() && only_as_judged => {
+            Err(StoreError::Moved(None))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes one disruption from the pod's budget, if it has one.
+async fn spend_budget(request: &Request, pod: &Object, dry_run: bool) -> Result<Terms, StoreError> {
+    let Some(kind) = registry::by_storage_prefix(BUDGETS) else { return Ok(Terms::Free) };
+    let head = request.head();
+    let records: Vec<Arc<Record<Projection>>> =
+        head.range(&dispatch::prefix(kind, pod.namespace()), None).cloned().collect();
+    let budgets: Vec<Object> = records.iter().map(|record| stored::decode_as(kind, record)).collect();
+    let refuse = |name: &str, why: &str| ApiError::forbidden(&BUDGET, name, why);
+    let at = match decide(pod, &budgets) {
+        Decision::NoBudget => return Ok(Terms::Free),
+        Decision::Unhealthy => return Ok(Terms::AsJudged),
+        Decision::Spend(at) => at,
+        Decision::Several => {
+            let text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            return Err(ApiError::plain_internal(text).into());
+        }
+        Decision::NotObserved(name) => {
+            let why = format!("The disruption budget {name} is still being processed by the server.");
+            return Err(ApiError::too_many_disruptions(cause(why), Some(RETRY_SECONDS)).into());
+        }
+        Decision::Exhausted { name, needed, has } => {
+            let why =
+                format!("The disruption budget {name} needs {needed} healthy pods and has {has} currently");
+            return Err(ApiError::too_many_disruptions(cause(why), None).into());
+        }
+        Decision::Negative(name) => return Err(refuse(&name, "pdb disruptions allowed is negative").into()),
+        Decision::TooManyPending(name) => {
+            let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+            return Err(refuse(&name, why).into());
+        }
+    };
+    if !dry_run {
+        let (Some(record), Some(before)) = (records.get(at), budgets.get(at)) else { return Ok(Terms::Free) };
+        let after = spent(kind, before, pod.name(), request.now());
+        write::put_as(request, kind, record, after).await?;
+    }
+    Ok(Terms::Paid)
+}
+
+/// How errors name a budget; the resource is in the singular here, as upstream has it.
+const BUDGET: Names = Names {
+    group: "policy",
+    version: "v1",
+    kind: "PodDisruptionBudget",
+    plural: "poddisruptionbudget",
+    singular: "poddisruptionbudget",
+    short: &[],
+    categories: &[],
+    schema: "io.k8s.api.policy.v1.PodDisruptionBudget",
+};
+
+fn cause(message: String) -> Details {
+    let cause = Cause { reason: "DisruptionBudget", message, field: String::new() };
+    Details { causes: vec![cause], ..Details::default() }
+}
+
+/// The budget after an eviction, with who wrote it.
+fn spent(kind: &'static dyn Kind, before: &Object, pod: &str, now: Timestamp) -> Object {
+    let now = show_time(now);
+    let mut after = decision::spent(before, pod, &now);
+    let time = now.as_str().unwrap_or_default();
+    let writer = Writer { kind, subresource: "status", manager: MANAGER, now: time };
+    managed::track(&writer, Some(before), &mut after);
+    after
+}
+
+/// Tells everybody who watches the pod why it goes.
+async fn mark(
+    request: &Request,
+    record: &Arc<Record<Projection>>,
+    mut pod: Object,
+) -> Result<Arc<Record<Projection>>, StoreError> {
+    decision::mark(&mut pod, &show_time(request.now()));
+    write::put(request, record, pod).await
+}

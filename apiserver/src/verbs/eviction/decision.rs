@@ -1,0 +1,246 @@
+//! Whether a pod may be evicted, and what an eviction leaves in its budget and in the pod. Pure.
+//!
+//! Upstream: pkg/registry/core/pod/storage/eviction.go.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use orlop_apimachinery::labels::Selector;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::object::Object;
+
+/// More evicted pods than this may not wait for the budget's controller to see them go.
+const MAX_PENDING: usize = 2000;
+
+/// What becomes of an eviction.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Nothing protects the pod.
+    NoBudget,
+    /// The pod is not healthy and costs nothing.
+    Unhealthy,
+    /// The pod goes, and the budget at this index loses one disruption.
+    Spend(usize),
+    /// More than one budget protects the pod; nobody can say which to spend.
+    Several,
+    /// The budget's status is of an older spec.
+    NotObserved(String),
+    /// The budget's status makes no sense.
+    Negative(String),
+    /// The budget's controller does not keep up.
+    TooManyPending(String),
+    /// Nothing is left of the budget.
+    Exhausted { name: String, needed: i64, has: i64 },
+}
+
+/// Whether budgets do not matter: the pod has not begun, has ended, or is ending.
+pub(super) fn needs_no_budget(pod: &Object) -> bool {
+    has_ended(pod) || pod.str_at(&["status", "phase"]) == "Pending"
+}
+
+/// Whether the pod is ending or has ended, and will not come back.
+pub(super) fn has_ended(pod: &Object) -> bool {
+    matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed") || pod.is_terminating()
+}
+
+/// Decides about a pod that needs its budget. `budgets` are those of its namespace.
+pub(super) fn decide(pod: &Object, budgets: &[Object]) -> Decision {
+    let mut protecting = budgets.iter().enumerate().filter(|(_, budget)| selects(budget, pod));
+    let Some((at, budget)) = protecting.next() else { return Decision::NoBudget };
+    if protecting.next().is_some() {
+        return Decision::Several;
+    }
+    let count = |field: &str| number(budget, &["status", field]);
+    let (needed, has) = (count("desiredHealthy"), count("currentHealthy"));
+    let always = budget.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow";
+    if !is_ready(pod) && (always || (has >= needed && needed > 0)) {
+        return Decision::Unhealthy;
+    }
+    let name = budget.name().to_owned();
+    if count("observedGeneration") < number(budget, &["metadata", "generation"]) {
+        return Decision::NotObserved(name);
+    }
+    let pending = budget.at(&["status", "disruptedPods"]).and_then(Value::as_object);
+    match count("disruptionsAllowed") {
+        allowed if allowed < 0 => Decision::Negative(name),
+        _ if pending.is_some_and(|pods| pods.len() > MAX_PENDING) => Decision::TooManyPending(name),
+        0 => Decision::Exhausted { name, needed, has },
+        _ => Decision::Spend(at),
+    }
+}
+
+/// A budget without a selector, or with one that asks for nothing, protects nothing.
+fn selects(budget: &Object, pod: &Object) -> bool {
+    let selector = budget.at(&["spec", "selector"]).and_then(|value| LabelSelector::deserialize(value).ok());
+    let selector = selector.and_then(|selector| Selector::from_label_selector(&selector).ok());
+    let labels = pod.labels();
+    selector.is_some_and(|selector| {
+        !selector.is_everything() && selector.matches(|key| labels?.get(key)?.as_str())
+    })
+}
+
+fn number(object: &Object, path: &[&str]) -> i64 {
+    object.at(path).and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn is_ready(pod: &Object) -> bool {
+    let conditions = pod.at(&["status", "conditions"]).and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
+/// The budget after a pod was evicted: one disruption less, and the pod is not counted any more.
+pub(super) fn spent(budget: &Object, pod: &str, now: &Value) -> Object {
+    let mut budget = budget.clone();
+    let left = number(&budget, &["status", "disruptionsAllowed"]) - 1;
+    budget.set(&["status", "disruptionsAllowed"], left);
+    if left == 0 {
+        let condition = json!({
+            "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
+            "observedGeneration": number(&budget, &["status", "observedGeneration"]),
+            "lastTransitionTime": now,
+        });
+        set_condition(&mut budget, condition);
+    }
+    budget.set(&["status", "disruptedPods", pod], now.clone());
+    budget
+}
+
+/// Marks a pod that is evicted.
+pub(super) fn mark(pod: &mut Object, now: &Value) {
+    let condition = json!({
+        "type": "DisruptionTarget", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
+        "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+    });
+    set_condition(pod, condition);
+}
+
+/// Adds a condition, or puts it in the place of that of its type. One whose status stays keeps the
+/// time at which it came to it.
+fn set_condition(object: &mut Object, mut condition: Value) {
+    let conditions = object.object_at(&["status"]).entry("conditions").or_insert_with(|| json!([]));
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    match conditions.iter_mut().find(|one| one["type"] == condition["type"]) {
+        Some(present) => {
+            if present["status"] == condition["status"] {
+                condition["lastTransitionTime"] = present["lastTransitionTime"].clone();
+            }
+            *present = condition;
+        }
+        None => conditions.push(condition),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn object(value: Value) -> Object {
+        Object::from_value(value)
+    }
+
+    fn pod(phase: &str, ready: &str) -> Object {
+        object(json!({
+            "metadata": {"name": "p", "namespace": "n", "labels": {"app": "a"}},
+            "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]},
+        }))
+    }
+
+    fn budget(name: &str, spec: Value, status: Value) -> Object {
+        object(json!({"metadata": {"name": name, "generation": 2}, "spec": spec, "status": status}))
+    }
+
+    #[test]
+    fn who_needs_a_budget() {
+        for (phase, needs_none, ended) in [
+            ("Pending", true, false),
+            ("Running", false, false),
+            ("Unknown", false, false),
+            ("Succeeded", true, true),
+            ("Failed", true, true),
+        ] {
+            let pod = pod(phase, "True");
+            assert_eq!((needs_no_budget(&pod), has_ended(&pod)), (needs_none, ended), "{phase}");
+        }
+        let mut ending = pod("Running", "True");
+        ending.set(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z");
+        assert!(needs_no_budget(&ending) && has_ended(&ending));
+    }
+
+    #[test]
+    fn decisions() {
+        let selector = json!({"selector": {"matchLabels": {"app": "a"}}});
+        let of_others = json!({"selector": {"matchLabels": {"app": "b"}}});
+        let always =
+            json!({"selector": {"matchLabels": {"app": "a"}}, "unhealthyPodEvictionPolicy": "AlwaysAllow"});
+        let status = |allowed: i64, healthy: i64, needed: i64| {
+            json!({"observedGeneration": 2, "disruptionsAllowed": allowed, "currentHealthy": healthy,
+                   "desiredHealthy": needed})
+        };
+        let pods: serde_json::Map<String, Value> = (0..2001).map(|i| (i.to_string(), json!("t"))).collect();
+        let mut crowded = status(1, 3, 2);
+        crowded["disruptedPods"] = pods.into();
+        let mut old = status(1, 3, 2);
+        old["observedGeneration"] = json!(1);
+        let b = |spec: &Value, status: Value| budget("b", spec.clone(), status);
+        let name = || "b".to_owned();
+        let exhausted = |needed, has| Decision::Exhausted { name: name(), needed, has };
+        for (case, ready, budgets, want) in [
+            ("none", "True", vec![], Decision::NoBudget),
+            ("of others", "True", vec![b(&of_others, status(0, 1, 1))], Decision::NoBudget),
+            (
+                "of all is of none",
+                "True",
+                vec![b(&json!({"selector": {}}), status(0, 1, 1))],
+                Decision::NoBudget,
+            ),
+            ("of nobody", "True", vec![b(&json!({}), status(0, 1, 1))], Decision::NoBudget),
+            (
+                "one left",
+                "True",
+                vec![b(&of_others, status(0, 1, 1)), b(&selector, status(1, 3, 2))],
+                Decision::Spend(1),
+            ),
+            ("nothing left", "True", vec![b(&selector, status(0, 2, 2))], exhausted(2, 2)),
+            (
+                "two",
+                "True",
+                vec![b(&selector, status(1, 3, 2)), b(&selector, status(1, 3, 2))],
+                Decision::Several,
+            ),
+            ("not seen", "True", vec![b(&selector, old)], Decision::NotObserved(name())),
+            ("odd", "True", vec![b(&selector, status(-1, 3, 2))], Decision::Negative(name())),
+            ("crowded", "True", vec![b(&selector, crowded)], Decision::TooManyPending(name())),
+            ("unhealthy, healthy enough", "False", vec![b(&selector, status(0, 2, 2))], Decision::Unhealthy),
+            ("unhealthy, too few", "False", vec![b(&selector, status(0, 1, 2))], exhausted(2, 1)),
+            ("unhealthy, none needed", "False", vec![b(&selector, status(0, 0, 0))], exhausted(0, 0)),
+            ("unhealthy, always", "False", vec![b(&always, status(0, 1, 2))], Decision::Unhealthy),
+            ("healthy, always", "True", vec![b(&always, status(0, 1, 2))], exhausted(2, 1)),
+        ] {
+            assert_eq!(decide(&pod("Running", ready), &budgets), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn what_an_eviction_leaves() {
+        let now = json!("2026-01-01T00:00:00Z");
+        let status = json!({"observedGeneration": 2, "disruptionsAllowed": 2});
+        let once = spent(&budget("b", json!({}), status), "p", &now);
+        assert_eq!(
+            once.at(&["status"]),
+            Some(&json!({"observedGeneration": 2, "disruptionsAllowed": 1, "disruptedPods": {"p": now}}))
+        );
+        let twice = spent(&once, "q", &now);
+        assert_eq!(twice.at(&["status", "disruptionsAllowed"]), Some(&json!(0)));
+        assert_eq!(twice.at(&["status", "conditions"]).unwrap()[0]["reason"], "InsufficientPods");
+        assert_eq!(twice.at(&["status", "disruptedPods"]), Some(&json!({"p": now, "q": now})));
+
+        let mut pod = pod("Running", "True");
+        mark(&mut pod, &now);
+        mark(&mut pod, &json!("2026-01-01T00:00:09Z"));
+        let conditions = pod.at(&["status", "conditions"]).and_then(Value::as_array).unwrap();
+        assert_eq!(conditions.len(), 2);
+        assert_eq!(conditions[1]["lastTransitionTime"], now, "the time of the first mark stays");
+    }
+}

@@ -1,0 +1,185 @@
+//! Addresses and node ports of services: given once, freed with the service.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use axum::body::Body;
+use serde_json::{Value, json};
+
+use super::rig::Rig;
+use crate::services::Ranges;
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+/// The text at a JSON pointer; `""` when there is none.
+fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A server with six addresses, 10.0.0.1 to 10.0.0.6, and four ports, 30000 to 30003.
+async fn small() -> Rig {
+    let ranges = Ranges { addresses: "10.0.0.0/29".parse().unwrap(), node_ports: 30000..=30003 };
+    Rig::with(|config| config.services = ranges).await
+}
+
+fn service(name: &str, spec: Value) -> Value {
+    let mut spec = spec;
+    if spec.get("ports").is_none() {
+        spec["ports"] = json!([{"port": 80}]);
+    }
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+async fn ip_of(rig: &Rig, name: &str) -> String {
+    let made = rig.post(SERVICES, service(name, json!({}))).await.expect(201).json();
+    text(&made, "/spec/clusterIP").to_owned()
+}
+
+#[tokio::test]
+async fn an_address_is_given_once_and_freed() {
+    let rig = small().await;
+    let mut seen = BTreeSet::new();
+    for i in 0..6 {
+        assert!(seen.insert(ip_of(&rig, &format!("s{i}")).await), "{seen:?}");
+    }
+    let full = rig.post(SERVICES, service("more", json!({}))).await.expect(500).json();
+    let why = "Internal error occurred: failed to allocate a serviceIP: range is full";
+    assert_eq!(text(&full, "/message"), why);
+    let freed = rig.delete(&format!("{SERVICES}/s3"), Value::Null).await.expect(200).json();
+    let again = ip_of(&rig, "again").await;
+    assert_eq!(again, text(&freed, "/spec/clusterIP"), "the one that was freed");
+}
+
+#[tokio::test]
+async fn concurrent_creates_get_different_addresses() {
+    let rig = small().await;
+    let posts = (0..6).map(|i| rig.post(SERVICES, service(&format!("s{i}"), json!({"type": "ClusterIP"}))));
+    let made = futures::future::join_all(posts).await;
+    let ips: BTreeSet<String> = made
+        .into_iter()
+        .map(|answer| text(&answer.expect(201).json(), "/spec/clusterIP").to_owned())
+        .collect();
+    assert_eq!(ips.len(), 6, "{ips:?}");
+}
+
+#[tokio::test]
+async fn named_addresses() {
+    let rig = small().await;
+    let with = |ip: &str| service("s", json!({ "clusterIP": ip }));
+    rig.post(SERVICES, with("10.0.0.4")).await.expect(201);
+    for (ip, why) in [
+        ("10.0.0.4", "failed to allocate IP 10.0.0.4: provided IP is already allocated"),
+        (
+            "10.0.0.7",
+            "failed to allocate IP 10.0.0.7: the provided IP (10.0.0.7) is not in the valid range. The range of valid \
+             IPs is 10.0.0.0/29",
+        ),
+    ] {
+        let mut other = with(ip);
+        other["metadata"]["name"] = "other".into();
+        let answer = rig.post(SERVICES, other).await.expect(422).json();
+        let want = format!("Service \"other\" is invalid: spec.clusterIPs: Invalid value: [\"{ip}\"]: {why}");
+        assert_eq!(text(&answer, "/message"), want);
+    }
+    // What failed holds nothing, and what was only tried neither.
+    let path = format!("{SERVICES}?dryRun=All");
+    let tried = rig.post(&path, service("dry", json!({"clusterIP": "10.0.0.5"}))).await.expect(201).json();
+    assert_eq!(text(&tried, "/spec/clusterIPs/0"), "10.0.0.5");
+    rig.post(SERVICES, service("real", json!({"clusterIP": "10.0.0.5"}))).await.expect(201);
+}
+
+#[tokio::test]
+async fn an_address_comes_and_goes_with_the_type() {
+    let rig = small().await;
+    let item = format!("{SERVICES}/s");
+    let made = rig.post(SERVICES, service("s", json!({"clusterIP": "10.0.0.4"}))).await.expect(201).json();
+    assert_eq!(made["spec"]["ipFamilies"], json!(["IPv4"]));
+    assert_eq!(text(&made, "/spec/ipFamilyPolicy"), "SingleStack");
+    let outside = json!({"spec": {"type": "ExternalName", "externalName": "a.example", "ports": null}});
+    let changed = rig.patch(&item, "merge", outside).await.expect(200).json();
+    assert_eq!(changed["spec"].get("clusterIP"), None, "{changed}");
+    rig.post(SERVICES, service("t", json!({"clusterIP": "10.0.0.4"}))).await.expect(201);
+    let back = json!({"spec": {"type": "ClusterIP", "ports": [{"port": 5}]}});
+    let changed = rig.patch(&item, "merge", back).await.expect(200).json();
+    assert!(text(&changed, "/spec/clusterIP").starts_with("10.0.0."), "{changed}");
+    assert_ne!(text(&changed, "/spec/clusterIP"), "10.0.0.4");
+    let moved = json!({"spec": {"clusterIP": "10.0.0.6", "clusterIPs": ["10.0.0.6"]}});
+    rig.patch(&item, "merge", moved).await.expect(422);
+}
+
+#[tokio::test]
+async fn node_ports() {
+    let rig = small().await;
+    let nodes = |name: &str, ports: Value| service(name, json!({"type": "NodePort", "ports": ports}));
+    let both = json!([
+        {"name": "t", "port": 53, "protocol": "TCP"}, {"name": "u", "port": 53, "protocol": "UDP"},
+        {"name": "x", "port": 80, "nodePort": 30002},
+    ]);
+    let made = rig.post(SERVICES, nodes("a", both)).await.expect(201).json();
+    let given: Vec<i64> = (0..3).map(|i| made["spec"]["ports"][i]["nodePort"].as_i64().unwrap()).collect();
+    assert_eq!(given[0], given[1], "one number for both protocols");
+    assert_eq!(given[2], 30002);
+    let taken =
+        rig.post(SERVICES, nodes("b", json!([{"port": 1, "nodePort": 30002}]))).await.expect(422).json();
+    let why = "Service \"b\" is invalid: spec.ports[0].nodePort: Invalid value: 30002: provided port is already allocated";
+    assert_eq!(text(&taken, "/message"), why);
+    let far = rig.post(SERVICES, nodes("b", json!([{"port": 1, "nodePort": 80}]))).await.expect(422).json();
+    let why = "Service \"b\" is invalid: spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid \
+               range. The range of valid ports is 30000-30003";
+    assert_eq!(text(&far, "/message"), why);
+    let balanced = service("l", json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"}));
+    let made = rig.post(SERVICES, balanced).await.expect(201).json();
+    assert!(made["spec"]["healthCheckNodePort"].as_i64().unwrap() >= 30000);
+    let full = rig.post(SERVICES, nodes("c", json!([{"port": 1}]))).await.expect(500).json();
+    let why = "Internal error occurred: failed to allocate a nodePort: range is full";
+    assert_eq!(text(&full, "/message"), why);
+    // A service that needs its ports no more gives them back.
+    rig.patch(&format!("{SERVICES}/a"), "merge", json!({"spec": {"type": "ClusterIP"}})).await.expect(200);
+    rig.post(SERVICES, nodes("c", json!([{"port": 1, "nodePort": 30002}]))).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_put_that_knows_nothing_of_addresses_keeps_them() {
+    let rig = small().await;
+    let made = rig.post(SERVICES, service("s", json!({"type": "NodePort"}))).await.expect(201).json();
+    let item = format!("{SERVICES}/s");
+    let changed = rig.put(&item, &service("s", json!({"type": "NodePort"}))).await.expect(200).json();
+    assert_eq!(changed, made, "nothing has changed");
+    let text_of = |answer: &Value| text(answer, "/spec/clusterIP").to_owned();
+    let put = rig.put(&format!("{SERVICES}/new"), &service("new", json!({}))).await.expect(201).json();
+    assert_ne!(text_of(&put), text_of(&made), "a put that creates gets its own");
+}
+
+#[tokio::test]
+async fn the_service_of_the_server() {
+    let at = |address: &str| -> Option<SocketAddr> { Some(address.parse().unwrap()) };
+    let rig = Rig::with(|config| config.advertised = at("192.0.2.7:6443")).await;
+    let service = rig.get(&format!("{SERVICES}/kubernetes")).await.expect(200).json();
+    assert_eq!(text(&service, "/spec/clusterIP"), "10.0.0.1");
+    assert_eq!(service["spec"]["ports"][0]["targetPort"], 6443);
+    let endpoints = "/api/v1/namespaces/default/endpoints/kubernetes";
+    assert_eq!(text(&rig.get(endpoints).await.expect(200).json(), "/subsets/0/addresses/0/ip"), "192.0.2.7");
+    let slice = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+    let shown = rig.get(slice).await.expect(200).json();
+    assert_eq!(text(&shown, "/endpoints/0/addresses/0"), "192.0.2.7");
+    assert_eq!(text(&shown, "/metadata/labels/kubernetes.io~1service-name"), "kubernetes");
+    let first = super::services::service("mine", json!({"clusterIP": "10.0.0.1"}));
+    rig.post(SERVICES, first).await.expect(422);
+
+    // The same store, and another address.
+    let config = crate::Config { advertised: at("192.0.2.8:443"), ..crate::Config::default() };
+    let again = crate::Server::start(rig.store.clone(), config).await.unwrap();
+    let moved = rig.get(slice).await.expect(200).json();
+    assert_eq!(text(&moved, "/endpoints/0/addresses/0"), "192.0.2.8");
+    assert_eq!(moved["metadata"]["uid"], shown["metadata"]["uid"], "the object stays");
+    again.drain().await;
+}
+
+#[tokio::test]
+async fn endpoints_are_deprecated() {
+    let rig = Rig::new().await;
+    let answer = rig.send("GET", "/api/v1/endpoints", &[], Body::empty()).await.expect(200);
+    let warning = answer.headers.get("warning").unwrap().to_str().unwrap();
+    assert!(warning.contains("v1 Endpoints is deprecated in v1.33+"), "{warning}");
+    assert_eq!(rig.get("/api/v1/services").await.expect(200).headers.get("warning"), None);
+}

@@ -1,0 +1,292 @@
+//! Tokens of service accounts: given, believed, and no longer believed.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Request;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::rig::Rig;
+
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const TOKENS: &str = "/api/v1/namespaces/default/serviceaccounts/a/token";
+const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+const INVALID: &str = "invalid bearer token";
+
+/// The text at a JSON pointer; `""` when there is none.
+fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+async fn rig() -> Rig {
+    let rig = Rig::new().await;
+    rig.post(ACCOUNTS, json!({"metadata": {"name": "a"}})).await.expect(201);
+    rig
+}
+
+async fn token(rig: &Rig, spec: Value) -> String {
+    let answer = rig.post(TOKENS, json!({ "spec": spec })).await.expect(201).json();
+    text(&answer, "/status/token").to_owned()
+}
+
+async fn review(rig: &Rig, token: &str, audiences: Value) -> Value {
+    let spec = json!({"token": token, "audiences": audiences});
+    rig.post(REVIEWS, json!({ "spec": spec })).await.expect(201).json()["status"].clone()
+}
+
+/// The code and the body of a request through the authentication.
+async fn ask(rig: &Rig, token: &str, target: &str) -> (u16, Value) {
+    let request = Request::post(target)
+        .header("host", "localhost")
+        .header("authorization", format!("Bearer {token}"))
+        .body(Body::from("{}"))
+        .unwrap();
+    let response = rig.server.protect(rig.server.router()).oneshot(request).await.unwrap();
+    let code = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&body).unwrap())
+}
+
+const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+#[tokio::test]
+async fn a_token_is_given_and_believed() {
+    let rig = rig().await;
+    let answer = rig.post(TOKENS, json!({"spec": {"expirationSeconds": 600}})).await.expect(201).json();
+    assert_eq!(
+        (text(&answer, "/kind"), text(&answer, "/apiVersion")),
+        ("TokenRequest", "authentication.k8s.io/v1")
+    );
+    assert_eq!((text(&answer, "/metadata/name"), text(&answer, "/metadata/namespace")), ("a", "default"));
+    let spec = json!({"audiences": [ISSUER], "expirationSeconds": 600, "boundObjectRef": null});
+    assert_eq!(answer["spec"], spec);
+    assert_eq!(text(&answer, "/status/expirationTimestamp"), "2026-01-01T12:10:00Z");
+    let token = text(&answer, "/status/token");
+    let status = review(&rig, token, json!([])).await;
+    let uid = text(&rig.get(&format!("{ACCOUNTS}/a")).await.expect(200).json(), "/metadata/uid").to_owned();
+    assert_eq!(
+        (status["authenticated"].clone(), status["audiences"].clone()),
+        (json!(true), json!([ISSUER]))
+    );
+    let user = &status["user"];
+    assert_eq!(
+        (text(user, "/username"), text(user, "/uid")),
+        ("system:serviceaccount:default:a", uid.as_str())
+    );
+    let groups = ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"];
+    assert_eq!(user["groups"], json!(groups));
+    let (code, who) = ask(&rig, token, WHO).await;
+    assert_eq!((code, text(&who, "/status/userInfo/username")), (201, "system:serviceaccount:default:a"));
+}
+
+#[tokio::test]
+async fn a_token_ends() {
+    let rig = rig().await;
+    let token = token(&rig, json!({"expirationSeconds": 600})).await;
+    rig.advance(Duration::from_secs(660));
+    assert_eq!(ask(&rig, &token, WHO).await.0, 201, "clocks may be a minute apart");
+    rig.advance(Duration::from_secs(1));
+    let status = review(&rig, &token, json!([])).await;
+    assert_eq!(
+        status,
+        json!({"user": {}, "error": format!("[{INVALID}, service account token has expired]")})
+    );
+    let (code, refused) = ask(&rig, &token, WHO).await;
+    assert_eq!((code, text(&refused, "/reason")), (401, "Unauthorized"));
+}
+
+#[tokio::test]
+async fn a_forged_token_is_refused() {
+    let rig = rig().await;
+    let good = token(&rig, json!({})).await;
+    let parts: Vec<&str> = good.split('.').collect();
+    let mut claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(parts[1]).unwrap()).unwrap();
+    claims["sub"] = "system:serviceaccount:kube-system:root".into();
+    let forged = format!("{}.{}.{}", parts[0], URL_SAFE_NO_PAD.encode(claims.to_string()), parts[2]);
+    let other = super::tokens::rig().await;
+    let others = token(&other, json!({})).await;
+    for (case, token) in [("1 other claims", &forged), ("2 another server's", &others)] {
+        assert_eq!(ask(&rig, token, WHO).await.0, 401, "{case}");
+        let status = review(&rig, token, json!([])).await;
+        assert!(text(&status, "/error").starts_with(&format!("[{INVALID}, ")), "{case}: {status}");
+        assert_eq!((status.get("authenticated"), &status["user"]), (None, &json!({})), "{case}");
+    }
+    assert_eq!(review(&rig, "x", json!([])).await, json!({"user": {}, "error": INVALID}));
+    let empty = rig.post(REVIEWS, json!({"spec": {}})).await.expect(400).json();
+    assert_eq!(text(&empty, "/message"), "token is required for TokenReview in authentication");
+}
+
+#[tokio::test]
+async fn audiences() {
+    let rig = rig().await;
+    let token = token(&rig, json!({"audiences": ["x", "y"]})).await;
+    assert_eq!(review(&rig, &token, json!(["y", "z"])).await["audiences"], json!(["y"]));
+    let status = review(&rig, &token, json!([])).await;
+    let why = format!("token audiences [\"x\", \"y\"] is invalid for the target audiences [\"{ISSUER}\"]");
+    assert_eq!(text(&status, "/error"), format!("[{INVALID}, {why}]"));
+    assert_eq!(ask(&rig, &token, WHO).await.0, 401, "it is for somebody else");
+}
+
+#[tokio::test]
+async fn a_token_goes_with_what_it_is_bound_to() {
+    let rig = rig().await;
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let pods = "/api/v1/namespaces/default/pods";
+    rig.post(secrets, json!({"metadata": {"name": "s"}})).await.expect(201);
+    let pod = json!({
+        "metadata": {"name": "p"},
+        "spec": {"serviceAccountName": "a", "nodeName": "n", "containers": [{"name": "c", "image": "i"}]},
+    });
+    let pod = rig.post(pods, pod).await.expect(201).json();
+    let bound =
+        |kind: &str, name: &str| json!({"boundObjectRef": {"kind": kind, "apiVersion": "v1", "name": name}});
+    let by_secret = token(&rig, bound("Secret", "s")).await;
+    let by_pod = token(&rig, bound("Pod", "p")).await;
+    let free = token(&rig, json!({})).await;
+    let status = review(&rig, &by_pod, json!([])).await;
+    let extra = |key: &str| status["user"]["extra"][format!("authentication.kubernetes.io/{key}")][0].clone();
+    assert_eq!(
+        (extra("pod-name"), extra("pod-uid"), extra("node-name")),
+        (json!("p"), pod["metadata"]["uid"].clone(), json!("n"))
+    );
+    assert!(extra("credential-id").as_str().unwrap().starts_with("JTI="));
+
+    rig.delete(&format!("{secrets}/s"), Value::Null).await.expect(200);
+    let status = review(&rig, &by_secret, json!([])).await;
+    assert_eq!(text(&status, "/error"), format!("[{INVALID}, secrets \"s\" not found]"));
+    rig.post(secrets, json!({"metadata": {"name": "s"}})).await.expect(201);
+    let status = review(&rig, &by_secret, json!([])).await;
+    assert!(text(&status, "/error").contains("does not match claim"), "another one of that name: {status}");
+    rig.delete(&format!("{pods}/p"), json!({"gracePeriodSeconds": 0})).await.expect(200);
+    assert!(text(&review(&rig, &by_pod, json!([])).await, "/error").contains("pods \"p\" not found"));
+    assert_eq!(ask(&rig, &free, WHO).await.0, 201);
+    rig.delete(&format!("{ACCOUNTS}/a"), Value::Null).await.expect(200);
+    assert_eq!(ask(&rig, &free, WHO).await.0, 401, "the account is gone");
+}
+
+#[tokio::test]
+async fn bad_requests() {
+    let rig = rig().await;
+    let other = json!({"metadata": {"name": "q"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    rig.post("/api/v1/namespaces/default/pods", other).await.expect(201);
+    let bound = |kind: &str, name: &str, uid: &str| json!({"spec": {"boundObjectRef": {"kind": kind, "apiVersion": "v1", "name": name, "uid": uid}}});
+    for (case, body, code, why) in [
+        (
+            "1 too short",
+            json!({"spec": {"expirationSeconds": 5}}),
+            422,
+            "TokenRequest.authentication.k8s.io \"\" is invalid: spec.expirationSeconds: Invalid value: 5: may not \
+             specify a duration less than 10 minutes",
+        ),
+        (
+            "2 too long",
+            json!({"spec": {"expirationSeconds": 4294967297_i64}}),
+            422,
+            "TokenRequest.authentication.k8s.io \"\" is invalid: spec.expirationSeconds: Invalid value: 4294967297: \
+             may not specify a duration larger than 2^32 seconds",
+        ),
+        (
+            "3 bound to a claim",
+            bound("PersistentVolumeClaim", "x", ""),
+            400,
+            "cannot bind token to object of type /v1, Kind=PersistentVolumeClaim",
+        ),
+        ("4 bound to nothing", bound("Secret", "x", ""), 404, "secrets \"x\" not found"),
+        (
+            "5 bound to another's pod",
+            bound("Pod", "q", ""),
+            400,
+            "cannot bind token for serviceaccount \"a\" to pod running with different serviceaccount name.",
+        ),
+    ] {
+        let answer = rig.post(TOKENS, body).await.expect(code).json();
+        assert_eq!(text(&answer, "/message"), why, "{case}");
+    }
+    let uid = rig.post(TOKENS, bound("Pod", "q", "u")).await.expect(409).json();
+    assert!(text(&uid, "/message").contains("the UID in the bound object reference (u)"), "{uid}");
+    let missing = rig.post(&TOKENS.replace("/a/", "/b/"), json!({})).await.expect(404).json();
+    assert_eq!(text(&missing, "/message"), "serviceaccounts \"b\" not found");
+}
+
+#[tokio::test]
+async fn others_can_verify() {
+    let rig = rig().await;
+    let configuration = rig.get("/.well-known/openid-configuration").await.expect(200).json();
+    assert_eq!(text(&configuration, "/issuer"), ISSUER);
+    assert!(text(&configuration, "/jwks_uri").ends_with("/openid/v1/jwks"), "{configuration}");
+    let keys = rig.get("/openid/v1/jwks").await.expect(200);
+    assert_eq!(keys.headers["content-type"], "application/jwk-set+json");
+    let keys = keys.json();
+    let token = token(&rig, json!({})).await;
+    let header = URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).unwrap();
+    let header: Value = serde_json::from_slice(&header).unwrap();
+    assert_eq!((&header["kid"], &header["alg"]), (&keys["keys"][0]["kid"], &keys["keys"][0]["alg"]));
+    // Nothing of the private half is to be had.
+    for path in ["/api/v1/secrets", "/api/v1/configmaps"] {
+        assert_eq!(rig.get(path).await.expect(200).json()["items"], json!([]), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_may_be_done() {
+    let rig = rig().await;
+    let review = |kind: &str| format!("/apis/authorization.k8s.io/v1/{kind}");
+    let pods = json!({"namespace": "default", "verb": "create", "resource": "pods"});
+    let own = json!({"spec": {"resourceAttributes": pods}});
+    let answer = rig.post(&review("selfsubjectaccessreviews"), own.clone()).await.expect(201).json();
+    assert_eq!(answer["spec"], own["spec"], "the question stands beside the answer");
+    assert_eq!(answer["status"]["allowed"], true);
+    assert!(text(&answer, "/status/reason").contains("does not tell users apart"));
+    let of = |user: &str| json!({"spec": {"resourceAttributes": pods, "user": user}});
+    for (user, want) in [("ann", true), ("system:anonymous", false)] {
+        let answer = rig.post(&review("subjectaccessreviews"), of(user)).await.expect(201).json();
+        assert_eq!(answer["status"]["allowed"], want, "{user}");
+        let path = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
+        let answer = rig.post(path, of(user)).await.expect(201).json();
+        assert_eq!(
+            (answer["status"]["allowed"].clone(), text(&answer, "/metadata/namespace")),
+            (json!(want), "default")
+        );
+    }
+    let rules = rig.post(&review("selfsubjectrulesreviews"), json!({"spec": {"namespace": "default"}})).await;
+    let rules = rules.expect(201).json();
+    assert_eq!(rules["status"]["resourceRules"][0]["verbs"], json!(["*"]));
+    assert_eq!((&rules["status"]["incomplete"], &rules["spec"]), (&json!(false), &json!({})));
+    rig.post(&review("selfsubjectrulesreviews"), json!({})).await.expect(400);
+    let neither = rig.post(&review("selfsubjectaccessreviews"), json!({})).await.expect(422).json();
+    let why = ".authorization.k8s.io \"\" is invalid: spec.resourceAttributes: Invalid value: null: exactly one of \
+               nonResourceAttributes or resourceAttributes must be specified";
+    assert_eq!(text(&neither, "/message"), why);
+}
+
+#[tokio::test]
+async fn reviews_and_tokens_in_protobuf() {
+    let rig = rig().await;
+    // k8s\0, then {1: {1: apiVersion, 2: kind}, 2: {}} as clients of Go send it.
+    let body = |api_version: &str, kind: &str| {
+        let field = |number: u8, bytes: &[u8]| {
+            let mut out = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap()];
+            out.extend(bytes);
+            out
+        };
+        let meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
+        [b"k8s\0".to_vec(), field(1, &meta), field(2, &[])].concat()
+    };
+    let media = "application/vnd.kubernetes.protobuf";
+    for (path, api_version, kind) in [
+        (WHO, "authentication.k8s.io/v1", "SelfSubjectReview"),
+        (TOKENS, "authentication.k8s.io/v1", "TokenRequest"),
+    ] {
+        let headers = [("content-type", media), ("accept", media)];
+        let answer = rig.send("POST", path, &headers, Body::from(body(api_version, kind))).await.expect(201);
+        assert_eq!(answer.headers["content-type"], media, "{kind}");
+        assert!(answer.bytes.starts_with(b"k8s\0"), "{kind}");
+        let wanted = if kind == "TokenRequest" { ISSUER } else { "system:masters" };
+        assert!(answer.bytes.windows(wanted.len()).any(|part| part == wanted.as_bytes()), "{kind}");
+    }
+}

@@ -1,0 +1,174 @@
+//! `serviceaccounts/NAME/token`: a token that speaks of the account (upstream:
+//! pkg/registry/core/serviceaccount/storage/token.go).
+
+use axum::response::Response;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use crate::accounts::{ObjectRef, Subject, find};
+use crate::decode::decode_named;
+use crate::encode::negotiate::Endpoint;
+use crate::encode::{answer, stored};
+use crate::object::{Object, show_time};
+use crate::registry::Names;
+use crate::status::{ApiError, Details};
+use crate::validate::{FieldErrors, Path};
+use crate::verbs::options::WriteOptions;
+use crate::verbs::request::Request;
+
+const NAMES: Names = Names {
+    group: "authentication.k8s.io",
+    version: "v1",
+    kind: "TokenRequest",
+    plural: "tokenrequests",
+    singular: "tokenrequest",
+    short: &[],
+    categories: &[],
+    schema: "io.k8s.api.authentication.v1.TokenRequest",
+};
+
+/// How long a token holds when the client does not say, seconds.
+const SECONDS: i64 = 3600;
+const LEAST_SECONDS: i64 = 600;
+const MOST_SECONDS: i64 = 1 << 32;
+
+/// Gives a token.
+pub(crate) fn request_token(request: &Request) -> Result<Response, ApiError> {
+    let wanted = request.wanted(Endpoint::Single)?;
+    let options = WriteOptions::parse("CreateOptions", &request.query)?;
+    let decoded = decode_named(&NAMES, request.media()?, &request.body, options.validation)?;
+    let mut asked = decoded.object;
+    if matches!(asked.at(&["spec", "expirationSeconds"]), None | Some(Value::Null | Value::Number(_)))
+        && seconds_of(&asked) == 0
+    {
+        asked.set(&["spec", "expirationSeconds"], SECONDS);
+    }
+    check(&asked)?;
+    let head = request.head();
+    let account = stored::decode(request.record(&head)?.as_ref());
+    let place = |what: &str| ["metadata", what].map(str::to_owned);
+    for (what, own) in [("name", account.name()), ("namespace", account.namespace())] {
+        let [metadata, name] = place(what);
+        let given = asked.str_at(&[metadata.as_str(), name.as_str()]);
+        if !given.is_empty() && given != own {
+            return Err(ApiError::bad_request(format!(
+                "the {what} of the provided object does not match the {what} sent on the request"
+            )));
+        }
+    }
+    let mut subject = Subject {
+        namespace: account.namespace().to_owned(),
+        node: None,
+        pod: None,
+        secret: None,
+        serviceaccount: reference(&account),
+    };
+    bind(&asked, &account, &mut subject, |plural, namespace, name| find(&head, plural, namespace, name))?;
+    let accounts = &request.server.accounts;
+    let mut audiences: Vec<String> = asked
+        .at(&["spec", "audiences"])
+        .and_then(Value::as_array)
+        .map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        .unwrap_or_default();
+    if audiences.is_empty() {
+        audiences.push(accounts.issuer().to_owned());
+    }
+    let seconds = seconds_of(&asked);
+    let token = accounts
+        .issue(subject, audiences.clone(), seconds)
+        .ok_or_else(|| ApiError::internal("failed to generate token: the system gives no random numbers"))?;
+    let now = request.now();
+    let expires = now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(jiff::Timestamp::MAX);
+    let value = json!({
+        "kind": NAMES.kind, "apiVersion": NAMES.api_version(),
+        "metadata": {
+            "name": account.name(), "namespace": account.namespace(), "creationTimestamp": show_time(now),
+        },
+        "spec": {
+            "audiences": audiences, "expirationSeconds": seconds,
+            "boundObjectRef": asked.at(&["spec", "boundObjectRef"]).cloned().unwrap_or_default(),
+        },
+        "status": {"token": token, "expirationTimestamp": show_time(expires)},
+    });
+    let mut response = answer::value_answer(201, wanted, &value)?;
+    answer::add_warnings(response.headers_mut(), &decoded.warnings);
+    Ok(response)
+}
+
+fn seconds_of(asked: &Object) -> i64 {
+    asked.at(&["spec", "expirationSeconds"]).and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn check(asked: &Object) -> Result<(), ApiError> {
+    let seconds = seconds_of(asked);
+    let mut errors = FieldErrors::new();
+    let path = Path::new("spec.expirationSeconds");
+    if seconds < LEAST_SECONDS {
+        errors.invalid(&path, seconds, "may not specify a duration less than 10 minutes");
+    }
+    if seconds > MOST_SECONDS {
+        errors.invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds");
+    }
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(NAMES.kind, NAMES.group, "", &errors)) }
+}
+
+fn reference(object: &Object) -> ObjectRef {
+    ObjectRef { name: object.name().to_owned(), uid: object.uid().to_owned() }
+}
+
+/// Binds the token to the object that the client names: it is worth nothing without it.
+fn bind(
+    asked: &Object,
+    account: &Object,
+    subject: &mut Subject,
+    find: impl Fn(&str, &str, &str) -> Option<Object>,
+) -> Result<(), ApiError> {
+    let Some(Value::Object(_)) = asked.at(&["spec", "boundObjectRef"]) else { return Ok(()) };
+    let given = |name: &str| asked.str_at(&["spec", "boundObjectRef", name]);
+    let (kind, name) = (given("kind"), given("name"));
+    let (group, version) = given("apiVersion").split_once('/').unwrap_or(("", given("apiVersion")));
+    let (plural, namespace) = match (group, kind) {
+        ("", "Pod") => ("pods", account.namespace()),
+        ("", "Secret") => ("secrets", account.namespace()),
+        ("", "Node") => ("nodes", ""),
+        _ => {
+            let text = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+            return Err(ApiError::bad_request(text));
+        }
+    };
+    let found = find(plural, namespace, name);
+    let found = found.ok_or_else(|| match crate::registry::by_resource("", "v1", plural) {
+        Some(kind) => ApiError::not_found(kind.names(), name),
+        None => ApiError::no_such_resource(),
+    })?;
+    let uid = given("uid");
+    if !uid.is_empty() && uid != found.uid() {
+        let details = Details { name: name.to_owned(), kind: kind.to_owned(), ..Details::default() };
+        let why = format!(
+            "the UID in the bound object reference ({uid}) does not match the UID in record ({}). The object might \
+             have been deleted and then recreated",
+            found.uid()
+        );
+        return Err(ApiError::conflict_because(kind, details, &why));
+    }
+    match kind {
+        "Pod" => {
+            let runs_as = found.str_at(&["spec", "serviceAccountName"]);
+            if runs_as != account.name() {
+                return Err(ApiError::bad_request(format!(
+                    "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                    account.name()
+                )));
+            }
+            let node = found.str_at(&["spec", "nodeName"]);
+            if !node.is_empty() {
+                let uid = find("nodes", "", node).map(|node| node.uid().to_owned()).unwrap_or_default();
+                subject.node = Some(ObjectRef { name: node.to_owned(), uid });
+            }
+            subject.pod = Some(reference(&found));
+        }
+        "Secret" => subject.secret = Some(reference(&found)),
+        _ => subject.node = Some(reference(&found)),
+    }
+    Ok(())
+}

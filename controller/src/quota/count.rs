@@ -1,0 +1,57 @@
+//! What a quota counts, and what its status becomes. Pure.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
+use orlop_apimachinery::quota::Resource;
+use orlop_apimachinery::quota::amounts::{self, Amounts};
+
+/// What is allowed.
+fn wanted(quota: &ResourceQuota) -> Amounts {
+    let hard = quota.spec.as_ref().and_then(|spec| spec.hard.as_ref());
+    hard.map(amounts::parse).unwrap_or_default()
+}
+
+fn status(quota: &ResourceQuota) -> (Amounts, Amounts) {
+    let Some(status) = &quota.status else { return Default::default() };
+    let list = |list: Option<&_>| list.map(amounts::parse).unwrap_or_default();
+    (list(status.hard.as_ref()), list(status.used.as_ref()))
+}
+
+/// The names in a quota.
+pub fn names(quota: &ResourceQuota) -> impl Iterator<Item = &str> {
+    quota
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.hard.as_ref())
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+}
+
+/// The resources whose objects a quota counts.
+pub fn resources(quota: &ResourceQuota) -> BTreeSet<(&str, &str)> {
+    let all = names(quota).flat_map(Resource::all_of).filter(|resource| !resource.is_ignored());
+    all.map(|resource| (resource.group, resource.plural)).collect()
+}
+
+/// Whether the status does not speak of what the quota wants.
+pub fn is_stale(quota: &ResourceQuota) -> bool {
+    let (hard, used) = status(quota);
+    let wanted = wanted(quota);
+    wanted != hard || used.keys().any(|name| !wanted.contains_key(name))
+}
+
+/// The status with what was counted; `None` when it says so already. What could not be counted stays as it is.
+pub fn next_status(quota: &ResourceQuota, counted: &Amounts) -> Option<ResourceQuotaStatus> {
+    let wanted = wanted(quota);
+    let (hard, before) = status(quota);
+    let mut used = before.clone();
+    used.extend(counted.clone());
+    let used = amounts::mask(&used, |name| wanted.contains_key(name));
+    if hard == wanted && used == before {
+        return None;
+    }
+    let hard = quota.spec.as_ref().and_then(|spec| spec.hard.clone());
+    Some(ResourceQuotaStatus { hard, used: Some(amounts::to_typed(&used)) })
+}

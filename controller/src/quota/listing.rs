@@ -1,0 +1,154 @@
+//! Reads the objects that a quota counts, as they are now, and adds them up.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service};
+use kube::api::ListParams;
+use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::{Api, Client};
+use orlop_apimachinery::quantity::Quantity;
+use orlop_apimachinery::quota::amounts::{self, Amounts};
+use orlop_apimachinery::quota::{Item, Resource, Rule, scopes};
+use serde::de::DeserializeOwned;
+use tokio::sync::Mutex;
+
+use super::count::{names, resources};
+use crate::client::message_of;
+use crate::gc::discovery::{Served, discover};
+use crate::lean::Lean;
+
+/// Objects of one page.
+const PAGE: u32 = 500;
+
+/// What was counted, and what could not be.
+#[derive(Debug, Default)]
+pub struct Counted {
+    /// What is used, under the names of the quota.
+    pub used: Amounts,
+    /// Resources that could not be listed, and why.
+    pub failures: Vec<String>,
+}
+
+/// Kinds that are served, by group and plural.
+type Kinds = HashMap<(String, String), Arc<Served>>;
+
+/// Lists objects. Clones share what is known of the server.
+#[derive(Clone)]
+pub struct Listing {
+    client: Client,
+    kinds: Arc<Mutex<Kinds>>,
+}
+
+impl Listing {
+    /// Nothing is known of the server yet.
+    pub fn new(client: Client) -> Self {
+        Self { client, kinds: Arc::default() }
+    }
+
+    /// How a resource is reached; `None` when the server has no such objects in namespaces, or does not tell now. What is
+    /// not known is looked for again: it may have come meanwhile.
+    pub async fn served(&self, resource: Resource<'_>) -> Option<Arc<Served>> {
+        let key = (resource.group.to_owned(), resource.plural.to_owned());
+        let mut kinds = self.kinds.lock().await;
+        if !kinds.contains_key(&key) {
+            let found = discover(&self.client).await.served.into_iter();
+            let counted = found.filter(|kind| kind.namespaced && kind.can("list") && kind.can("watch"));
+            let by_name =
+                |kind: Served| ((kind.resource.group.clone(), kind.resource.plural.clone()), Arc::new(kind));
+            kinds.extend(counted.map(by_name));
+        }
+        kinds.get(&key).cloned()
+    }
+
+    /// Counts what a quota wants to know.
+    pub async fn count(&self, quota: &ResourceQuota, namespace: &str, now: Timestamp) -> Counted {
+        let mut counted = Counted::default();
+        let Some(spec) = &quota.spec else { return counted };
+        for (group, plural) in resources(quota) {
+            let resource = Resource::new(group, plural);
+            let mut used: Amounts = names(quota)
+                .filter(|name| resource.counts_as(name))
+                .map(|name| (name.to_owned(), Quantity::ZERO))
+                .collect();
+            let result = {
+                let mut add = |item: Item<'_>| {
+                    if scopes::is_in(spec, item) {
+                        let usage = resource.usage(item, now);
+                        let wanted = amounts::mask(&usage, |name| used.contains_key(name));
+                        amounts::add(&mut used, &wanted);
+                    }
+                };
+                self.each(resource, namespace, &mut add).await
+            };
+            match result {
+                Ok(true) => amounts::add(&mut counted.used, &used),
+                // Nothing serves it, so nothing is said of it.
+                Ok(false) => {}
+                Err(error) => {
+                    let name = resource.count_name();
+                    counted.failures.push(format!("{name}: {}", message_of(&error)));
+                    // A sum that lacks a part is none.
+                    for name in used.into_keys() {
+                        counted.used.remove(&name);
+                    }
+                }
+            }
+        }
+        counted
+    }
+
+    /// Hands over each object of a resource. False when there is no such resource.
+    async fn each(
+        &self,
+        resource: Resource<'_>,
+        namespace: &str,
+        add: &mut (dyn FnMut(Item<'_>) + Send),
+    ) -> kube::Result<bool> {
+        let client = self.client.clone();
+        match resource.rule() {
+            Rule::Pods => {
+                let api: Api<Lean<Pod>> = Api::namespaced(client, namespace);
+                pages(&api, &mut |pod| add(Item::Pod(&pod.0))).await?;
+            }
+            Rule::Claims => {
+                let api: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(client, namespace);
+                pages(&api, &mut |claim| add(Item::Claim(&claim.0))).await?;
+            }
+            Rule::Services => {
+                if self.served(resource).await.is_none() {
+                    return Ok(false);
+                }
+                let api: Api<Lean<Service>> = Api::namespaced(client, namespace);
+                pages(&api, &mut |service| add(Item::Service(&service.0))).await?;
+            }
+            Rule::Count => {
+                let Some(kind) = self.served(resource).await else { return Ok(false) };
+                let api: Api<PartialObjectMeta<DynamicObject>> =
+                    Api::namespaced_with(client, namespace, &kind.resource);
+                pages(&api, &mut |_| add(Item::Other)).await?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Reads a list page by page; all pages are of one moment.
+fn pages<'a, K>(api: &'a Api<K>, add: &'a mut (dyn FnMut(K) + Send)) -> BoxFuture<'a, kube::Result<()>>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug + kube::Resource + Send + Sync,
+{
+    Box::pin(async move {
+        let mut parameters = ListParams::default().limit(PAGE);
+        loop {
+            let list = api.list(&parameters).await?;
+            list.items.into_iter().for_each(&mut *add);
+            match list.metadata.continue_ {
+                Some(token) if !token.is_empty() => parameters = parameters.continue_token(&token),
+                Some(_) | None => return Ok(()),
+            }
+        }
+    })
+}

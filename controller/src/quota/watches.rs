@@ -1,0 +1,210 @@
+//! Follows the kinds that some quota counts, so that what goes is given back. A kind that no quota counts any more is
+//! followed no more; without quotas nothing is.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota};
+use kube::Api;
+use kube::core::ObjectMeta;
+use orlop_apimachinery::quota::{Item, Resource, Rule, claim_status_counts, scopes};
+use tokio::sync::Notify;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::listing::Listing;
+use super::{GATHER, count};
+use crate::gc::owners::Meta;
+use crate::informer::{Change, Informer, Registration, split_key};
+use crate::informers::Informers;
+use crate::kept::Keep;
+use crate::manager::Context;
+use crate::queue::WorkQueue;
+
+/// How long after a failed look a kind that is not served is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+const NAMESPACE: &str = "namespace";
+
+/// Quotas by their namespace.
+pub fn index_by_namespace(quotas: &Informer<ResourceQuota>) {
+    quotas.add_index(NAMESPACE, |quota| quota.metadata.namespace.clone().into_iter().collect());
+}
+
+/// Whether a change of a pod gives something back, or takes it without being asked.
+pub fn pod_matters(old: &Pod, new: &Pod, now: jiff::Timestamp) -> bool {
+    let usage = |pod| Resource::new("", "pods").usage(Item::Pod(pod), now);
+    let deadline = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
+    usage(old) != usage(new) || deadline(old) != deadline(new)
+}
+
+/// The same of a claim.
+pub fn claim_matters(old: &PersistentVolumeClaim, new: &PersistentVolumeClaim) -> bool {
+    claim_status_counts(old, new) || scopes::attributes_classes(old) != scopes::attributes_classes(new)
+}
+
+/// Group and plural.
+type Name = (String, String);
+
+/// A kind that is followed until this is dropped.
+struct Watch {
+    _handler: Registration,
+    _end: DropGuard,
+}
+
+/// The kinds that are followed now.
+pub struct Watches {
+    context: Context,
+    asker: Asker,
+    running: HashMap<Name, Watch>,
+}
+
+/// Asks for counts.
+#[derive(Clone)]
+struct Asker {
+    quotas: Informer<ResourceQuota>,
+    queue: WorkQueue<String>,
+}
+
+impl Asker {
+    /// Of the quotas of a namespace that count a resource.
+    fn ask(&self, namespace: &str, resource: &Name) {
+        for quota in self.quotas.by_index(NAMESPACE, namespace) {
+            if counts(&quota, resource) {
+                self.queue.add_after(crate::informer::key_of(quota.as_ref()), GATHER);
+            }
+        }
+    }
+
+    /// Of all quotas that count a resource.
+    fn ask_all(&self, resource: &Name) {
+        for quota in self.quotas.list().iter().filter(|quota| counts(quota, resource)) {
+            self.queue.add(crate::informer::key_of(quota.as_ref()));
+        }
+    }
+
+    /// Whether a namespace has quotas at all.
+    fn has(&self, namespace: &str) -> bool {
+        self.quotas.has_indexed(NAMESPACE, namespace)
+    }
+
+    /// A handler for changes of a resource's objects; `matters` judges those of objects that stay.
+    fn handler<K: Keep>(
+        &self,
+        resource: &Name,
+        matters: impl Fn(&K, &K) -> bool + Send + Sync + 'static,
+    ) -> impl Fn(&Change<K>) + Send + Sync + 'static {
+        let (asker, resource) = (self.clone(), resource.clone());
+        move |change| {
+            let namespace = split_key(change.key()).0;
+            if !asker.has(namespace) {
+                return;
+            }
+            let gone = change.gone_uid().is_some();
+            let changed = || match (change.old(), change.new.as_deref()) {
+                (Some(old), Some(new)) => matters(old, new),
+                (Some(_), None) | (None, _) => false,
+            };
+            if gone || changed() {
+                asker.ask(namespace, &resource);
+            }
+        }
+    }
+}
+
+fn counts(quota: &ResourceQuota, resource: &Name) -> bool {
+    count::resources(quota).contains(&(resource.0.as_str(), resource.1.as_str()))
+}
+
+impl Watches {
+    /// Nothing is followed yet.
+    pub fn new(context: &Context, quotas: Informer<ResourceQuota>, queue: WorkQueue<String>) -> Self {
+        Self { context: context.clone(), asker: Asker { quotas, queue }, running: HashMap::new() }
+    }
+
+    /// Follows what the quotas count, until `shutdown`; `changed` tells that other quotas are there.
+    pub async fn follow(mut self, listing: Listing, changed: Arc<Notify>, shutdown: CancellationToken) {
+        loop {
+            let complete = self.arrange(&listing).await;
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = changed.notified() => {}
+                () = tokio::time::sleep(LOOK_AGAIN), if !complete => {}
+            }
+        }
+    }
+
+    /// Starts and ends what has to be. False when a kind is counted that the server does not serve.
+    async fn arrange(&mut self, listing: &Listing) -> bool {
+        let quotas = self.asker.quotas.list();
+        let owned = |(group, plural): (&str, &str)| (group.to_owned(), plural.to_owned());
+        let wanted: BTreeSet<Name> =
+            quotas.iter().flat_map(|quota| count::resources(quota).into_iter().map(owned)).collect();
+        self.running.retain(|name, _| wanted.contains(name));
+        let mut complete = true;
+        for name in wanted {
+            if self.running.contains_key(&name) {
+                continue;
+            }
+            match self.start(&name, listing).await {
+                Some(watch) => drop(self.running.insert(name, watch)),
+                None => complete = false,
+            }
+        }
+        complete
+    }
+
+    async fn start(&self, name: &Name, listing: &Listing) -> Option<Watch> {
+        let resource = Resource::new(&name.0, &name.1);
+        let end = self.context.shutdown.child_token();
+        let informers: &Informers = &self.context.informers;
+        let clock = self.context.clock;
+        let (synced, handler): (BoxFuture<'static, ()>, Registration) = match resource.rule() {
+            Rule::Pods => self.attach(
+                informers.pods(),
+                self.asker.handler(name, move |old, new| pod_matters(old, new, clock.now())),
+            ),
+            Rule::Claims => self.attach(informers.claims(), self.asker.handler(name, claim_matters)),
+            Rule::Services | Rule::Count => {
+                let kind = listing.served(resource).await?;
+                let informer = Informer::<Meta>::trimmed(trim);
+                let api = Api::all_with(self.context.client.clone(), &kind.resource);
+                let (running, until) = (informer.clone(), end.clone());
+                tokio::spawn(async move { running.run(api, until).await });
+                // A service may change its type; of all others only the end matters.
+                let always = resource.rule() == Rule::Services;
+                self.attach(informer, self.asker.handler(name, move |_, _| always))
+            }
+        };
+        // What went between the count and the begin of the watch was seen by neither.
+        let (asker, name, until) = (self.asker.clone(), name.clone(), end.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = until.cancelled() => {}
+                () = synced => asker.ask_all(&name),
+            }
+        });
+        Some(Watch { _handler: handler, _end: end.drop_guard() })
+    }
+
+    fn attach<K: Keep>(
+        &self,
+        informer: Informer<K>,
+        handler: impl Fn(&Change<K>) + Send + Sync + 'static,
+    ) -> (BoxFuture<'static, ()>, Registration) {
+        let handler = informer.add_handler(handler);
+        (Box::pin(async move { informer.synced().await }), handler)
+    }
+}
+
+/// Leaves of an object what its key and its version need.
+fn trim(object: &mut Meta) {
+    let meta = std::mem::take(&mut object.metadata);
+    object.metadata = ObjectMeta {
+        name: meta.name,
+        namespace: meta.namespace,
+        uid: meta.uid,
+        resource_version: meta.resource_version,
+        ..ObjectMeta::default()
+    };
+}

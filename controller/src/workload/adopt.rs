@@ -1,0 +1,159 @@
+//! Adoption and release: a workload controls what its selector fits and nobody else controls, and lets go of what the selector
+//! fits no more. Nothing is adopted before the workload was read from the server: a cached one may be gone, and its dependents
+//! would be collected with it. Upstream: pkg/controller/controller_ref_manager.go.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Patch, PatchParams};
+use kube::core::ObjectMeta;
+use kube::{Api, Client, Resource};
+use orlop_apimachinery::labels::Selector;
+use serde_json::json;
+
+use super::error::WorkloadError;
+use super::owned::{Namespaced, controller_of, controller_reference, fits};
+use crate::client::{is_not_found, status_of};
+use crate::informer::{key_of, split_key};
+use crate::lean::Lean;
+use crate::meta::is_terminating;
+
+/// What an object is to a workload.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum Tie {
+    /// It is controlled and fits.
+    Mine,
+    /// It fits and nobody controls it.
+    Adopt,
+    /// It is controlled and fits no more.
+    Release,
+    /// It is somebody else's, or does not fit.
+    Ignore,
+}
+
+/// Decides about one object. `owner_ends`: the workload is being deleted.
+pub fn tie(object: &ObjectMeta, owner_uid: &str, owner_ends: bool, fits: bool) -> Tie {
+    match controller_of(object) {
+        Some(owner) if owner.uid != owner_uid => Tie::Ignore,
+        Some(_) if fits => Tie::Mine,
+        // What a workload in its end controls is left to the garbage collector.
+        Some(_) if owner_ends => Tie::Ignore,
+        Some(_) => Tie::Release,
+        None if owner_ends || !fits || object.deletion_timestamp.is_some() => Tie::Ignore,
+        None => Tie::Adopt,
+    }
+}
+
+/// The objects that the workload controls after adoptions and releases. `belongs` is a further condition beside the selector.
+///
+/// A failure ends it; what was adopted by then shows in the cache soon.
+pub async fn claim<O: Namespaced, K: Namespaced>(
+    client: &Client,
+    owner: &O,
+    selector: &Selector,
+    candidates: Vec<Arc<K>>,
+    belongs: impl Fn(&K) -> bool,
+) -> Result<Vec<Arc<K>>, WorkloadError> {
+    let uid = owner.meta().uid.as_deref().unwrap_or_default();
+    let (mut mine, mut is_checked) = (Vec::new(), false);
+    for object in candidates {
+        let fits = fits(selector, object.meta().labels.as_ref()) && belongs(&object);
+        match tie(object.meta(), uid, is_terminating(owner), fits) {
+            Tie::Mine => mine.push(object),
+            Tie::Ignore => {}
+            Tie::Release => {
+                let references = object.meta().owner_references.iter().flatten();
+                let left = references.filter(|reference| reference.uid != uid).cloned().collect();
+                set_owners(client, object.as_ref(), left, "release").await?;
+            }
+            Tie::Adopt => {
+                if !is_checked {
+                    check_live(client, owner).await?;
+                    is_checked = true;
+                }
+                let mut references = object.meta().owner_references.clone().unwrap_or_default();
+                references.push(controller_reference(owner));
+                mine.extend(set_owners(client, object.as_ref(), references, "adopt").await?.map(Arc::new));
+            }
+        }
+    }
+    Ok(mine)
+}
+
+/// The workload is on the server, under this UID, and not being deleted.
+async fn check_live<O: Namespaced>(client: &Client, owner: &O) -> Result<(), WorkloadError> {
+    let (object, key) = (named(owner), key_of(owner));
+    let (namespace, name) = split_key(&key);
+    let api: Api<Lean<O>> = Api::namespaced(client.clone(), namespace);
+    let live = api.get_opt(name).await.map_err(WorkloadError::api("read", object.clone()))?;
+    match live {
+        Some(live) if live.0.meta().uid == owner.meta().uid && !is_terminating(&live.0) => Ok(()),
+        Some(_) | None => Err(WorkloadError::Replaced { object }),
+    }
+}
+
+/// Writes owner references, conditional on the cached version. None if the object is gone, or would not be valid with them.
+async fn set_owners<K: Namespaced>(
+    client: &Client,
+    object: &K,
+    references: Vec<OwnerReference>,
+    what: &'static str,
+) -> Result<Option<K>, WorkloadError> {
+    let key = key_of(object);
+    let (namespace, name) = split_key(&key);
+    let api: Api<Lean<K>> = Api::namespaced(client.clone(), namespace);
+    let meta = object.meta();
+    let patch = json!({"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version,
+        "ownerReferences": references}});
+    match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        Ok(written) => Ok(Some(written.0)),
+        Err(error) if is_not_found(&error) || status_of(&error).is_some_and(|status| status.code == 422) => {
+            Ok(None)
+        }
+        Err(cause) => Err(WorkloadError::Api { what, object: named(object), cause }),
+    }
+}
+
+/// `Kind namespace/name`, for messages.
+pub fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    format!("{} {}", K::kind(&()), key_of(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties() {
+        let owned = |uid: &str| ObjectMeta {
+            owner_references: Some(vec![OwnerReference {
+                uid: uid.to_owned(),
+                controller: Some(true),
+                ..OwnerReference::default()
+            }]),
+            ..ObjectMeta::default()
+        };
+        let orphan = ObjectMeta::default();
+        let leaving = ObjectMeta {
+            deletion_timestamp: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+                jiff::Timestamp::UNIX_EPOCH,
+            )),
+            ..ObjectMeta::default()
+        };
+        // The object, does the workload end, does the selector fit.
+        let table = [
+            ("mine", owned("u"), false, true, Tie::Mine),
+            ("mine, to the end", owned("u"), true, true, Tie::Mine),
+            ("fits no more", owned("u"), false, false, Tie::Release),
+            ("fits no more, at the end", owned("u"), true, false, Tie::Ignore),
+            ("somebody else's", owned("v"), false, true, Tie::Ignore),
+            ("an orphan that fits", orphan.clone(), false, true, Tie::Adopt),
+            ("an orphan that does not fit", orphan.clone(), false, false, Tie::Ignore),
+            ("an orphan, at the end", orphan, true, true, Tie::Ignore),
+            ("an orphan that is being deleted", leaving, false, true, Tie::Ignore),
+        ];
+        for (name, object, ends, fits, wanted) in table {
+            assert_eq!(tie(&object, "u", ends, fits), wanted, "{name}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The thin part: what changes wake a sync, and writing what the plan says. Every write is conditional on the version that the plan
+//! was made on; when one fails, everything is looked at again, and what was written by then is found in place.
+
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, join3};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::{Api, Client, Resource, ResourceExt};
+
+use super::amounts::{Strategy, strategy};
+use super::plan::{Plan, Seen, plan};
+use super::sets::{ANN_REVISION, replicas};
+use super::status;
+use crate::client::{is_already_exists, is_not_found};
+use crate::clock::Clock;
+use crate::informer::{Change, Informer, key_of, split_key};
+use crate::lean::Lean;
+use crate::manager::{Context, ControllerError};
+use crate::names::{COMPONENT_DEPLOYMENT, controller, reason};
+use crate::pods::is_finished;
+use crate::queue::WorkQueue;
+use crate::recorder::{EventType, Recorder};
+use crate::worker;
+use crate::workload::adopt::{claim, named};
+use crate::workload::error::WorkloadError;
+use crate::workload::owned::{
+    INDEX_CONTROLLER, INDEX_UID, candidates, controller_of, former_owners, index_by_controller, index_owners,
+    owner_key, selector_of, wooers,
+};
+use crate::workload::replicas::control::is_namespace_ending;
+use crate::workload::template::is_same;
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let queue = WorkQueue::new(context.options.rate_limit);
+        let this = Deployer {
+            client: context.client.clone(),
+            deployments: context.informers.of(),
+            sets: context.informers.of(),
+            pods: context.informers.pods(),
+            queue: queue.clone(),
+            recorder: context.recorder(COMPONENT_DEPLOYMENT),
+            clock: context.clock,
+        };
+        index_owners(&this.deployments);
+        index_owners(&this.sets);
+        index_by_controller(&this.sets);
+        let _deployments = this.deployments.add_handler({
+            let queue = queue.clone();
+            move |change: &Change<Deployment>| queue.add(change.key().to_string())
+        });
+        let _sets = this.sets.add_handler({
+            let (queue, deployments) = (queue.clone(), this.deployments.clone());
+            move |change: &Change<ReplicaSet>| set_changed(change, &deployments, &queue)
+        });
+        let _pods = this.pods.add_handler({
+            let (queue, deployments, sets) = (queue.clone(), this.deployments.clone(), this.sets.clone());
+            move |change: &Change<Pod>| pod_left(change, &deployments, &sets, &queue)
+        });
+        let synced = join3(this.deployments.synced(), this.sets.synced(), this.pods.synced());
+        if !context.ready(synced).await {
+            return Ok(());
+        }
+        let (name, workers) = (controller::DEPLOYMENT, context.options.concurrent_deployment_syncs);
+        worker::run_until(&context.shutdown, &queue, workers, name, |key| this.sync(key)).await;
+        Ok(())
+    })
+}
+
+fn set_changed(change: &Change<ReplicaSet>, deployments: &Informer<Deployment>, queue: &WorkQueue<String>) {
+    former_owners(change, deployments).into_iter().for_each(|key| queue.add(key));
+    let Some(set) = change.new.as_deref() else { return };
+    match owner_key(deployments, &set.metadata) {
+        Some(key) => queue.add(key.to_string()),
+        None => wooers(set, deployments, |deployment: &Deployment| {
+            selector_of(&deployment.spec.as_ref()?.selector)
+        })
+        .into_iter()
+        .for_each(|key| queue.add(key)),
+    }
+}
+
+/// With the strategy Recreate the last pod's end is what the Deployment waits for.
+fn pod_left(
+    change: &Change<Pod>,
+    deployments: &Informer<Deployment>,
+    sets: &Informer<ReplicaSet>,
+    queue: &WorkQueue<String>,
+) {
+    for uid in change.left(INDEX_CONTROLLER).filter(|uid| !uid.contains('/')) {
+        for set in sets.by_index(INDEX_UID, uid) {
+            let Some(key) = owner_key(deployments, &set.metadata) else { continue };
+            if deployments.get(&key).is_some_and(|deployment| strategy(&deployment) == Strategy::Recreate) {
+                queue.add(key.to_string());
+            }
+        }
+    }
+}
+
+struct Deployer {
+    client: Client,
+    deployments: Informer<Deployment>,
+    sets: Informer<ReplicaSet>,
+    pods: Informer<Pod>,
+    queue: WorkQueue<String>,
+    recorder: Recorder,
+    clock: Clock,
+}
+
+impl Deployer {
+    async fn sync(&self, key: String) -> Result<(), WorkloadError> {
+        let Some(deployment) = self.deployments.get(&key) else { return Ok(()) };
+        let Some(spec) = &deployment.spec else { return Ok(()) };
+        let Some(selector) = selector_of(&spec.selector) else { return Ok(()) };
+        index_by_controller(&self.pods);
+        let (namespace, uid) = (split_key(&key).0, deployment.metadata.uid.as_deref().unwrap_or_default());
+        let found = candidates(&self.sets, namespace, uid, &spec.selector);
+        let sets = claim(&self.client, deployment.as_ref(), &selector, found, |_| true).await?;
+        let sets: Vec<ReplicaSet> = sets.into_iter().map(Arc::unwrap_or_clone).collect();
+        let has_pods =
+            |uid: &str| self.pods.by_index(INDEX_CONTROLLER, uid).iter().any(|pod| !is_finished(pod));
+        let now = self.clock.now();
+        let plan = plan(&Seen { deployment: &deployment, sets: &sets, has_pods: &has_pods, now });
+        self.act(&deployment, &sets, &plan).await?;
+        if let Some(delay) = plan.look_again {
+            self.queue.add_after(key, delay);
+        }
+        Ok(())
+    }
+
+    /// A new set, then the sizes, then what nobody needs, then the status: whatever is left undone is planned again by the next
+    /// sync, and none of it depends on the status having been written.
+    async fn act(
+        &self,
+        deployment: &Deployment,
+        sets: &[ReplicaSet],
+        plan: &Plan,
+    ) -> Result<(), WorkloadError> {
+        if let Some(new) = &plan.create {
+            self.create(deployment, new).await?;
+        }
+        for (old, new) in sets.iter().zip(&plan.sets).filter(|(old, new)| old != new) {
+            self.update(deployment, old, new).await?;
+        }
+        for set in plan.delete.iter().map(|at| &sets[*at]) {
+            self.delete(set).await?;
+        }
+        let known = deployment.status.clone().unwrap_or_default();
+        if plan.revision.is_none() && status::is_same(&known, &plan.status) {
+            return Ok(());
+        }
+        let mut changed = deployment.clone();
+        changed.status = Some(plan.status.clone());
+        if let Some(revision) = &plan.revision {
+            let annotations = changed.metadata.annotations.get_or_insert_default();
+            annotations.insert(ANN_REVISION.to_owned(), revision.clone());
+        }
+        self.write_status(changed).await
+    }
+
+    async fn create(&self, deployment: &Deployment, new: &ReplicaSet) -> Result<(), WorkloadError> {
+        let (name, api) = (new.name_any(), self.api::<ReplicaSet>(deployment));
+        let cause = match api.create(&PostParams::default(), &Lean(new.clone())).await {
+            Ok(_) => {
+                self.tell_scaled(deployment, &name, 0, replicas(new));
+                return Ok(());
+            }
+            Err(error) if is_already_exists(&error) => return self.met(deployment, new, &name).await,
+            Err(error) if is_namespace_ending(&error) => {
+                return Err(WorkloadError::Api { what: "create", object: named(new), cause: error });
+            }
+            Err(error) => error,
+        };
+        let failure = WorkloadError::Api { what: "create", object: named(new), cause };
+        let message = format!("Failed to create new replica set {name:?}: {}", failure.told());
+        self.recorder.event(
+            deployment,
+            EventType::Warning,
+            reason::REPLICA_SET_CREATE_ERROR,
+            message.clone(),
+        );
+        if status::deadline(deployment).is_some() {
+            let mut changed = deployment.clone();
+            let condition = status::new_condition(
+                status::PROGRESSING,
+                "False",
+                reason::REPLICA_SET_CREATE_ERROR,
+                message,
+                self.clock.now(),
+            );
+            status::set_condition(changed.status.get_or_insert_default(), condition);
+            // The other failure is the one to tell.
+            let _ = self.write_status(changed).await;
+        }
+        Err(failure)
+    }
+
+    /// The name of the new set is taken. It may be the very set, not yet in the cache; else the next name is another one.
+    async fn met(&self, deployment: &Deployment, new: &ReplicaSet, name: &str) -> Result<(), WorkloadError> {
+        let live = self.api::<ReplicaSet>(deployment).get_opt(name).await;
+        let live = live.map_err(WorkloadError::api("read", named(new)))?;
+        let template =
+            |set: &ReplicaSet| set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
+        let is_it = live.is_some_and(|Lean(live)| {
+            let owner = controller_of(&live.metadata);
+            owner.map(|owner| &owner.uid) == deployment.metadata.uid.as_ref()
+                && is_same(&template(&live), &template(new))
+        });
+        if !is_it {
+            let mut changed = deployment.clone();
+            let status = changed.status.get_or_insert_default();
+            status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
+            self.write_status(changed).await?;
+        }
+        Err(WorkloadError::NameTaken { name: name.to_owned() })
+    }
+
+    async fn update(
+        &self,
+        deployment: &Deployment,
+        old: &ReplicaSet,
+        new: &ReplicaSet,
+    ) -> Result<(), WorkloadError> {
+        let name = new.name_any();
+        let written = self
+            .api::<ReplicaSet>(deployment)
+            .replace(&name, &PostParams::default(), &Lean(new.clone()))
+            .await;
+        written.map_err(WorkloadError::api("update", named(new)))?;
+        self.tell_scaled(deployment, &name, replicas(old), replicas(new));
+        Ok(())
+    }
+
+    async fn delete(&self, set: &ReplicaSet) -> Result<(), WorkloadError> {
+        let exactly = Preconditions {
+            uid: set.metadata.uid.clone(),
+            resource_version: set.metadata.resource_version.clone(),
+        };
+        let parameters = DeleteParams::background().preconditions(exactly);
+        match self.api::<ReplicaSet>(set).delete(&set.name_any(), &parameters).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(cause) => Err(WorkloadError::Api { what: "delete", object: named(set), cause }),
+        }
+    }
+
+    fn tell_scaled(&self, deployment: &Deployment, set: &str, from: i32, to: i32) {
+        if from == to {
+            return;
+        }
+        let way = if from < to { "up" } else { "down" };
+        let message = format!("Scaled {way} replica set {set} from {from} to {to}");
+        self.recorder.event(deployment, EventType::Normal, reason::SCALING_REPLICA_SET, message);
+    }
+
+    async fn write_status(&self, changed: Deployment) -> Result<(), WorkloadError> {
+        let (object, key) = (named(&changed), key_of(&changed));
+        let api = self.api::<Deployment>(&changed);
+        match api
+            .replace_subresource("status", split_key(&key).1, &PostParams::default(), &Lean(changed))
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(cause) => Err(WorkloadError::Api { what: "write the status of", object, cause }),
+        }
+    }
+
+    fn api<K>(&self, neighbour: &impl Resource) -> Api<Lean<K>>
+    where
+        K: crate::workload::owned::Namespaced,
+    {
+        let namespace = neighbour.meta().namespace.as_deref().unwrap_or_default();
+        Api::namespaced(self.client.clone(), namespace)
+    }
+}

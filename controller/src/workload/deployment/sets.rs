@@ -1,0 +1,203 @@
+//! The ReplicaSets of a Deployment: which one has today's template, what revision it is, and the annotations that carry it. Pure
+//! functions. Upstream: util/deployment_util.go.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
+use kube::core::ObjectMeta;
+
+use super::amounts::{max_surge, wanted};
+use crate::meta::annotation;
+use crate::workload::hash;
+use crate::workload::owned::controller_reference;
+use crate::workload::template::{LABEL_TEMPLATE_HASH, is_same};
+
+/// Annotation of Deployments and ReplicaSets: the number of the revision.
+pub const ANN_REVISION: &str = "deployment.kubernetes.io/revision";
+/// Annotation of ReplicaSets: the revisions that this template was before, with commas.
+pub const ANN_REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
+/// Annotation of ReplicaSets: the Deployment's number of pods when the set was scaled last.
+pub const ANN_DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+/// Annotation of ReplicaSets: the same with the surge.
+pub const ANN_MAX: &str = "deployment.kubernetes.io/max-replicas";
+/// What of a Deployment's annotations its ReplicaSets do not get.
+const NOT_COPIED: [&str; 6] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "deprecated.deployment.rollback.to",
+    ANN_REVISION,
+    ANN_REVISION_HISTORY,
+    ANN_DESIRED,
+    ANN_MAX,
+];
+/// Characters of the revision history. Upstream: maxRevHistoryLengthInChars.
+const MAX_HISTORY: usize = 2000;
+
+/// How many pods a ReplicaSet is asked for.
+pub fn replicas(set: &ReplicaSet) -> i32 {
+    set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+}
+
+/// How many pods it says it has.
+pub fn actual(set: &ReplicaSet) -> i32 {
+    set.status.as_ref().map_or(0, |status| status.replicas)
+}
+
+/// How many of them are available.
+pub fn available(set: &ReplicaSet) -> i32 {
+    set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
+}
+
+/// How many of them are ready.
+pub fn ready(set: &ReplicaSet) -> i32 {
+    set.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0)
+}
+
+/// An annotation that is a number.
+pub fn number(set: &ReplicaSet, key: &str) -> Option<i32> {
+    annotation(set, key)?.parse().ok()
+}
+
+/// The revision of a ReplicaSet, 0 without one.
+pub fn revision(set: &ReplicaSet) -> i64 {
+    annotation(set, ANN_REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The order of age, by name where the second of creation is one.
+pub fn age(set: &ReplicaSet) -> (Option<jiff::Timestamp>, String) {
+    let created = set.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    (created, set.metadata.name.clone().unwrap_or_default())
+}
+
+/// The position of the set with the Deployment's template: the oldest, should there be several.
+pub fn find_new(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<usize> {
+    let template = &deployment.spec.as_ref()?.template;
+    let has_it = |set: &ReplicaSet| {
+        set.spec.as_ref().and_then(|spec| spec.template.as_ref()).is_some_and(|own| is_same(own, template))
+    };
+    (0..sets.len()).filter(|at| has_it(&sets[*at])).min_by_key(|at| age(&sets[*at]))
+}
+
+fn annotations(set: &mut ReplicaSet) -> &mut BTreeMap<String, String> {
+    set.metadata.annotations.get_or_insert_default()
+}
+
+/// Writes down the numbers of the Deployment at the time of a scaling.
+pub fn note_size(set: &mut ReplicaSet, deployment: &Deployment) {
+    let wanted = wanted(deployment);
+    let own = annotations(set);
+    own.insert(ANN_DESIRED.to_owned(), wanted.to_string());
+    own.insert(ANN_MAX.to_owned(), wanted.saturating_add(max_surge(deployment)).to_string());
+}
+
+/// Changes the number of pods that a set is asked for.
+pub fn resize(set: &mut ReplicaSet, deployment: &Deployment, size: i32) {
+    note_size(set, deployment);
+    set.spec.get_or_insert_default().replicas = Some(size);
+}
+
+/// Copies the annotations of the Deployment, and raises the revision to `revision` if it was lower.
+pub fn annotate(set: &mut ReplicaSet, deployment: &Deployment, revision: i64) {
+    let from = deployment.metadata.annotations.iter().flatten();
+    let copied = from.filter(|(key, _)| !NOT_COPIED.contains(&key.as_str()));
+    let own = annotations(set);
+    own.extend(copied.map(|(key, value)| (key.clone(), value.clone())));
+    let before = own.get(ANN_REVISION).cloned();
+    let old: i64 = match before.as_deref() {
+        None | Some("") => 0,
+        // A revision that is no number is nobody's to overwrite.
+        Some(text) => match text.parse() {
+            Ok(number) => number,
+            Err(_) => return,
+        },
+    };
+    if old >= revision {
+        return;
+    }
+    own.insert(ANN_REVISION.to_owned(), revision.to_string());
+    if let Some(before) = before {
+        let history = own.get(ANN_REVISION_HISTORY).cloned().unwrap_or_default();
+        own.insert(ANN_REVISION_HISTORY.to_owned(), with_history(&history, &before));
+    }
+}
+
+/// The history with one more revision; the oldest ones go when it becomes too long.
+fn with_history(history: &str, revision: &str) -> String {
+    let mut list: Vec<&str> = history.split(',').filter(|one| !one.is_empty()).collect();
+    list.push(revision);
+    let mut text = list.join(",");
+    while text.len() > MAX_HISTORY && list.len() > 1 {
+        list.remove(0);
+        text = list.join(",");
+    }
+    text
+}
+
+/// A new ReplicaSet with the Deployment's template and no pods yet.
+pub fn new_set(deployment: &Deployment, revision: i64) -> ReplicaSet {
+    let spec = deployment.spec.clone().unwrap_or_default();
+    let collisions = deployment.status.as_ref().and_then(|status| status.collision_count);
+    let hash = hash::of_template(&spec.template, collisions);
+    let mut template = spec.template;
+    let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
+    labels.insert(LABEL_TEMPLATE_HASH.to_owned(), hash.clone());
+    let labels = labels.clone();
+    let mut selector = spec.selector;
+    selector.match_labels.get_or_insert_default().insert(LABEL_TEMPLATE_HASH.to_owned(), hash.clone());
+    let mut set = ReplicaSet {
+        metadata: ObjectMeta {
+            name: Some(format!("{}-{hash}", deployment.metadata.name.as_deref().unwrap_or_default())),
+            namespace: deployment.metadata.namespace.clone(),
+            labels: Some(labels),
+            owner_references: Some(vec![controller_reference(deployment)]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(ReplicaSetSpec {
+            min_ready_seconds: spec.min_ready_seconds,
+            replicas: Some(0),
+            selector,
+            template: Some(template),
+        }),
+        status: None,
+    };
+    annotate(&mut set, deployment, revision);
+    note_size(&mut set, deployment);
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_revision_only_grows_and_leaves_its_history() {
+        let deployment: Deployment = serde_json::from_value(json!({"metadata": {"name": "web", "annotations": {
+            "kubernetes.io/change-cause": "new image", "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            ANN_REVISION: "9"}}, "spec": {"replicas": 2, "selector": {}, "template": {}}}))
+        .unwrap();
+        let mut set = new_set(&deployment, 3);
+        let hash = set.metadata.labels.as_ref().unwrap()[LABEL_TEMPLATE_HASH].clone();
+        assert_eq!(set.metadata.name, Some(format!("web-{hash}")));
+        let wanted = json!({"kubernetes.io/change-cause": "new image", ANN_REVISION: "3", ANN_DESIRED: "2", ANN_MAX: "2"});
+        assert_eq!(serde_json::to_value(&set.metadata.annotations).unwrap(), wanted);
+        annotate(&mut set, &deployment, 2);
+        assert_eq!(revision(&set), 3);
+        annotate(&mut set, &deployment, 5);
+        annotate(&mut set, &deployment, 7);
+        assert_eq!((revision(&set), annotation(&set, ANN_REVISION_HISTORY)), (7, Some("3,5")));
+        annotations(&mut set).insert(ANN_REVISION.to_owned(), "seven".to_owned());
+        annotate(&mut set, &deployment, 8);
+        assert_eq!(annotation(&set, ANN_REVISION), Some("seven"));
+    }
+
+    #[test]
+    fn a_long_history_loses_its_beginning() {
+        let long: Vec<String> = (1000..1399).map(|number| number.to_string()).collect();
+        let text = with_history(&long.join(","), "1399");
+        assert_eq!(text.len(), 1999);
+        let text = with_history(&text, "1400");
+        assert!(text.starts_with("1001,") && text.ends_with(",1399,1400") && text.len() == 1999);
+    }
+}

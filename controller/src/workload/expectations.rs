@@ -1,0 +1,113 @@
+//! Creations and deletions in flight. What a controller has just written is not in its cache yet; a sync that looked then
+//! would make the same pods again. So it says beforehand what will come, change handlers strike it off, and until all has come
+//! the number of pods is left alone. Upstream: pkg/controller/controller_utils.go, ControllerExpectations.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What has not come by then never will: the watch was interrupted, and the new list did not show it. Upstream: 5 min.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// By key of the workload.
+#[derive(Default)]
+pub struct Expectations(Mutex<HashMap<String, Expected>>);
+
+struct Expected {
+    creations: usize,
+    /// Keys of pods.
+    deletions: HashSet<String>,
+    since: Instant,
+}
+
+impl Expectations {
+    /// So many pods will be created.
+    pub fn creations(&self, key: &str, count: usize) {
+        let expected = Expected { creations: count, deletions: HashSet::new(), since: Instant::now() };
+        self.lock().insert(key.to_owned(), expected);
+    }
+
+    /// These pods will be deleted.
+    pub fn deletions(&self, key: &str, pods: impl IntoIterator<Item = String>) {
+        let deletions = pods.into_iter().collect();
+        self.lock().insert(key.to_owned(), Expected { creations: 0, deletions, since: Instant::now() });
+    }
+
+    /// A pod was created, or could not be.
+    pub fn created(&self, key: &str) {
+        if let Some(expected) = self.lock().get_mut(key) {
+            expected.creations = expected.creations.saturating_sub(1);
+        }
+    }
+
+    /// A pod is deleted, or could not be.
+    pub fn deleted(&self, key: &str, pod: &str) {
+        if let Some(expected) = self.lock().get_mut(key) {
+            expected.deletions.remove(pod);
+        }
+    }
+
+    /// Everything has come, or will not come any more.
+    pub fn are_met(&self, key: &str) -> bool {
+        let mut expectations = self.lock();
+        let Some(expected) = expectations.get(key) else { return true };
+        let met = expected.creations == 0 && expected.deletions.is_empty();
+        if met || expected.since.elapsed() >= TIMEOUT {
+            expectations.remove(key);
+            return true;
+        }
+        false
+    }
+
+    /// Time until what is missing is given up.
+    pub fn patience(&self, key: &str) -> Option<Duration> {
+        self.lock().get(key).map(|expected| TIMEOUT.saturating_sub(expected.since.elapsed()))
+    }
+
+    /// The workload is gone.
+    pub fn forget(&self, key: &str) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Expected>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn they_are_met_when_all_has_come_or_nothing_comes_any_more() {
+        let expectations = Expectations::default();
+        assert!(expectations.are_met("ns/a"), "nothing is expected");
+        expectations.creations("ns/a", 2);
+        expectations.created("ns/b");
+        expectations.created("ns/a");
+        assert!(!expectations.are_met("ns/a"));
+        expectations.created("ns/a");
+        assert!(expectations.are_met("ns/a"));
+        expectations.created("ns/a");
+
+        expectations.deletions("ns/a", ["ns/p".to_owned(), "ns/q".to_owned()]);
+        expectations.deleted("ns/a", "ns/p");
+        expectations.deleted("ns/a", "ns/p");
+        assert!(!expectations.are_met("ns/a"), "one pod is struck off once");
+        expectations.deleted("ns/a", "ns/q");
+        assert!(expectations.are_met("ns/a"));
+
+        expectations.creations("ns/a", 1);
+        tokio::time::advance(TIMEOUT - Duration::from_secs(1)).await;
+        assert_eq!(expectations.patience("ns/a"), Some(Duration::from_secs(1)));
+        assert!(!expectations.are_met("ns/a"));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(expectations.are_met("ns/a"), "it is given up");
+
+        expectations.creations("ns/a", 1);
+        expectations.forget("ns/a");
+        assert!(expectations.are_met("ns/a"));
+    }
+}

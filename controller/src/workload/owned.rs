@@ -1,0 +1,191 @@
+//! Who controls an object, and the way from a controlling object to what it controls: an index by UID. Objects that nobody
+//! controls are in it by their labels, for those who may want them.
+//!
+//! The index is added when the first workload is looked at. Until then a server pays nothing for it.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+use kube::Resource;
+use kube::core::ObjectMeta;
+use orlop_apimachinery::labels::Selector;
+
+use crate::informer::{Change, Informer};
+use crate::kept::Keep;
+
+/// Name of the index by controlling object.
+pub const INDEX_CONTROLLER: &str = "controller";
+/// Name of the index by UID.
+pub const INDEX_UID: &str = "uid";
+/// Name of the index by namespace.
+pub const INDEX_NAMESPACE: &str = "namespace";
+
+/// A kind in namespaces that caches can keep.
+pub trait Namespaced:
+    Keep + Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug
+{
+}
+
+impl<K: Keep + Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug> Namespaced for K {}
+
+/// The reference to the object that controls this one.
+pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+/// A reference that says that `owner` controls the object which holds it.
+pub fn controller_reference<O: Resource<DynamicType = ()>>(owner: &O) -> OwnerReference {
+    OwnerReference {
+        api_version: O::api_version(&()).into_owned(),
+        kind: O::kind(&()).into_owned(),
+        name: owner.meta().name.clone().unwrap_or_default(),
+        uid: owner.meta().uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// The selector fits these labels.
+pub fn fits(selector: &Selector, labels: Option<&BTreeMap<String, String>>) -> bool {
+    selector.matches(|key| labels?.get(key).map(String::as_str))
+}
+
+/// The selector of a workload; none if it cannot be read, which the server admits in old objects only.
+pub fn selector_of(selector: &LabelSelector) -> Option<Selector> {
+    Selector::from_label_selector(selector).ok()
+}
+
+/// Adds [`INDEX_CONTROLLER`].
+pub fn index_by_controller<K: Keep>(objects: &Informer<K>) {
+    objects.add_index(INDEX_CONTROLLER, controller_values::<K>);
+}
+
+/// Adds [`INDEX_UID`] and [`INDEX_NAMESPACE`].
+pub fn index_owners<K: Keep>(owners: &Informer<K>) {
+    owners.add_index(INDEX_UID, |owner| owner.meta().uid.clone().into_iter().collect());
+    owners.add_index(INDEX_NAMESPACE, |owner| owner.meta().namespace.clone().into_iter().collect());
+}
+
+fn controller_values<K: Resource>(object: &K) -> Vec<String> {
+    let meta = object.meta();
+    if let Some(owner) = controller_of(meta) {
+        return vec![owner.uid.clone()];
+    }
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let labels = meta.labels.iter().flatten().map(|(key, value)| orphan_value(namespace, key, value));
+    labels.chain([format!("{namespace}/")]).collect()
+}
+
+fn orphan_value(namespace: &str, key: &str, value: &str) -> String {
+    format!("{namespace}/{key}={value}")
+}
+
+/// What this object controls, and those that nobody controls and that its selector may fit.
+pub fn candidates<K: Keep>(
+    objects: &Informer<K>,
+    namespace: &str,
+    uid: &str,
+    selector: &LabelSelector,
+) -> Vec<Arc<K>> {
+    let mut found = objects.by_index(INDEX_CONTROLLER, uid);
+    let orphans = match selector.match_labels.iter().flatten().next() {
+        Some((key, value)) => orphan_value(namespace, key, value),
+        None => format!("{namespace}/"),
+    };
+    found.extend(objects.by_index(INDEX_CONTROLLER, &orphans));
+    found
+}
+
+/// The owner that an object names as its controller, if it is the one that is cached under that name.
+pub fn owner_key<O: Namespaced>(owners: &Informer<O>, meta: &ObjectMeta) -> Option<Arc<str>> {
+    let reference = controller_of(meta).filter(|reference| reference.kind == O::kind(&()))?;
+    let key = format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), reference.name);
+    let owner = owners.get_kept(&key)?;
+    (owner.uid().to_string() == reference.uid).then(|| Arc::clone(owner.key()))
+}
+
+/// Keys of owners that controlled the object before a change and do not any more.
+pub fn former_owners<K, O: Namespaced>(change: &Change<K>, owners: &Informer<O>) -> Vec<String> {
+    let uids = change.left(INDEX_CONTROLLER).filter(|uid| !uid.contains('/'));
+    uids.flat_map(|uid| owners.by_index(INDEX_UID, uid))
+        .map(|owner| crate::informer::key_of(&*owner))
+        .collect()
+}
+
+/// Keys of owners that may want an object that nobody controls. `selector` reads that of an owner.
+pub fn wooers<K: Resource, O: Namespaced>(
+    object: &K,
+    owners: &Informer<O>,
+    selector: impl Fn(&O) -> Option<Selector>,
+) -> Vec<String> {
+    let meta = object.meta();
+    let Some(namespace) = meta.namespace.as_deref() else { return Vec::new() };
+    if controller_of(meta).is_some() || !owners.has_indexed(INDEX_NAMESPACE, namespace) {
+        return Vec::new();
+    }
+    let owners = owners.by_index(INDEX_NAMESPACE, namespace);
+    let wanting = owners.iter().filter(|owner| {
+        selector(owner)
+            .is_some_and(|selector| !selector.is_everything() && fits(&selector, meta.labels.as_ref()))
+    });
+    wanting.map(|owner| crate::informer::key_of(owner.as_ref())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use k8s_openapi::api::apps::v1::ReplicaSet;
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(name: &str, owner: Option<&str>, labels: Value) -> Pod {
+        let owners: Vec<Value> = owner
+            .map(|uid| json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": uid, "controller": true}))
+            .into_iter()
+            .collect();
+        serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": name, "labels": labels,
+            "ownerReferences": owners}}))
+        .unwrap()
+    }
+
+    #[test]
+    fn owned_ones_and_orphans_with_the_label_are_found() {
+        let pods = Informer::new();
+        pods.apply(pod("mine", Some("u1"), json!({"app": "other"})));
+        pods.apply(pod("of-another", Some("u2"), json!({"app": "web"})));
+        pods.apply(pod("orphan", None, json!({"app": "web", "tier": "front"})));
+        pods.apply(pod("stranger", None, json!({"app": "db"})));
+        index_by_controller(&pods);
+        let names = |selector: Value| -> Vec<String> {
+            let selector: LabelSelector = serde_json::from_value(selector).unwrap();
+            let found = candidates(&pods, "ns", "u1", &selector);
+            found.iter().map(|pod| pod.metadata.name.clone().unwrap()).collect()
+        };
+        assert_eq!(names(json!({"matchLabels": {"app": "web"}})), ["mine", "orphan"]);
+        assert_eq!(
+            names(json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})),
+            ["mine", "orphan", "stranger"]
+        );
+    }
+
+    #[test]
+    fn the_owner_under_the_name_must_be_the_one_that_is_meant() {
+        let sets: Informer<ReplicaSet> = Informer::new();
+        index_owners(&sets);
+        let set = json!({"metadata": {"namespace": "ns", "name": "web", "uid": "u1"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}}});
+        sets.apply(serde_json::from_value(set).unwrap());
+        assert_eq!(owner_key(&sets, &pod("a", Some("u1"), json!({})).metadata).as_deref(), Some("ns/web"));
+        assert_eq!(owner_key(&sets, &pod("a", Some("u0"), json!({})).metadata), None);
+        assert_eq!(owner_key(&sets, &pod("a", None, json!({})).metadata), None);
+        let wanting = |pod: &Pod| wooers(pod, &sets, |set| selector_of(&set.spec.as_ref()?.selector));
+        assert_eq!(wanting(&pod("a", None, json!({"app": "web"}))), ["ns/web"]);
+        assert_eq!(wanting(&pod("a", None, json!({"app": "db"}))), Vec::<String>::new());
+        assert_eq!(wanting(&pod("a", Some("u9"), json!({"app": "web"}))), Vec::<String>::new());
+    }
+}

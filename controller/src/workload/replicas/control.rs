@@ -1,0 +1,288 @@
+//! The thin part: what changes wake a sync, and what a sync does. One write at a time is conditional on what was seen; pods in
+//! flight are kept in mind ([`Expectations`]), so that none is made twice.
+
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, join, join_all};
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::{Pod, ReplicationController};
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::{Api, Client, ResourceExt};
+
+use super::decide::{Act, decide, is_same_status, status, wanted};
+use super::kind::Replicated;
+use crate::client::{is_conflict, is_not_found};
+use crate::clock::Clock;
+use crate::informer::{Change, Informer, key_of, split_key};
+use crate::lean::Lean;
+use crate::manager::{Context, ControllerError};
+use crate::meta::is_terminating;
+use crate::names::reason;
+use crate::queue::WorkQueue;
+use crate::recorder::{EventType, Recorder};
+use crate::worker;
+use crate::workload::adopt::{claim, named};
+use crate::workload::batch::slow_start;
+use crate::workload::error::WorkloadError;
+use crate::workload::expectations::Expectations;
+use crate::workload::owned::{
+    INDEX_CONTROLLER, candidates, controller_of, controller_reference, former_owners, index_by_controller,
+    index_owners, owner_key, selector_of, wooers,
+};
+use crate::workload::ready::{is_active, is_leaving, next_available};
+use crate::workload::template::pod_from;
+
+/// The controller of ReplicaSets.
+pub fn replica_sets(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(run::<ReplicaSet>(context))
+}
+
+/// The controller of ReplicationControllers.
+pub fn replication_controllers(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(run::<ReplicationController>(context))
+}
+
+async fn run<K: Replicated>(context: Context) -> Result<(), ControllerError> {
+    let queue = WorkQueue::new(context.options.rate_limit);
+    let this = Manager::<K> {
+        client: context.client.clone(),
+        sets: context.informers.of(),
+        pods: context.informers.pods(),
+        expectations: Arc::default(),
+        queue: queue.clone(),
+        recorder: context.recorder(K::COMPONENT),
+        clock: context.clock,
+    };
+    index_owners(&this.sets);
+    index_by_controller(&this.sets);
+    let _sets = this.sets.add_handler({
+        let (queue, expectations) = (queue.clone(), Arc::clone(&this.expectations));
+        move |change: &Change<K>| {
+            if change.gone_uid().is_some() {
+                expectations.forget(change.key());
+            }
+            queue.add(change.key().to_string());
+        }
+    });
+    let _pods = this.pods.add_handler({
+        let (queue, expectations, sets) = (queue.clone(), Arc::clone(&this.expectations), this.sets.clone());
+        move |change: &Change<Pod>| pod_changed(change, &sets, &expectations, &queue)
+    });
+    if !context.ready(join(this.sets.synced(), this.pods.synced())).await {
+        return Ok(());
+    }
+    let workers = K::workers(&context.options);
+    worker::run_until(&context.shutdown, &queue, workers, K::CONTROLLER, |key| this.sync(key)).await;
+    Ok(())
+}
+
+/// Strikes off what was expected, and wakes those who control the pod, did so, or may want to.
+fn pod_changed<K: Replicated>(
+    change: &Change<Pod>,
+    sets: &Informer<K>,
+    expectations: &Expectations,
+    queue: &WorkQueue<String>,
+) {
+    if sets.is_empty() {
+        return;
+    }
+    for key in former_owners(change, sets) {
+        expectations.deleted(&key, change.key());
+        queue.add(key);
+    }
+    let Some(pod) = change.new.as_deref() else { return };
+    if let Some(key) = owner_key(sets, &pod.metadata) {
+        if is_terminating(pod) {
+            expectations.deleted(&key, change.key());
+        } else if change.is_new() || change.replaced() {
+            expectations.created(&key);
+        }
+        return queue.add(key.to_string());
+    }
+    let may_matter = change.is_new()
+        || change.replaced()
+        || change.old().is_some_and(|old| {
+            old.metadata.labels != pod.metadata.labels || controller_of(&old.metadata).is_some()
+        });
+    if may_matter && !is_terminating(pod) {
+        wooers(pod, sets, |set: &K| selector_of(&set.to_set().spec?.selector))
+            .into_iter()
+            .for_each(|key| queue.add(key));
+    }
+}
+
+struct Manager<K> {
+    client: Client,
+    sets: Informer<K>,
+    pods: Informer<Pod>,
+    expectations: Arc<Expectations>,
+    queue: WorkQueue<String>,
+    recorder: Recorder,
+    clock: Clock,
+}
+
+impl<K: Replicated> Manager<K> {
+    async fn sync(&self, key: String) -> Result<(), WorkloadError> {
+        let Some(object) = self.sets.get(&key) else {
+            self.expectations.forget(&key);
+            return Ok(());
+        };
+        index_by_controller(&self.pods);
+        // Asked before the pods are read: what comes in between is then seen twice at worst, never missed.
+        let is_current = self.expectations.are_met(&key);
+        let set = object.to_set();
+        let Some(spec) = &set.spec else { return Ok(()) };
+        let Some(selector) = selector_of(&spec.selector) else { return Ok(()) };
+        let (namespace, uid) = (split_key(&key).0, object.meta().uid.as_deref().unwrap_or_default());
+        let found = candidates(&self.pods, namespace, uid, &spec.selector);
+        let controls = |pod: &&Arc<Pod>| controller_of(&pod.metadata).is_some_and(|owner| owner.uid == uid);
+        let leaving = found.iter().filter(controls).filter(|pod| is_leaving(pod)).count();
+        let alive = found.into_iter().filter(|pod| is_active(pod)).collect();
+        let active: Vec<Arc<Pod>> = claim(&self.client, object.as_ref(), &selector, alive, |_| true).await?;
+        let failure = match is_current && !is_terminating(object.as_ref()) {
+            true => self.manage(&key, &object, &set, &active).await.err(),
+            false => None,
+        };
+        let now = self.clock.now();
+        let leaving = K::TELLS_TERMINATING.then(|| i32::try_from(leaving).unwrap_or(i32::MAX));
+        let told = failure.as_ref().map(WorkloadError::told);
+        self.write_status(&object, &set, status(&set, &active, leaving, told.as_deref(), now)).await?;
+        if let Some(delay) =
+            next_available(active.iter().map(Arc::as_ref), spec.min_ready_seconds.unwrap_or(0), now)
+        {
+            self.queue.add_after(key.clone(), delay);
+        }
+        if let Some(patience) = self.expectations.patience(&key) {
+            self.queue.add_after(key, patience);
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    async fn manage(
+        &self,
+        key: &str,
+        object: &K,
+        set: &ReplicaSet,
+        active: &[Arc<Pod>],
+    ) -> Result<(), WorkloadError> {
+        let related = if active.len() > usize::try_from(wanted(set)).unwrap_or(0) {
+            self.related(set)
+        } else {
+            Vec::new()
+        };
+        match decide(set, active, &related, self.clock.now()) {
+            Act::Nothing => Ok(()),
+            Act::Create(count) => self.create(key, object, set, count).await,
+            Act::Delete(pods) => self.delete(key, object, pods).await,
+        }
+    }
+
+    /// The pods of all sets that the controller of this one controls.
+    fn related(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
+        let Some(owner) = controller_of(&set.metadata) else { return Vec::new() };
+        let siblings = self.sets.by_index(INDEX_CONTROLLER, &owner.uid);
+        let uids = siblings.iter().filter_map(|set| set.meta().uid.clone());
+        uids.flat_map(|uid| self.pods.by_index(INDEX_CONTROLLER, &uid)).collect()
+    }
+
+    /// If it ends in between, the pods that were made are in the cache of the next start, and only the others are missing.
+    async fn create(
+        &self,
+        key: &str,
+        object: &K,
+        set: &ReplicaSet,
+        count: usize,
+    ) -> Result<(), WorkloadError> {
+        let (namespace, name) = split_key(key);
+        let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
+        let pod = pod_from(&template, namespace, controller_reference(object));
+        let api: Api<Lean<Pod>> = Api::namespaced(self.client.clone(), namespace);
+        self.expectations.creations(key, count);
+        let outcome = slow_start(count, |_| async {
+            match api.create(&PostParams::default(), &Lean(pod.clone())).await {
+                Ok(made) => {
+                    let message = format!("Created pod: {}", made.name_any());
+                    self.recorder.event(object, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
+                    Ok(())
+                }
+                Err(cause) => {
+                    Err(WorkloadError::Api { what: "create a pod for", object: name.to_owned(), cause })
+                }
+            }
+        })
+        .await;
+        (outcome.done..count).for_each(|_| self.expectations.created(key));
+        match outcome.failure {
+            // Everything goes; there is nothing to tell anybody.
+            Some(WorkloadError::Api { cause, .. }) if is_namespace_ending(&cause) => Ok(()),
+            Some(failure) => {
+                let message = format!("Error creating: {}", failure.told());
+                self.recorder.event(object, EventType::Warning, reason::FAILED_CREATE, message);
+                Err(failure)
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn delete(&self, key: &str, object: &K, pods: Vec<Arc<Pod>>) -> Result<(), WorkloadError> {
+        let api: Api<Lean<Pod>> = Api::namespaced(self.client.clone(), split_key(key).0);
+        self.expectations.deletions(key, pods.iter().map(|pod| key_of(pod.as_ref())));
+        let results = join_all(pods.iter().map(|pod| async {
+            let name = pod.name_any();
+            let exactly = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
+            match api.delete(&name, &DeleteParams::default().preconditions(exactly)).await {
+                Ok(_) => {
+                    let message = format!("Deleted pod: {name}");
+                    self.recorder.event(object, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
+                    Ok(())
+                }
+                // It is gone, whoever did it.
+                Err(error) if is_not_found(&error) || is_conflict(&error) => {
+                    self.expectations.deleted(key, &key_of(pod.as_ref()));
+                    Ok(())
+                }
+                Err(cause) => {
+                    self.expectations.deleted(key, &key_of(pod.as_ref()));
+                    let failure = WorkloadError::Api { what: "delete", object: named(pod.as_ref()), cause };
+                    let message = format!("Error deleting: {}", failure.told());
+                    self.recorder.event(object, EventType::Warning, reason::FAILED_DELETE, message);
+                    Err(failure)
+                }
+            }
+        }))
+        .await;
+        results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
+    }
+
+    async fn write_status(
+        &self,
+        object: &K,
+        set: &ReplicaSet,
+        status: ReplicaSetStatus,
+    ) -> Result<(), WorkloadError> {
+        if set.status.as_ref().is_some_and(|old| is_same_status(old, &status)) {
+            return Ok(());
+        }
+        let key = key_of(object);
+        let (namespace, name) = split_key(&key);
+        let api: Api<Lean<K>> = Api::namespaced(self.client.clone(), namespace);
+        let changed = Lean(object.with_status(status));
+        match api.replace_subresource("status", name, &PostParams::default(), &changed).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(cause) => {
+                Err(WorkloadError::Api { what: "write the status of", object: named(object), cause })
+            }
+        }
+    }
+}
+
+/// The namespace takes no new objects because it is being deleted.
+pub fn is_namespace_ending(error: &kube::Error) -> bool {
+    crate::client::status_of(error).is_some_and(|status| {
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        status.code == 403
+            && (causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+                || status.message.ends_with("because it is being terminated"))
+    })
+}

@@ -1,0 +1,203 @@
+//! Which of several pods is deleted first: the one whose end costs least. Upstream: controller_utils.go, ActivePodsWithRanks.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::meta::annotation;
+use crate::pods::{node_name, phase};
+use crate::workload::ready::{is_active, is_ready, ready_since};
+
+/// Annotation of a pod: what its deletion costs, as a number; the cheapest go first.
+pub const ANN_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// The first `count` pods to delete. `related` are all pods of the same purpose, those of sibling ReplicaSets too: a pod that shares
+/// its node with many of them is missed least.
+pub fn first_to_go(pods: &[Arc<Pod>], related: &[Arc<Pod>], count: usize, now: Timestamp) -> Vec<Arc<Pod>> {
+    let mut pods = pods.to_vec();
+    if count < pods.len() {
+        let mut crowds: HashMap<&str, usize> = HashMap::new();
+        for node in related.iter().filter(|pod| is_active(pod)).filter_map(|pod| node_name(pod)) {
+            *crowds.entry(node).or_default() += 1;
+        }
+        let crowd = |pod: &Pod| node_name(pod).and_then(|node| crowds.get(node)).copied().unwrap_or(0);
+        pods.sort_by(|a, b| compare((a, crowd(a)), (b, crowd(b)), now));
+        pods.truncate(count);
+    }
+    pods
+}
+
+/// Less goes first. The second of each pair is how many related pods run on the pod's node.
+pub fn compare((a, crowd_a): (&Pod, usize), (b, crowd_b): (&Pod, usize), now: Timestamp) -> Ordering {
+    let both_ready = is_ready(a) && is_ready(b);
+    let by_readiness = || if both_ready { older(ready_since(a), ready_since(b), now) } else { None };
+    let steps: [&dyn Fn() -> Ordering; 5] = [
+        // Without a node, then pending, then unknown, then running.
+        &|| node_name(a).is_some().cmp(&node_name(b).is_some()),
+        &|| phase_rank(a).cmp(&phase_rank(b)),
+        &|| is_ready(a).cmp(&is_ready(b)),
+        &|| deletion_cost(a).cmp(&deletion_cost(b)),
+        &|| Reverse(crowd_a).cmp(&Reverse(crowd_b)),
+    ];
+    if let Some(order) = steps.iter().map(|step| step()).find(|order| order.is_ne()) {
+        return order;
+    }
+    // Ready for a shorter time goes first; about as long is told apart by UID, which is as good as chance.
+    if let Some(order) = by_readiness() {
+        return order.then_with(|| a.metadata.uid.cmp(&b.metadata.uid));
+    }
+    // Many restarts go first, then the younger.
+    if let order @ (Ordering::Less | Ordering::Greater) = Reverse(restarts(a)).cmp(&Reverse(restarts(b))) {
+        return order;
+    }
+    let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    match older(created(a), created(b), now) {
+        Some(order) => order.then_with(|| a.metadata.uid.cmp(&b.metadata.uid)),
+        None => Ordering::Equal,
+    }
+}
+
+/// None if both are the same. Times are compared by the power of two of their age, so that among many pods of about one age the
+/// choice falls evenly.
+fn older(a: Option<Timestamp>, b: Option<Timestamp>, now: Timestamp) -> Option<Ordering> {
+    let magnitude = |at: Timestamp| {
+        let age = now.as_nanosecond().saturating_sub(at.as_nanosecond());
+        u128::try_from(age).ok().and_then(u128::checked_ilog2)
+    };
+    match (a, b) {
+        (None, None) => None,
+        (None, Some(_)) => Some(Ordering::Less),
+        (Some(_), None) => Some(Ordering::Greater),
+        (Some(a), Some(b)) if a == b => None,
+        (Some(a), Some(b)) => Some(magnitude(a).cmp(&magnitude(b))),
+    }
+}
+
+fn phase_rank(pod: &Pod) -> u8 {
+    match phase(pod) {
+        "Pending" => 0,
+        "Unknown" => 1,
+        "Running" => 2,
+        // Upstream's map answers 0 for what it does not know.
+        _ => 0,
+    }
+}
+
+fn deletion_cost(pod: &Pod) -> i32 {
+    annotation(pod, ANN_DELETION_COST).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The most of any container, and the most of any sidecar.
+fn restarts(pod: &Pod) -> (i32, i32) {
+    let Some(status) = &pod.status else { return (0, 0) };
+    let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let sidecars: Vec<&str> = init
+        .filter(|container| container.restart_policy.as_deref() == Some("Always"))
+        .map(|container| container.name.as_str())
+        .collect();
+    let containers = status.container_statuses.iter().flatten().map(|container| container.restart_count);
+    let beside = status.init_container_statuses.iter().flatten();
+    let beside = beside.filter(|container| sidecars.contains(&container.name.as_str()));
+    (containers.max().unwrap_or(0), beside.map(|container| container.restart_count).max().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::merge_into;
+
+    fn pod(name: &str, change: Value) -> Arc<Pod> {
+        let mut pod = json!({"metadata": {"namespace": "ns", "name": name, "uid": name,
+                "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"nodeName": "n", "containers": []},
+            "status": {"phase": "Running", "conditions": [
+                {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:01:00Z"}]}});
+        merge_into(&mut pod, &change);
+        Arc::new(serde_json::from_value(pod).unwrap())
+    }
+
+    #[test]
+    fn the_ranking() {
+        let ready =
+            |status: &str, at: &str| json!([{"type": "Ready", "status": status, "lastTransitionTime": at}]);
+        let not_ready = json!({"status": {"conditions": ready("False", "2026-01-01T00:01:00Z")}});
+        let with = |base: &Value, change: Value| {
+            let mut base = base.clone();
+            merge_into(&mut base, &change);
+            base
+        };
+        let restarted = |count: i32| {
+            json!({"status": {"containerStatuses": [{"name": "c", "image": "i", "imageID": "",
+            "ready": false, "restartCount": count}]}})
+        };
+        // What goes first, what stays.
+        let table = [
+            ("without a node", json!({"spec": {"nodeName": null}}), json!({})),
+            ("pending", json!({"status": {"phase": "Pending"}}), json!({"status": {"phase": "Unknown"}})),
+            ("unknown", json!({"status": {"phase": "Unknown"}}), json!({})),
+            ("not ready", not_ready.clone(), json!({})),
+            ("cheap", json!({"metadata": {"annotations": {ANN_DELETION_COST: "-5"}}}), json!({})),
+            (
+                "cost that is no number",
+                json!({"metadata": {"annotations": {ANN_DELETION_COST: "-1"}}}),
+                json!({"metadata": {"annotations": {ANN_DELETION_COST: "much"}}}),
+            ),
+            (
+                "not ready beats cheap",
+                not_ready.clone(),
+                json!({"metadata": {"annotations": {ANN_DELETION_COST: "-5"}}}),
+            ),
+            (
+                "ready for a short time",
+                json!({"status": {"conditions": ready("True", "2026-01-01T09:59:00Z")}}),
+                json!({}),
+            ),
+            ("many restarts", with(&not_ready, restarted(3)), with(&not_ready, restarted(2))),
+            (
+                "many restarts of a sidecar",
+                with(
+                    &not_ready,
+                    json!({"spec": {"initContainers": [{"name": "c", "restartPolicy": "Always"}]},
+                        "status": {"initContainerStatuses": restarted(3)["status"]["containerStatuses"]}}),
+                ),
+                not_ready.clone(),
+            ),
+            (
+                "young",
+                with(&not_ready, json!({"metadata": {"creationTimestamp": "2026-01-01T09:59:00Z"}})),
+                not_ready.clone(),
+            ),
+        ];
+        let now: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
+        for (name, first, stays) in table {
+            let (first, stays) = (pod("z", first), pod("a", stays));
+            assert_eq!(compare((&first, 0), (&stays, 0), now), Ordering::Less, "{name}");
+            assert_eq!(
+                compare((&stays, 0), (&first, 0), now),
+                Ordering::Greater,
+                "{name}, the other way round"
+            );
+        }
+        let (a, b) = (pod("a", json!({})), pod("b", json!({})));
+        assert_eq!(compare((&a, 1), (&b, 2), now), Ordering::Greater, "on a crowded node");
+        assert_eq!(compare((&a, 1), (&a, 1), now), Ordering::Equal);
+    }
+
+    #[test]
+    fn the_crowd_is_counted_over_related_pods_that_are_active() {
+        let now: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
+        let on = |name: &str, node: &str| pod(name, json!({"spec": {"nodeName": node}}));
+        let own = [on("p1", "n1"), on("p2", "n2")];
+        let over = pod("over", json!({"spec": {"nodeName": "n1"}, "status": {"phase": "Failed"}}));
+        let related = [own[0].clone(), own[1].clone(), on("q", "n2"), over.clone(), over];
+        let gone = first_to_go(&own, &related, 1, now);
+        assert_eq!(gone[0].metadata.name.as_deref(), Some("p2"));
+        assert_eq!(first_to_go(&own, &related, 2, now).len(), 2);
+    }
+}

@@ -1,0 +1,220 @@
+//! The claims of a set's pods, and who owns them: nobody, so that they outlive everything, or the set or a pod, so that they go with
+//! it (`persistentVolumeClaimRetentionPolicy`). Pure functions.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::ObjectMeta;
+
+use super::identity::name;
+use crate::workload::owned::controller_reference;
+
+/// What happens to claims.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub struct Retention {
+    /// They go with the set.
+    pub delete_with_set: bool,
+    /// They go when their pod is scaled away.
+    pub delete_when_scaled: bool,
+}
+
+/// The policy of a set; claims stay where it says nothing.
+pub fn retention(set: &StatefulSet) -> Retention {
+    let policy = set.spec.as_ref().and_then(|spec| spec.persistent_volume_claim_retention_policy.as_ref());
+    let deletes = |when: Option<&String>| when.is_some_and(|when| when == "Delete");
+    Retention {
+        delete_with_set: deletes(policy.and_then(|policy| policy.when_deleted.as_ref())),
+        delete_when_scaled: deletes(policy.and_then(|policy| policy.when_scaled.as_ref())),
+    }
+}
+
+/// The templates of the claims.
+pub fn templates(set: &StatefulSet) -> &[PersistentVolumeClaim] {
+    set.spec.as_ref().and_then(|spec| spec.volume_claim_templates.as_deref()).unwrap_or_default()
+}
+
+/// `TEMPLATE-SET-ORDINAL`
+pub fn claim_name(set: &StatefulSet, template: &PersistentVolumeClaim, ordinal: i32) -> String {
+    format!("{}-{}-{ordinal}", template.metadata.name.as_deref().unwrap_or_default(), name(set))
+}
+
+/// Names of the claims of the pod with this ordinal.
+pub fn claim_names(set: &StatefulSet, ordinal: i32) -> Vec<String> {
+    templates(set).iter().map(|template| claim_name(set, template, ordinal)).collect()
+}
+
+/// A claim of this name may be one of the set's.
+pub fn may_belong(set: &StatefulSet, claim: &str) -> bool {
+    templates(set).iter().any(|template| {
+        let prefix = format!("{}-{}-", template.metadata.name.as_deref().unwrap_or_default(), name(set));
+        claim.strip_prefix(&prefix).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+    })
+}
+
+/// The claims of the pod with this ordinal, as they are made.
+pub fn new_claims(set: &StatefulSet, ordinal: i32) -> Vec<PersistentVolumeClaim> {
+    let selector = set.spec.as_ref().and_then(|spec| spec.selector.match_labels.clone()).unwrap_or_default();
+    let owners = retention(set).delete_with_set.then(|| vec![controller_reference(set)]);
+    let claim = |template: &PersistentVolumeClaim| {
+        let from = template.metadata.clone();
+        let mut labels = from.labels.unwrap_or_default();
+        labels.extend(selector.clone());
+        PersistentVolumeClaim {
+            metadata: ObjectMeta {
+                name: Some(claim_name(set, template, ordinal)),
+                namespace: set.metadata.namespace.clone(),
+                labels: Some(labels),
+                annotations: from.annotations,
+                finalizers: from.finalizers,
+                owner_references: owners.clone(),
+                ..ObjectMeta::default()
+            },
+            spec: template.spec.clone(),
+            status: None,
+        }
+    };
+    templates(set).iter().map(claim).collect()
+}
+
+/// The owners that a claim should have. `is_wanted`: the set asks for the pod, it is not scaled away.
+pub fn owners(
+    claim: &PersistentVolumeClaim,
+    set: &StatefulSet,
+    pod: &Pod,
+    is_wanted: bool,
+) -> Vec<OwnerReference> {
+    // By name: one with another UID is an earlier set or pod, whose end must not take the claim along.
+    let is_set = |owner: &OwnerReference| owner.kind == "StatefulSet" && owner.name == name(set);
+    let is_pod =
+        |owner: &OwnerReference| owner.kind == "Pod" && Some(&owner.name) == pod.metadata.name.as_ref();
+    let now = claim.metadata.owner_references.iter().flatten();
+    let mut owners: Vec<OwnerReference> =
+        now.filter(|owner| !is_set(owner) && !is_pod(owner)).cloned().collect();
+    if owners.iter().any(|owner| owner.controller == Some(true)) {
+        // Somebody else decides over it.
+        return owners;
+    }
+    let policy = retention(set);
+    if policy.delete_when_scaled && !is_wanted {
+        owners.push(controller_reference(pod));
+    } else if policy.delete_with_set {
+        owners.push(controller_reference(set));
+    }
+    owners
+}
+
+/// The claim has these owners already.
+pub fn has_owners(claim: &PersistentVolumeClaim, owners: &[OwnerReference]) -> bool {
+    let now: BTreeSet<&str> =
+        claim.metadata.owner_references.iter().flatten().map(|owner| owner.uid.as_str()).collect();
+    now == owners.iter().map(|owner| owner.uid.as_str()).collect()
+}
+
+/// The claim is about to go with an earlier pod of the same name. A new pod has to wait for that.
+pub fn is_stale(claim: &PersistentVolumeClaim, set: &StatefulSet, pod: &str) -> bool {
+    let mut owners = claim.metadata.owner_references.iter().flatten();
+    retention(set).delete_when_scaled && owners.any(|owner| owner.kind == "Pod" && owner.name == pod)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn set(deleted: &str, scaled: &str) -> StatefulSet {
+        serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": "web", "uid": "set"}, "spec": {
+            "selector": {"matchLabels": {"app": "web"}}, "serviceName": "", "template": {},
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": deleted, "whenScaled": scaled},
+            "volumeClaimTemplates": [{"metadata": {"name": "www", "labels": {"tier": "x"}, "annotations": {"a": "b"}},
+                "spec": {"accessModes": ["ReadWriteOnce"]}, "status": {"phase": "Pending"}}]}}))
+        .unwrap()
+    }
+
+    fn pod() -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": "web-0", "uid": "pod"}})).unwrap()
+    }
+
+    fn claim(owners: Value) -> PersistentVolumeClaim {
+        serde_json::from_value(json!({"metadata": {"name": "www-web-0", "ownerReferences": owners}})).unwrap()
+    }
+
+    fn owner(kind: &str, name: &str, uid: &str, controls: bool) -> Value {
+        json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": uid, "controller": controls})
+    }
+
+    #[test]
+    fn who_owns_a_claim() {
+        let (none, of_set, of_pod) =
+            (json!([]), owner("StatefulSet", "web", "set", true), owner("Pod", "web-0", "pod", true));
+        let stranger = owner("Backup", "b", "backup", true);
+        // Policy for the end of the set and for scaling; is the pod wanted; owners before; UIDs after.
+        let table = [
+            ("kept", "Retain", "Retain", true, none.clone(), vec![]),
+            ("kept again", "Retain", "Retain", true, json!([of_set, of_pod]), vec![]),
+            ("with the set", "Delete", "Retain", true, none.clone(), vec!["set"]),
+            ("with the set, scaled away", "Delete", "Retain", false, none.clone(), vec!["set"]),
+            ("scaled away", "Retain", "Delete", false, none.clone(), vec!["pod"]),
+            ("not scaled away", "Retain", "Delete", true, json!([of_pod]), vec![]),
+            ("both, wanted", "Delete", "Delete", true, json!([of_pod]), vec!["set"]),
+            ("both, scaled away", "Delete", "Delete", false, json!([of_set]), vec!["pod"]),
+            (
+                "of an earlier set",
+                "Delete",
+                "Retain",
+                true,
+                json!([owner("StatefulSet", "web", "old", true)]),
+                vec!["set"],
+            ),
+            (
+                "of an earlier pod",
+                "Retain",
+                "Delete",
+                false,
+                json!([owner("Pod", "web-0", "old", true)]),
+                vec!["pod"],
+            ),
+            ("another one controls it", "Delete", "Delete", true, json!([stranger, of_set]), vec!["backup"]),
+            (
+                "another one has a share",
+                "Delete",
+                "Retain",
+                true,
+                json!([owner("Backup", "b", "backup", false)]),
+                vec!["backup", "set"],
+            ),
+        ];
+        for (name, deleted, scaled, wanted, before, after) in table {
+            let (set, claim) = (set(deleted, scaled), claim(before));
+            let owners = owners(&claim, &set, &pod(), wanted);
+            assert_eq!(owners.iter().map(|owner| owner.uid.as_str()).collect::<Vec<_>>(), after, "{name}");
+            let now = claim.metadata.owner_references.iter().flatten().map(|owner| owner.uid.as_str());
+            assert_eq!(has_owners(&claim, &owners), now.eq(after), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_new_claim() {
+        let claims = new_claims(&set("Delete", "Retain"), 3);
+        assert_eq!(
+            serde_json::to_value(&claims[0]).unwrap(),
+            json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "www-web-3", "namespace": "ns",
+                "labels": {"app": "web", "tier": "x"}, "annotations": {"a": "b"}, "ownerReferences": [{"apiVersion": "apps/v1",
+                    "kind": "StatefulSet", "name": "web", "uid": "set", "controller": true, "blockOwnerDeletion": true}]},
+                "spec": {"accessModes": ["ReadWriteOnce"]}})
+        );
+        assert_eq!(new_claims(&set("Retain", "Delete"), 0)[0].metadata.owner_references, None);
+        assert!(may_belong(&set("", ""), "www-web-12") && !may_belong(&set("", ""), "www-web-a"));
+    }
+
+    #[test]
+    fn a_claim_of_an_earlier_pod_is_waited_for() {
+        let of_pod = claim(json!([owner("Pod", "web-0", "old", true)]));
+        assert!(is_stale(&of_pod, &set("Retain", "Delete"), "web-0"));
+        assert!(!is_stale(&of_pod, &set("Retain", "Delete"), "web-1"));
+        assert!(!is_stale(&of_pod, &set("Delete", "Retain"), "web-0"));
+    }
+}

@@ -1,0 +1,398 @@
+//! The thin part: what changes wake a sync, and the steps. Names of pods and claims are fixed, so that nothing can be made twice:
+//! the second one is refused.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, join4};
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use super::claims::{claim_names, has_owners, may_belong, new_claims, owners};
+use super::decide::{Plan, Seen, Step, decide, is_same_status};
+use super::identity::{LABEL_POD_INDEX, LABEL_POD_NAME, is_member, name, ordinals, revision_of};
+use super::revisions::{Revision, Today, new_revision, sort, surplus, today};
+use crate::client::{is_already_exists, is_not_found};
+use crate::clock::Clock;
+use crate::informer::{Change, Informer, key_of, split_key};
+use crate::lean::Lean;
+use crate::manager::{Context, ControllerError};
+use crate::meta::is_terminating;
+use crate::names::{COMPONENT_STATEFUL_SET, controller, reason};
+use crate::queue::WorkQueue;
+use crate::recorder::{EventType, Recorder};
+use crate::worker;
+use crate::workload::adopt::{claim as claim_objects, named};
+use crate::workload::batch::slow_start;
+use crate::workload::error::WorkloadError;
+use crate::workload::owned::{
+    INDEX_NAMESPACE, Namespaced, candidates, former_owners, index_by_controller, index_owners, owner_key,
+    selector_of, wooers,
+};
+use crate::workload::ready::next_available;
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let queue = WorkQueue::new(context.options.rate_limit);
+        let this = Keeper {
+            client: context.client.clone(),
+            sets: context.informers.of(),
+            revisions: context.informers.of(),
+            pods: context.informers.pods(),
+            claims: context.informers.claims(),
+            queue: queue.clone(),
+            recorder: context.recorder(COMPONENT_STATEFUL_SET),
+            clock: context.clock,
+        };
+        index_owners(&this.sets);
+        index_by_controller(&this.revisions);
+        let _sets = this.sets.add_handler({
+            let queue = queue.clone();
+            move |change: &Change<StatefulSet>| queue.add(change.key().to_string())
+        });
+        let _pods = this.pods.add_handler({
+            let (queue, sets) = (queue.clone(), this.sets.clone());
+            move |change: &Change<Pod>| member_changed(change, &sets, &queue)
+        });
+        let _revisions = this.revisions.add_handler({
+            let (queue, sets) = (queue.clone(), this.sets.clone());
+            move |change: &Change<ControllerRevision>| member_changed(change, &sets, &queue)
+        });
+        let _claims = this.claims.add_handler({
+            let (queue, sets) = (queue.clone(), this.sets.clone());
+            move |change: &Change<PersistentVolumeClaim>| claim_left(change, &sets, &queue)
+        });
+        let synced =
+            join4(this.sets.synced(), this.revisions.synced(), this.pods.synced(), this.claims.synced());
+        if !context.ready(synced).await {
+            return Ok(());
+        }
+        let (name, workers) = (controller::STATEFUL_SET, context.options.concurrent_stateful_set_syncs);
+        worker::run_until(&context.shutdown, &queue, workers, name, |key| this.sync(key)).await;
+        Ok(())
+    })
+}
+
+fn member_changed<K: Namespaced>(
+    change: &Change<K>,
+    sets: &Informer<StatefulSet>,
+    queue: &WorkQueue<String>,
+) {
+    if sets.is_empty() {
+        return;
+    }
+    former_owners(change, sets).into_iter().for_each(|key| queue.add(key));
+    let Some(member) = change.new.as_deref() else { return };
+    match owner_key(sets, member.meta()) {
+        Some(key) => queue.add(key.to_string()),
+        None => wooers(member, sets, |set: &StatefulSet| selector_of(&set.spec.as_ref()?.selector))
+            .into_iter()
+            .for_each(|key| queue.add(key)),
+    }
+}
+
+/// A pod may wait for the end of a claim, or for a new one.
+fn claim_left(
+    change: &Change<PersistentVolumeClaim>,
+    sets: &Informer<StatefulSet>,
+    queue: &WorkQueue<String>,
+) {
+    if change.gone_uid().is_none() {
+        return;
+    }
+    let (namespace, name) = split_key(change.key());
+    for set in sets.by_index(INDEX_NAMESPACE, namespace).iter().filter(|set| may_belong(set, name)) {
+        queue.add(key_of(set.as_ref()));
+    }
+}
+
+struct Keeper {
+    client: Client,
+    sets: Informer<StatefulSet>,
+    revisions: Informer<ControllerRevision>,
+    pods: Informer<Pod>,
+    claims: Informer<PersistentVolumeClaim>,
+    queue: WorkQueue<String>,
+    recorder: Recorder,
+    clock: Clock,
+}
+
+impl Keeper {
+    async fn sync(&self, key: String) -> Result<(), WorkloadError> {
+        let Some(set) = self.sets.get(&key) else { return Ok(()) };
+        let Some(spec) = &set.spec else { return Ok(()) };
+        let Some(selector) = selector_of(&spec.selector) else { return Ok(()) };
+        index_by_controller(&self.pods);
+        let (namespace, uid) = (split_key(&key).0, set.metadata.uid.as_deref().unwrap_or_default());
+        let found = candidates(&self.revisions, namespace, uid, &spec.selector);
+        let history = claim_objects(&self.client, set.as_ref(), &selector, found, |_| true).await?;
+        let mut history: Vec<ControllerRevision> = history.into_iter().map(Arc::unwrap_or_clone).collect();
+        sort(&mut history);
+        let found = candidates(&self.pods, namespace, uid, &spec.selector);
+        let pods =
+            claim_objects(&self.client, set.as_ref(), &selector, found, |pod| is_member(&set, pod)).await?;
+
+        let collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+        let (update, collisions) = self.today(&set, &history, collisions).await?;
+        let named_current = set.status.as_ref().and_then(|status| status.current_revision.as_deref());
+        let current = history.iter().find(|revision| revision.metadata.name.as_deref() == named_current);
+        let (update, current) = (Revision::of(&update)?, Revision::of(current.unwrap_or(&update))?);
+
+        let claim = |name: &str| self.claims.get(&format!("{namespace}/{name}"));
+        let now = self.clock.now();
+        let plan =
+            decide(&Seen { set: &set, current: &current, update: &update, pods: &pods, claim: &claim, now });
+        let failure = self.act(&set, &plan).await.err();
+        let mut status = plan.status;
+        status.collision_count = Some(collisions);
+        self.write_status(&set, status).await?;
+        if let Some(delay) =
+            next_available(pods.iter().map(Arc::as_ref), spec.min_ready_seconds.unwrap_or(0), now)
+        {
+            self.queue.add_after(key, delay);
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let mut used: BTreeSet<&str> = pods.iter().map(|pod| revision_of(pod)).collect();
+        used.extend([update.name.as_str(), current.name.as_str()]);
+        for at in surplus(&set, &history, &used) {
+            self.delete_revision(&history[at]).await?;
+        }
+        Ok(())
+    }
+
+    /// Today's revision, made if it is missing; and how many names were found taken so far. When the status is not written after
+    /// that, the next sync finds the revision in the history.
+    async fn today(
+        &self,
+        set: &StatefulSet,
+        history: &[ControllerRevision],
+        mut collisions: i32,
+    ) -> Result<(ControllerRevision, i32), WorkloadError> {
+        let api: Api<Lean<ControllerRevision>> = self.api(set);
+        let number = match today(set, history) {
+            Today::Last(at) => return Ok((history[at].clone(), collisions)),
+            Today::Again(at, number) => {
+                let changed = ControllerRevision { revision: number, ..history[at].clone() };
+                let (name, object) = (changed.name_any(), named(&changed));
+                let written = api.replace(&name, &PostParams::default(), &Lean(changed)).await;
+                let written = written.map_err(WorkloadError::api("renumber", object))?;
+                return Ok((written.0, collisions));
+            }
+            Today::New(number) => number,
+        };
+        loop {
+            let revision = new_revision(set, number, collisions);
+            let (name, object) = (revision.name_any(), named(&revision));
+            match api.create(&PostParams::default(), &Lean(revision.clone())).await {
+                Ok(made) => return Ok((made.0, collisions)),
+                Err(error) if is_already_exists(&error) => {
+                    let live = api.get(&name).await.map_err(WorkloadError::api("read", object))?.0;
+                    // The very one, not yet in the cache.
+                    if live.data == revision.data {
+                        return Ok((live, collisions));
+                    }
+                    collisions = collisions.saturating_add(1);
+                }
+                Err(cause) => return Err(WorkloadError::Api { what: "create", object, cause }),
+            }
+        }
+    }
+
+    async fn act(&self, set: &StatefulSet, plan: &Plan) -> Result<(), WorkloadError> {
+        for group in &plan.groups {
+            if plan.is_parallel {
+                let outcome = slow_start(group.len(), |at| self.step(set, &group[at])).await;
+                outcome.failure.map_or(Ok(()), Err)?;
+                continue;
+            }
+            for step in group {
+                self.step(set, step).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn step(&self, set: &StatefulSet, step: &Step) -> Result<(), WorkloadError> {
+        match step {
+            Step::Create(pod, ordinal) => self.create(set, pod, *ordinal).await,
+            Step::MakeClaims(pod, ordinal) => self.make_claims(set, &pod.name_any(), *ordinal).await,
+            Step::Fix(pod, ordinal) => {
+                self.fix_labels(pod, *ordinal).await?;
+                self.fix_claims(set, pod, *ordinal).await
+            }
+            Step::FixClaims(pod, ordinal) => self.fix_claims(set, pod, *ordinal).await,
+            Step::Delete(pod) => self.delete(set, pod).await,
+        }
+    }
+
+    /// The claims come first: a pod without its claim could not start. When the pod is not made after that, the next sync finds the
+    /// claims in place.
+    async fn create(&self, set: &StatefulSet, pod: &Pod, ordinal: i32) -> Result<(), WorkloadError> {
+        let pod_name = pod.name_any();
+        if let Err(failure) = self.make_claims(set, &pod_name, ordinal).await {
+            self.tell_pod(set, "create", &pod_name, Err(&failure));
+            return Err(failure);
+        }
+        let api: Api<Lean<Pod>> = self.api(set);
+        match api.create(&PostParams::default(), &Lean(pod.clone())).await {
+            Ok(made) => {
+                self.tell_pod(set, "create", &pod_name, Ok(()));
+                self.fix_claims(set, &made.0, ordinal).await
+            }
+            Err(cause) => {
+                // The very pod, not yet in the cache, or one that the next sync will see.
+                let is_taken = is_already_exists(&cause);
+                let failure = WorkloadError::Api { what: "create", object: named(pod), cause };
+                if !is_taken {
+                    self.tell_pod(set, "create", &pod_name, Err(&failure));
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    async fn make_claims(&self, set: &StatefulSet, pod: &str, ordinal: i32) -> Result<(), WorkloadError> {
+        let api: Api<Lean<PersistentVolumeClaim>> = self.api(set);
+        for claim in new_claims(set, ordinal) {
+            match self.claims.get(&key_of(&claim)) {
+                Some(there) if is_terminating(there.as_ref()) => {
+                    return Err(WorkloadError::ClaimTerminating { claim: claim.name_any() });
+                }
+                Some(_) => continue,
+                None => {}
+            }
+            let (claim_name, object) = (claim.name_any(), named(&claim));
+            let set_name = name(set);
+            match api.create(&PostParams::default(), &Lean(claim)).await {
+                Ok(_) => {
+                    let message =
+                        format!("create Claim {claim_name} Pod {pod} in StatefulSet {set_name} success");
+                    self.recorder.event(set, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
+                }
+                Err(error) if is_already_exists(&error) => {}
+                Err(cause) => {
+                    let failure = WorkloadError::Api { what: "create", object, cause };
+                    let message = format!(
+                        "create Claim {claim_name} for Pod {pod} in StatefulSet {set_name} failed error: {}",
+                        failure.told()
+                    );
+                    self.recorder.event(set, EventType::Warning, reason::FAILED_CREATE, message);
+                    return Err(failure);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the owners of the pod's claims right.
+    async fn fix_claims(&self, set: &StatefulSet, pod: &Pod, ordinal: i32) -> Result<(), WorkloadError> {
+        let is_wanted = ordinals(set).contains(&ordinal);
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        let names = claim_names(set, ordinal).into_iter();
+        for claim in names.filter_map(|name| self.claims.get(&format!("{namespace}/{name}"))) {
+            let owners = owners(&claim, set, pod, is_wanted);
+            if has_owners(&claim, &owners) {
+                continue;
+            }
+            let patch = json!({"metadata": {"uid": claim.metadata.uid,
+                "resourceVersion": claim.metadata.resource_version, "ownerReferences": owners}});
+            self.patch(claim.as_ref(), &patch, "change the owners of").await?;
+        }
+        Ok(())
+    }
+
+    async fn fix_labels(&self, pod: &Pod, ordinal: i32) -> Result<(), WorkloadError> {
+        if super::identity::has_identity(pod) {
+            return Ok(());
+        }
+        let labels = json!({LABEL_POD_NAME: pod.name_any(), LABEL_POD_INDEX: ordinal.to_string()});
+        let patch = json!({"metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version,
+            "labels": labels}});
+        self.patch(pod, &patch, "label").await
+    }
+
+    async fn delete(&self, set: &StatefulSet, pod: &Pod) -> Result<(), WorkloadError> {
+        let (pod_name, api) = (pod.name_any(), self.api::<Pod>(set));
+        let exactly = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
+        match api.delete(&pod_name, &DeleteParams::default().preconditions(exactly)).await {
+            Ok(_) => {
+                self.tell_pod(set, "delete", &pod_name, Ok(()));
+                Ok(())
+            }
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(cause) => {
+                let failure = WorkloadError::Api { what: "delete", object: named(pod), cause };
+                self.tell_pod(set, "delete", &pod_name, Err(&failure));
+                Err(failure)
+            }
+        }
+    }
+
+    fn tell_pod(&self, set: &StatefulSet, verb: &str, pod: &str, outcome: Result<(), &WorkloadError>) {
+        let set_name = name(set);
+        let (well, badly) = match verb {
+            "create" => (reason::SUCCESSFUL_CREATE, reason::FAILED_CREATE),
+            _ => (reason::SUCCESSFUL_DELETE, reason::FAILED_DELETE),
+        };
+        match outcome {
+            Ok(()) => {
+                let message = format!("{verb} Pod {pod} in StatefulSet {set_name} successful");
+                self.recorder.event(set, EventType::Normal, well, message);
+            }
+            Err(failure) => {
+                let message =
+                    format!("{verb} Pod {pod} in StatefulSet {set_name} failed error: {}", failure.told());
+                self.recorder.event(set, EventType::Warning, badly, message);
+            }
+        }
+    }
+
+    async fn patch<K: Namespaced>(
+        &self,
+        object: &K,
+        patch: &serde_json::Value,
+        what: &'static str,
+    ) -> Result<(), WorkloadError> {
+        let api: Api<Lean<K>> = self.api(object);
+        match api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(cause) => Err(WorkloadError::Api { what, object: named(object), cause }),
+        }
+    }
+
+    async fn write_status(&self, set: &StatefulSet, status: StatefulSetStatus) -> Result<(), WorkloadError> {
+        if set.status.as_ref().is_some_and(|old| is_same_status(old, &status)) {
+            return Ok(());
+        }
+        let changed = Lean(StatefulSet { status: Some(status), ..set.clone() });
+        let api: Api<Lean<StatefulSet>> = self.api(set);
+        match api.replace_subresource("status", name(set), &PostParams::default(), &changed).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(cause) => Err(WorkloadError::Api { what: "write the status of", object: named(set), cause }),
+        }
+    }
+
+    async fn delete_revision(&self, revision: &ControllerRevision) -> Result<(), WorkloadError> {
+        let exactly = Preconditions { uid: revision.metadata.uid.clone(), resource_version: None };
+        let api: Api<Lean<ControllerRevision>> = self.api(revision);
+        match api.delete(&revision.name_any(), &DeleteParams::default().preconditions(exactly)).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(cause) => Err(WorkloadError::Api { what: "delete", object: named(revision), cause }),
+        }
+    }
+
+    /// The kind in the namespace of this object.
+    fn api<K: Namespaced>(&self, neighbour: &impl kube::Resource) -> Api<Lean<K>> {
+        let namespace = neighbour.meta().namespace.as_deref().unwrap_or_default();
+        Api::namespaced(self.client.clone(), namespace)
+    }
+}

@@ -1,0 +1,306 @@
+//! What to do next about the pods of a set. Pure functions. Upstream: stateful_set_control.go.
+//!
+//! With the policy OrderedReady one pod is made or deleted at a time, and only while all before it are available; with Parallel
+//! nothing waits for anything but the limit of a rolling update.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+
+use super::claims::{claim_names, has_owners, is_stale, owners};
+use super::identity::{has_identity, new_pod, ordinal, ordinals, pod_name, revision_of, wanted};
+use super::revisions::Revision;
+use crate::meta::is_terminating;
+use crate::pods::{is_finished, phase};
+use crate::workload::deployment::amounts::{Round, scaled};
+use crate::workload::ready::{is_available, is_running_and_ready};
+
+/// What a sync looks at.
+pub struct Seen<'a> {
+    /// The set.
+    pub set: &'a StatefulSet,
+    /// The revision that the pods had before the rollout that is going on, if one is.
+    pub current: &'a Revision,
+    /// Today's revision.
+    pub update: &'a Revision,
+    /// The pods of the set.
+    pub pods: &'a [Arc<Pod>],
+    /// A claim of the set's namespace by its name.
+    pub claim: &'a dyn Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// One thing to do.
+#[derive(Debug, PartialEq)]
+pub enum Step {
+    /// Make the claims of this pod that are missing, then the pod.
+    Create(Box<Pod>, i32),
+    /// Make the claims of a pod that waits for them.
+    MakeClaims(Arc<Pod>, i32),
+    /// Put the labels of the pod and the owners of its claims right.
+    Fix(Arc<Pod>, i32),
+    /// Put the owners of the claims of a pod right that is scaled away.
+    FixClaims(Arc<Pod>, i32),
+    /// Delete the pod.
+    Delete(Arc<Pod>),
+}
+
+/// What is to be done, group after group. A failure ends it. Within a group the order counts only for OrderedReady.
+#[derive(Debug)]
+pub struct Plan {
+    /// Without groups there is nothing to do or something to wait for.
+    pub groups: Vec<Vec<Step>>,
+    /// The groups may be done many steps at a time.
+    pub is_parallel: bool,
+    /// The status.
+    pub status: StatefulSetStatus,
+}
+
+/// Pods do not wait for each other.
+pub fn is_parallel(set: &StatefulSet) -> bool {
+    set.spec.as_ref().and_then(|spec| spec.pod_management_policy.as_deref()) == Some("Parallel")
+}
+
+fn min_ready(set: &StatefulSet) -> i32 {
+    set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0)
+}
+
+/// How pods come to today's revision; none if only by hand (OnDelete).
+struct Rolling {
+    /// Pods before this one, counted from the first, stay as they are.
+    partition: i32,
+    /// Pods that may be missing at a time.
+    unavailable: i32,
+    /// The set says nothing about it.
+    is_default: bool,
+}
+
+fn rolling(set: &StatefulSet) -> Option<Rolling> {
+    let strategy = set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
+    if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
+        return None;
+    }
+    let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
+    let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
+    Some(Rolling {
+        partition: rolling.and_then(|rolling| rolling.partition).unwrap_or(0),
+        unavailable: unavailable.map_or(1, |amount| scaled(Some(amount), wanted(set), Round::Up)).max(1),
+        is_default: rolling.is_none(),
+    })
+}
+
+/// Decides.
+pub fn decide(seen: &Seen<'_>) -> Plan {
+    let set = seen.set;
+    let is_parallel = is_parallel(set);
+    let mut status = status(seen);
+    let mut groups = Vec::new();
+    if !is_terminating(set) {
+        let (replicas, condemned) = sorted(seen);
+        let (steps, may_go_on) = keep(seen, &replicas, is_parallel);
+        groups.push(steps);
+        if may_go_on {
+            groups.push(fix_claims(seen, &condemned));
+            let (steps, may_go_on) = remove(seen, &condemned, is_parallel);
+            groups.push(steps);
+            if may_go_on {
+                let steps = update(seen, &replicas);
+                let fewer = i32::try_from(steps.len()).unwrap_or(i32::MAX);
+                status.current_replicas = Some((status.current_replicas.unwrap_or(0) - fewer).max(0));
+                groups.push(steps);
+            }
+        }
+    }
+    complete(set, &mut status);
+    groups.retain(|group| !group.is_empty());
+    Plan { groups, is_parallel, status }
+}
+
+/// A pod by its position, if it is there.
+type Place = Option<Arc<Pod>>;
+/// A pod with its ordinal.
+type Numbered = (i32, Arc<Pod>);
+
+/// The pods that are wanted, missing ones too; and those that are not, the highest ordinal first.
+fn sorted(seen: &Seen<'_>) -> (Vec<Place>, Vec<Numbered>) {
+    let range = ordinals(seen.set);
+    let mut replicas: Vec<Place> = vec![None; range.len()];
+    let mut condemned = Vec::new();
+    for pod in seen.pods {
+        let Some(ordinal) = ordinal(seen.set, pod) else { continue };
+        match usize::try_from(ordinal - range.start).ok().and_then(|at| replicas.get_mut(at)) {
+            Some(place) if range.contains(&ordinal) => *place = Some(Arc::clone(pod)),
+            Some(_) | None => condemned.push((ordinal, Arc::clone(pod))),
+        }
+    }
+    condemned.sort_by_key(|(ordinal, _)| std::cmp::Reverse(*ordinal));
+    (replicas, condemned)
+}
+
+fn is_running_and_available(seen: &Seen<'_>, pod: &Pod) -> bool {
+    is_running_and_ready(pod) && is_available(pod, min_ready(seen.set), seen.now)
+}
+
+/// Steps for the pods that are wanted. False: what comes after has to wait.
+fn keep(seen: &Seen<'_>, replicas: &[Place], is_parallel: bool) -> (Vec<Step>, bool) {
+    let mut steps = Vec::new();
+    let start = ordinals(seen.set).start;
+    for (ordinal, pod) in (start..).zip(replicas) {
+        let Some(pod) = pod else {
+            if !waits_for_claims(seen, ordinal) {
+                steps.push(Step::Create(Box::new(versioned(seen, ordinal)), ordinal));
+            }
+            if is_parallel {
+                continue;
+            }
+            return (steps, false);
+        };
+        if is_finished(pod) {
+            // It is made again when it is gone.
+            if !is_terminating(pod.as_ref()) {
+                steps.push(Step::Delete(Arc::clone(pod)));
+            }
+            if is_parallel {
+                continue;
+            }
+            return (steps, false);
+        }
+        let is_missing = |name: &String| (seen.claim)(name).is_none();
+        if phase(pod) == "Pending" && claim_names(seen.set, ordinal).iter().any(is_missing) {
+            steps.push(Step::MakeClaims(Arc::clone(pod), ordinal));
+        }
+        if !is_parallel && (is_terminating(pod.as_ref()) || !is_running_and_available(seen, pod)) {
+            return (steps, false);
+        }
+        if !has_identity(pod) || !owners_are_right(seen, pod, ordinal) {
+            steps.push(Step::Fix(Arc::clone(pod), ordinal));
+        }
+    }
+    (steps, true)
+}
+
+/// A claim of the pod to be made goes with an earlier pod of its name.
+fn waits_for_claims(seen: &Seen<'_>, ordinal: i32) -> bool {
+    let pod = pod_name(seen.set, ordinal);
+    let claims = claim_names(seen.set, ordinal).into_iter().filter_map(|name| (seen.claim)(&name));
+    claims.into_iter().any(|claim| is_stale(&claim, seen.set, &pod))
+}
+
+/// Claims that are missing are right: they are made with their owners.
+fn owners_are_right(seen: &Seen<'_>, pod: &Pod, ordinal: i32) -> bool {
+    let is_wanted = ordinals(seen.set).contains(&ordinal);
+    let mut claims = claim_names(seen.set, ordinal).into_iter().filter_map(|name| (seen.claim)(&name));
+    claims.all(|claim| has_owners(&claim, &owners(&claim, seen.set, pod, is_wanted)))
+}
+
+/// A missing pod is made from today's revision, unless the rollout has not come so far down.
+fn versioned(seen: &Seen<'_>, ordinal: i32) -> Pod {
+    let at = ordinal - ordinals(seen.set).start;
+    let old = seen.set.status.as_ref().and_then(|status| status.current_replicas).unwrap_or(0);
+    let is_before = rolling(seen.set).is_some_and(|rolling| match rolling.is_default {
+        true => at < old,
+        false => at < rolling.partition,
+    });
+    let revision = if is_before { seen.current } else { seen.update };
+    new_pod(seen.set, &revision.template, &revision.name, ordinal)
+}
+
+fn fix_claims(seen: &Seen<'_>, condemned: &[Numbered]) -> Vec<Step> {
+    let wrong = condemned.iter().filter(|(ordinal, pod)| !owners_are_right(seen, pod, *ordinal));
+    wrong.map(|(ordinal, pod)| Step::FixClaims(Arc::clone(pod), *ordinal)).collect()
+}
+
+/// Steps for the pods that are scaled away. False: what comes after has to wait.
+fn remove(seen: &Seen<'_>, condemned: &[Numbered], is_parallel: bool) -> (Vec<Step>, bool) {
+    let is_alive = |pod: &Arc<Pod>| !is_terminating(pod.as_ref());
+    if is_parallel {
+        let alive = condemned.iter().map(|(_, pod)| pod).filter(|pod| is_alive(pod));
+        return (alive.map(|pod| Step::Delete(Arc::clone(pod))).collect(), true);
+    }
+    let Some((_, highest)) = condemned.first() else { return (Vec::new(), true) };
+    let is_broken = |pod: &&Arc<Pod>| !is_alive(pod) || !is_running_and_available(seen, pod);
+    let first_broken = condemned.iter().rev().map(|(_, pod)| pod).find(is_broken);
+    let is_first_broken = first_broken.is_some_and(|pod| Arc::ptr_eq(pod, highest));
+    // One that does not work goes only when none below it is broken too.
+    let may_go = is_alive(highest) && (is_running_and_available(seen, highest) || is_first_broken);
+    (if may_go { vec![Step::Delete(Arc::clone(highest))] } else { Vec::new() }, false)
+}
+
+/// Pods of other revisions to delete: those that do not work anyway, then as many of the others as may be missing.
+fn update(seen: &Seen<'_>, replicas: &[Place]) -> Vec<Step> {
+    let Some(rolling) = rolling(seen.set) else { return Vec::new() };
+    let works = |pod: &Arc<Pod>| !is_terminating(pod.as_ref()) && is_running_and_available(seen, pod);
+    let missing = replicas.iter().filter(|pod| !pod.as_ref().is_some_and(works)).count();
+    let mut budget = usize::try_from(rolling.unavailable).unwrap_or(0).saturating_sub(missing);
+    let partition = usize::try_from(rolling.partition).unwrap_or(0);
+    let from_the_end = replicas.iter().skip(partition).rev().flatten();
+    let old: Vec<&Arc<Pod>> = from_the_end
+        .filter(|pod| {
+            revision_of(pod) != seen.update.name && !is_terminating(pod.as_ref()) && !is_finished(pod)
+        })
+        .collect();
+    let broken = old.iter().filter(|pod| !works(pod)).map(|pod| Step::Delete(Arc::clone(pod)));
+    let mut steps: Vec<Step> = broken.collect();
+    for pod in old.iter().filter(|pod| works(pod)) {
+        if budget == 0 {
+            break;
+        }
+        budget -= 1;
+        steps.push(Step::Delete(Arc::clone(pod)));
+    }
+    steps
+}
+
+fn status(seen: &Seen<'_>) -> StatefulSetStatus {
+    let old = seen.set.status.clone().unwrap_or_default();
+    let count = |test: &dyn Fn(&Pod) -> bool| {
+        let there = seen.pods.iter().filter(|pod| !phase(pod).is_empty() && test(pod)).count();
+        i32::try_from(there).unwrap_or(i32::MAX)
+    };
+    let is_of = |pod: &Pod, revision: &Revision| !is_terminating(pod) && revision_of(pod) == revision.name;
+    StatefulSetStatus {
+        replicas: count(&|_| true),
+        ready_replicas: Some(count(&is_running_and_ready)),
+        available_replicas: Some(count(&|pod| is_running_and_available(seen, pod))),
+        current_replicas: Some(count(&|pod| is_of(pod, seen.current))),
+        updated_replicas: Some(count(&|pod| is_of(pod, seen.update))),
+        current_revision: Some(seen.current.name.clone()),
+        update_revision: Some(seen.update.name.clone()),
+        observed_generation: seen.set.metadata.generation,
+        collision_count: Some(old.collision_count.unwrap_or(0)),
+        conditions: old.conditions,
+    }
+}
+
+/// When all pods are of today's revision and ready, it is the current one.
+fn complete(set: &StatefulSet, status: &mut StatefulSetStatus) {
+    let wanted = wanted(set);
+    let all = [Some(status.replicas), status.ready_replicas, status.updated_replicas] == [Some(wanted); 3];
+    if rolling(set).is_some() && all {
+        status.current_replicas = status.updated_replicas;
+        status.current_revision = status.update_revision.clone();
+    }
+}
+
+/// Missing numbers are zeros: so the server leaves them out.
+pub fn is_same_status(one: &StatefulSetStatus, other: &StatefulSetStatus) -> bool {
+    let zeros = |status: &StatefulSetStatus| {
+        let number = |value: Option<i32>| Some(value.unwrap_or(0));
+        StatefulSetStatus {
+            ready_replicas: number(status.ready_replicas),
+            available_replicas: number(status.available_replicas),
+            current_replicas: number(status.current_replicas),
+            updated_replicas: number(status.updated_replicas),
+            collision_count: number(status.collision_count),
+            observed_generation: Some(status.observed_generation.unwrap_or(0)),
+            current_revision: Some(status.current_revision.clone().unwrap_or_default()),
+            update_revision: Some(status.update_revision.clone().unwrap_or_default()),
+            conditions: Some(status.conditions.clone().unwrap_or_default()),
+            replicas: status.replicas,
+        }
+    };
+    zeros(one) == zeros(other)
+}

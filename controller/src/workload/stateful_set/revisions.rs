@@ -1,0 +1,165 @@
+//! The history of a set's template, as ControllerRevisions. Pure functions. Upstream: pkg/controller/history.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::identity::name;
+use crate::workload::error::WorkloadError;
+use crate::workload::hash;
+use crate::workload::owned::controller_reference;
+use crate::workload::template::is_same;
+
+/// Label of a revision: the hash in its name.
+pub const LABEL_HASH: &str = "controller.kubernetes.io/hash";
+/// The name of a set is cut to so many characters in the names of its revisions.
+const MAX_PREFIX: usize = 223;
+
+/// A template with its name in the history.
+#[derive(Debug, Clone)]
+pub struct Revision {
+    /// Name of the ControllerRevision.
+    pub name: String,
+    /// What it holds.
+    pub template: PodTemplateSpec,
+}
+
+impl Revision {
+    /// Reads what a revision holds.
+    pub fn of(revision: &ControllerRevision) -> Result<Self, WorkloadError> {
+        let name = revision.metadata.name.clone().unwrap_or_default();
+        let template = revision.data.as_ref().and_then(|data| data.0.pointer("/spec/template"));
+        let mut template = template.cloned().unwrap_or_default();
+        if let Some(fields) = template.as_object_mut() {
+            fields.remove("$patch");
+        }
+        match serde_json::from_value(template) {
+            Ok(template) => Ok(Self { name, template }),
+            Err(error) => Err(WorkloadError::Revision { revision: name, cause: error.to_string() }),
+        }
+    }
+}
+
+/// The template as the patch that `kubectl rollout undo` applies to the set.
+fn data(set: &StatefulSet) -> Value {
+    let template = set.spec.as_ref().map(|spec| &spec.template);
+    let mut template = serde_json::to_value(template).unwrap_or_default();
+    if let Some(fields) = template.as_object_mut() {
+        fields.insert("$patch".to_owned(), json!("replace"));
+    }
+    json!({"spec": {"template": template}})
+}
+
+/// A revision with the set's template of today.
+pub fn new_revision(set: &StatefulSet, number: i64, collisions: i32) -> ControllerRevision {
+    let data = data(set);
+    let hash = hash::of_revision(&data.to_string(), collisions);
+    let prefix: String = name(set).chars().take(MAX_PREFIX).collect();
+    let template = set.spec.as_ref().and_then(|spec| spec.template.metadata.clone()).unwrap_or_default();
+    let mut labels = template.labels.unwrap_or_default();
+    labels.insert(LABEL_HASH.to_owned(), hash.clone());
+    ControllerRevision {
+        metadata: ObjectMeta {
+            name: Some(format!("{prefix}-{hash}")),
+            namespace: set.metadata.namespace.clone(),
+            labels: Some(labels),
+            annotations: set.metadata.annotations.clone(),
+            owner_references: Some(vec![controller_reference(set)]),
+            ..ObjectMeta::default()
+        },
+        data: Some(RawExtension(data)),
+        revision: number,
+    }
+}
+
+/// The order of history.
+pub fn sort(revisions: &mut [ControllerRevision]) {
+    revisions.sort_by(|a, b| {
+        let created =
+            |revision: &ControllerRevision| revision.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let order = a.revision.cmp(&b.revision).then(created(a).cmp(&created(b)));
+        order.then_with(|| a.metadata.name.cmp(&b.metadata.name))
+    });
+}
+
+/// Which revision is today's.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum Today {
+    /// The last one, at this position.
+    Last(usize),
+    /// An earlier one, at this position: it becomes the last one, with this number.
+    Again(usize, i64),
+    /// None yet; it gets this number.
+    New(i64),
+}
+
+/// Finds today's revision in the sorted history.
+pub fn today(set: &StatefulSet, sorted: &[ControllerRevision]) -> Today {
+    let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
+    let next = sorted.last().map_or(1, |last| last.revision + 1);
+    let is_it =
+        |at: &usize| Revision::of(&sorted[*at]).is_ok_and(|revision| is_same(&revision.template, &template));
+    match (0..sorted.len()).rev().find(is_it) {
+        None => Today::New(next),
+        Some(at) if at + 1 == sorted.len() => Today::Last(at),
+        Some(at) => Today::Again(at, next),
+    }
+}
+
+/// Positions of revisions that nobody uses and that are more than the set keeps, the oldest first.
+pub fn surplus(set: &StatefulSet, sorted: &[ControllerRevision], used: &BTreeSet<&str>) -> Vec<usize> {
+    let limit = set.spec.as_ref().and_then(|spec| spec.revision_history_limit).unwrap_or(10);
+    let Ok(limit) = usize::try_from(limit) else { return Vec::new() };
+    let is_unused = |at: &usize| !used.contains(sorted[*at].metadata.name.as_deref().unwrap_or_default());
+    let mut unused: Vec<usize> = (0..sorted.len()).filter(is_unused).collect();
+    unused.truncate(unused.len().saturating_sub(limit));
+    unused
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn set(image: &str) -> StatefulSet {
+        serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": "web", "uid": "u", "annotations": {"a": "b"}},
+            "spec": {"revisionHistoryLimit": 1, "serviceName": "", "selector": {},
+                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": image}]}}}}))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_revision_is_a_patch_of_the_template() {
+        let revision = new_revision(&set("x"), 4, 0);
+        let hash = revision.metadata.labels.as_ref().unwrap()[LABEL_HASH].clone();
+        assert_eq!(revision.metadata.name, Some(format!("web-{hash}")));
+        assert_eq!(
+            revision.data.as_ref().unwrap().0,
+            json!({"spec": {"template": {"$patch": "replace", "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "x"}]}}}})
+        );
+        assert_eq!(Revision::of(&revision).unwrap().template, set("x").spec.unwrap().template);
+        assert_ne!(new_revision(&set("x"), 4, 1).metadata.name, revision.metadata.name);
+        let broken =
+            ControllerRevision { data: Some(RawExtension(json!({"spec": {"template": 1}}))), ..revision };
+        assert!(Revision::of(&broken).unwrap_err().to_string().contains("holds no pod template"));
+    }
+
+    #[test]
+    fn history() {
+        let mut history =
+            vec![new_revision(&set("z"), 3, 0), new_revision(&set("x"), 1, 0), new_revision(&set("y"), 2, 0)];
+        sort(&mut history);
+        assert_eq!(today(&set("z"), &history), Today::Last(2));
+        assert_eq!(today(&set("x"), &history), Today::Again(0, 4));
+        assert_eq!(today(&set("new"), &history), Today::New(4));
+        assert_eq!(today(&set("new"), &[]), Today::New(1));
+        let last = history[2].metadata.name.clone().unwrap();
+        assert_eq!(surplus(&set("z"), &history, &BTreeSet::from([last.as_str()])), [0]);
+        assert_eq!(surplus(&set("z"), &history[1..], &BTreeSet::from([last.as_str()])), Vec::<usize>::new());
+    }
+}

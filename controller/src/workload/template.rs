@@ -1,0 +1,106 @@
+//! Pods from templates, and when two templates are the same. Pure functions.
+
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::ObjectMeta;
+use serde_json::Value;
+
+/// Label by which the pods of one template of a Deployment are told apart.
+pub const LABEL_TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// A pod from a template, controlled by `owner`, not named yet.
+pub fn pod_from(template: &PodTemplateSpec, namespace: &str, owner: OwnerReference) -> Pod {
+    let from = template.metadata.clone().unwrap_or_default();
+    let metadata = ObjectMeta {
+        generate_name: Some(format!("{}-", owner.name)),
+        namespace: Some(namespace.to_owned()),
+        labels: from.labels,
+        annotations: from.annotations,
+        finalizers: from.finalizers,
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    };
+    Pod { metadata, spec: template.spec.clone(), status: None }
+}
+
+/// The templates are the same but for the label that a Deployment adds.
+pub fn is_same(one: &PodTemplateSpec, other: &PodTemplateSpec) -> bool {
+    plain(one) == plain(other)
+}
+
+/// Without that label, and without what is empty in one spelling and missing in another.
+fn plain(template: &PodTemplateSpec) -> Value {
+    let mut template = template.clone();
+    if let Some(labels) = template.metadata.as_mut().and_then(|meta| meta.labels.as_mut()) {
+        labels.remove(LABEL_TEMPLATE_HASH);
+    }
+    let mut value = serde_json::to_value(&template).unwrap_or_default();
+    prune(&mut value);
+    value
+}
+
+/// Maps that mean the same empty and missing. Of other objects presence alone may mean something (`emptyDir: {}`).
+const MAPS: [&str; 7] =
+    ["labels", "annotations", "nodeSelector", "matchLabels", "limits", "requests", "metadata"];
+
+fn prune(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(prune);
+            fields.retain(|name, value| match value {
+                Value::Null => false,
+                Value::Array(list) => !list.is_empty(),
+                Value::Object(map) => !map.is_empty() || !MAPS.contains(&name.as_str()),
+                Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+            });
+        }
+        Value::Array(list) => list.iter_mut().for_each(prune),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn template(value: Value) -> PodTemplateSpec {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn when_templates_are_the_same() {
+        let base = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "x"}]}});
+        let table = [
+            ("itself", json!({}), true),
+            ("with the hash", json!({"metadata": {"labels": {"pod-template-hash": "abc"}}}), true),
+            ("an empty list and an empty map", json!({"spec": {"volumes": [], "nodeSelector": {}}}), true),
+            ("another label", json!({"metadata": {"labels": {"tier": "front"}}}), false),
+            ("an annotation", json!({"metadata": {"annotations": {"at": "1"}}}), false),
+            ("another image", json!({"spec": {"containers": [{"name": "a", "image": "y"}]}}), false),
+            ("an empty object that means something", json!({"spec": {"affinity": {}}}), false),
+        ];
+        for (name, change, wanted) in table {
+            let mut other = base.clone();
+            crate::testing::merge_into(&mut other, &change);
+            assert_eq!(is_same(&template(base.clone()), &template(other)), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pod_has_what_the_template_says_and_its_owner() {
+        let template = template(json!({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"},
+            "finalizers": ["e.f/g"], "name": "not taken"}, "spec": {"containers": [{"name": "a"}]}}));
+        let owner = OwnerReference { name: "web".into(), uid: "u".into(), ..OwnerReference::default() };
+        let pod = serde_json::to_value(pod_from(&template, "ns", owner)).unwrap();
+        assert_eq!(
+            pod,
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-", "namespace": "ns",
+                "labels": {"a": "b"}, "annotations": {"c": "d"}, "finalizers": ["e.f/g"],
+                "ownerReferences": [{"apiVersion": "", "kind": "", "name": "web", "uid": "u"}]},
+                "spec": {"containers": [{"name": "a"}]}})
+        );
+    }
+}

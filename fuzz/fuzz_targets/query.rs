@@ -1,0 +1,4 @@
+//! `orlop_apiserver::fuzzing::query` with libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| orlop_apiserver::fuzzing::query(data));

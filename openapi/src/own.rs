@@ -1,0 +1,116 @@
+//! Documents of the paths that are no resources: health, metrics, version, the documents themselves, snapshots.
+
+use serde_json::{Value, json};
+
+/// Their documents, by the path that the index has.
+pub(crate) fn documents() -> [(&'static str, Value); 2] {
+    [("orlop", document(orlop())), ("version", document(version()))]
+}
+
+fn document(paths: Value) -> Value {
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "v1.36.0"},
+        "paths": paths,
+    })
+}
+
+fn answer(description: &str, media: &str, schema: &Value) -> Value {
+    json!({"description": description, "content": {media: {"schema": schema}}})
+}
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+/// An operation that is read and has no body.
+fn get(id: &str, tag: &str, description: &str, parameters: &Value, responses: &Value) -> Value {
+    let mut responses = responses.clone();
+    for (code, why) in [
+        ("401", "Nobody is known by these credentials."),
+        ("403", "Whoever asks may not do this."),
+        ("429", "Too much at once. Try again after the time that is told."),
+    ] {
+        // Who is refused before the path is looked at is told in JSON; who is too many, in a word.
+        let mut refusal = answer(why, "application/json", &json!({"type": "object"}));
+        refusal["content"]["text/plain"] = json!({"schema": text()});
+        responses[code] = refusal;
+    }
+    json!({"get": {
+        "operationId": id, "tags": [tag], "description": description,
+        "parameters": parameters, "responses": responses,
+    }})
+}
+
+fn parameter(name: &str, place: &str, kind: &str, description: &str) -> Value {
+    json!({"name": name, "in": place, "required": place == "path", "description": description,
+        "schema": {"type": kind}})
+}
+
+fn health(name: &str, what: &str) -> [(String, Value); 2] {
+    let plain = |description: &str| answer(description, "text/plain", &text());
+    let all = get(
+        &format!("get{name}"),
+        "health",
+        &format!("{what} Without parameters it is one word."),
+        &json!([
+            parameter("verbose", "query", "string", "One line for each check."),
+            parameter("exclude", "query", "string", "A check that does not count."),
+        ]),
+        &json!({"200": plain("All is well."), "500": plain("A check has failed.")}),
+    );
+    let one = get(
+        &format!("get{name}Check"),
+        "health",
+        &format!("One check of /{name}."),
+        &json!([parameter("check", "path", "string", "Its name, as the verbose form has it.")]),
+        &json!({"200": plain("It is well."), "404": plain("There is no such check."), "500": plain("It has failed.")}),
+    );
+    [(format!("/{name}"), all), (format!("/{name}/{{check}}"), one)]
+}
+
+fn orlop() -> Value {
+    let none = json!([]);
+    let object = json!({"type": "object"});
+    let mut paths = json!({
+        "/metrics": get("getMetrics", "metrics", "Counts and times of this server, as Prometheus reads them.", &none,
+            &json!({"200": answer("The metrics.", "text/plain", &text())})),
+        "/openapi/v2": get("getOpenApiV2", "documents", "The schemas of all kinds, in the old form.", &none,
+            &json!({"200": answer("The document.", "application/json", &object)})),
+        "/openapi/v3": get("getOpenApiV3", "documents", "Where the documents of all groups are.", &none,
+            &json!({"200": answer("Addresses by path.", "text/plain", &text())})),
+        "/orlop/snapshot": get("getSnapshot", "snapshot",
+            "All objects of one revision in one file, as `orlop snapshot restore` reads it. Secrets are in it.", &none,
+            &json!({"200": answer("The snapshot.", "application/octet-stream", &json!({"type": "string", "format": "binary"}))})),
+    });
+    for (name, what) in [
+        ("livez", "Whether the server lives."),
+        ("readyz", "Whether the server can take requests."),
+        ("healthz", "The old name of /livez."),
+    ] {
+        for (path, item) in health(name, what) {
+            paths[path] = item;
+        }
+    }
+    paths
+}
+
+fn version() -> Value {
+    let fields = [
+        "major",
+        "minor",
+        "gitVersion",
+        "gitCommit",
+        "gitTreeState",
+        "buildDate",
+        "goVersion",
+        "compiler",
+        "platform",
+    ];
+    let properties: serde_json::Map<String, Value> =
+        fields.iter().map(|field| ((*field).to_owned(), text())).collect();
+    let info = json!({"type": "object", "required": fields, "properties": properties});
+    let description = "The version of Kubernetes whose API this is.";
+    json!({"/version": get("getCodeVersion", "version", description, &json!([]),
+        &json!({"200": answer("The version.", "application/json", &info)}))})
+}

@@ -1,0 +1,66 @@
+//! The line between a client and its server: a relay of bytes that a test can cut and mend, while the server goes on.
+
+use std::sync::Arc;
+
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// A relay. Dropped, it cuts all connections.
+pub(super) struct Line {
+    url: String,
+    is_whole: Arc<watch::Sender<bool>>,
+}
+
+impl Line {
+    /// A line to the server at an URL, whole.
+    pub(super) async fn to(server: &str) -> Line {
+        let target = server.strip_prefix("http://").expect("an URL without TLS").to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (is_whole, state) = watch::channel(true);
+        tokio::spawn(relay(listener, target, state));
+        Line { url, is_whole: Arc::new(is_whole) }
+    }
+
+    /// What the client is told.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Ends every connection; new ones end at once.
+    pub(super) fn cut(&self) {
+        self.is_whole.send_replace(false);
+    }
+
+    /// Lets connections through again.
+    pub(super) fn mend(&self) {
+        self.is_whole.send_replace(true);
+    }
+}
+
+async fn relay(listener: TcpListener, target: String, mut state: watch::Receiver<bool>) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            // The line has been dropped.
+            gone = state.wait_for(|_| false) => {
+                debug_assert!(gone.is_err());
+                return;
+            }
+        };
+        let Ok((mut client, _)) = accepted else { continue };
+        let (target, mut state) = (target.clone(), state.clone());
+        tokio::spawn(async move {
+            if !*state.borrow_and_update() {
+                return;
+            }
+            // No server is the same to the client as a cut line.
+            let Ok(mut server) = TcpStream::connect(target).await else { return };
+            tokio::select! {
+                _ = copy_bidirectional(&mut client, &mut server) => {}
+                _ = state.wait_for(|is_whole| !is_whole) => {}
+            }
+        });
+    }
+}

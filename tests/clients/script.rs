@@ -1,0 +1,142 @@
+//! Foreign programs: what they need is installed once, and each has a deadline and is killed when its test ends.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::process::command;
+use crate::harness::wait;
+
+/// With this variable, libraries that cannot be installed are a failure.
+const REQUIRED: &str = "ORLOP_REQUIRE_CLIENTS";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Whether the libraries are there; said on the standard error when they are not.
+static INSTALLED: LazyLock<bool> = LazyLock::new(|| {
+    // As long as a slow line may take, once.
+    let output = Command::new("timeout").arg("300").arg(root().join("hack/clients")).output().unwrap();
+    if output.status.success() {
+        return true;
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let why = said.lines().last().unwrap_or("it took too long");
+    assert!(std::env::var_os(REQUIRED).is_none(), "hack/clients: {said}, and {REQUIRED} is set");
+    // Not `eprintln!`: the test harness would keep it to itself.
+    let _ = writeln!(
+        std::io::stderr(),
+        "\nLEFT OUT: the clients of Python and JavaScript, and schemathesis: hack/clients cannot install them ({why}). \
+         {REQUIRED}=1 makes this a failure"
+    );
+    false
+});
+
+/// Whether tests with the libraries can run.
+pub(super) async fn installed() -> bool {
+    tokio::task::spawn_blocking(|| *INSTALLED).await.unwrap()
+}
+
+/// Python with the libraries of `requirements.txt`.
+pub(super) fn python(script: &str, home: &Path) -> Command {
+    let mut python = command(root().join("target/clients/python/bin/python"), home);
+    python.arg("-u").arg(root().join("tests/clients/python").join(script));
+    // Who runs the tests may have a proxy; these talk to this machine alone.
+    python.env("NO_PROXY", "*").env("PYTHONDONTWRITEBYTECODE", "1");
+    python
+}
+
+/// A command of one of the libraries of `requirements.txt`. What it imports is looked for beside our scripts.
+pub(super) fn python_tool(name: &str, home: &Path) -> Command {
+    let mut tool = command(root().join("target/clients/python/bin").join(name), home);
+    tool.current_dir(home).env("PYTHONPATH", root().join("tests/clients/python"));
+    tool.env("NO_PROXY", "*").env("PYTHONDONTWRITEBYTECODE", "1");
+    tool
+}
+
+/// node with the libraries of `package-lock.json`. Modules are looked for beside the script, so it is copied there.
+pub(super) fn node(script: &str, home: &Path) -> Command {
+    let folder = root().join("target/clients/javascript");
+    let copy = folder.join(script);
+    std::fs::copy(root().join("tests/clients/javascript").join(script), &copy).unwrap();
+    let mut node = command("node", home);
+    node.arg(copy);
+    node
+}
+
+/// A program that says one JSON value per line.
+pub(super) struct Script {
+    name: String,
+    child: Child,
+    out: PathBuf,
+}
+
+impl Script {
+    /// Starts it; what it says is kept in its home.
+    pub(super) fn start(name: &str, mut command: Command, home: &Path) -> Script {
+        let out = home.join(format!("{name}.out"));
+        let file = File::create(&out).unwrap();
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        let child = command.spawn().unwrap_or_else(|error| panic!("{name} does not start: {error}"));
+        Script { name: name.to_owned(), child, out }
+    }
+
+    /// Everything that it has said so far, also when it is no JSON.
+    pub(super) fn said(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.out).unwrap_or_default()).into_owned()
+    }
+
+    /// The whole lines of JSON that it has said so far.
+    pub(super) fn lines(&self) -> Vec<Value> {
+        let said = self.said();
+        let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        whole.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// Waits until what it has said so far fits.
+    pub(super) async fn says(&mut self, what: &str, fits: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        wait::until(&format!("{}: {what}", self.name), async || {
+            let lines = self.lines();
+            if fits(&lines) {
+                return Ok(lines);
+            }
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("{} ended ({status}) before: {what}\n{}", self.name, self.said());
+            }
+            Err(self.said())
+        })
+        .await
+    }
+
+    /// Waits for its end, which must be a good one. It is killed after `patience`.
+    pub(super) async fn ok_within(mut self, patience: Duration) -> String {
+        let end = tokio::time::Instant::now() + patience;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                assert!(status.success(), "{} ({status}):\n{}", self.name, self.said());
+                return self.said();
+            }
+            assert!(tokio::time::Instant::now() < end, "{} takes too long:\n{}", self.name, self.said());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The same with the patience of every test.
+    pub(super) async fn ok(self) -> String {
+        self.ok_within(wait::PATIENCE).await
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,59 @@
+//! The README's table of commands, held against what is tested.
+
+use std::collections::BTreeSet;
+
+use super::{access, change, custom, get, nodes, tell, workloads};
+
+/// Commands whose test is no row: they take time, an editor, or several steps.
+const STORIES: &[&str] = &[
+    "apply",
+    "apply -k",
+    "apply --prune",
+    "apply --server-side",
+    "apply view-last-applied",
+    "auth whoami",
+    "delete",
+    "delete --cascade",
+    "delete --force",
+    "diff",
+    "edit",
+    "edit --subresource",
+    "events",
+    "get -w",
+    "get --watch-only",
+    "replace",
+    "replace --force",
+    "rollout status",
+    "wait --for=condition",
+    "wait --for=delete",
+    "wait --for=jsonpath",
+];
+
+/// The first column of the table behind this heading, without its marks.
+fn listed() -> BTreeSet<String> {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let table = text.split("| kubectl ").nth(1).expect("README.md has the table of commands");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let mut listed = BTreeSet::new();
+    for row in rows {
+        let commands = row.split('|').nth(1).unwrap_or_default();
+        listed.extend(commands.split('`').skip(1).step_by(2).map(str::to_owned));
+    }
+    listed
+}
+
+#[test]
+fn the_readme_lists_what_is_tested() {
+    let rows = [
+        access::rows(),
+        change::rows(),
+        custom::rows(),
+        get::rows(),
+        nodes::rows(),
+        tell::rows(),
+        workloads::rows(),
+    ];
+    let mut tested: BTreeSet<String> = rows.iter().flatten().map(|row| row.command.to_owned()).collect();
+    tested.extend(STORIES.iter().map(|story| (*story).to_owned()));
+    assert_eq!(listed(), tested);
+}

@@ -1,0 +1,81 @@
+//! What upstream's end-to-end specs expect of an API server and its controllers (upstream: test/e2e), as
+//! far as no kubelet is needed. Each test names the file that it follows; the words and the code are ours.
+
+mod apply;
+mod discovery;
+mod fields;
+mod lifecycles;
+mod lists;
+mod namespaces;
+mod owners;
+mod pods;
+mod protection;
+mod volumes;
+mod watches;
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::http::{Answer, Http};
+use crate::harness::plane::{Layout, Plane};
+
+/// A server without controllers.
+async fn server() -> (Plane, Http) {
+    let plane = Plane::of(Layout::ServerAlone).start().await;
+    let http = plane.http();
+    (plane, http)
+}
+
+/// A server with controllers.
+async fn plane() -> (Plane, Http) {
+    let plane = Plane::start().await;
+    let http = plane.http();
+    (plane, http)
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn version(object: &Value) -> &str {
+    object["metadata"]["resourceVersion"].as_str().unwrap_or_default()
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list["items"].as_array().unwrap().iter().map(name).collect()
+}
+
+/// The collection with a label selector.
+fn labelled(collection: &str, selector: &str) -> String {
+    format!("{collection}?labelSelector={}", selector.replace('=', "%3D"))
+}
+
+/// A server-side apply.
+async fn apply(http: &Http, path: &str, manager: &str, config: &Value) -> Answer {
+    let sign = if path.contains('?') { '&' } else { '?' };
+    let path = format!("{path}{sign}fieldManager={manager}");
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    http.send(Method::PATCH, &path, &headers, config.to_string().into()).await
+}
+
+/// A strategic merge patch.
+async fn strategic(http: &Http, path: &str, patch: &Value) -> Answer {
+    let headers = [("content-type", "application/strategic-merge-patch+json")];
+    http.send(Method::PATCH, path, &headers, patch.to_string().into()).await
+}
+
+/// A delete with options.
+async fn delete_with(http: &Http, path: &str, options: &Value) -> Answer {
+    http.send(Method::DELETE, path, &[("content-type", "application/json")], options.to_string().into()).await
+}
+
+/// A pod that nobody runs.
+fn pod(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"containers": [{"name": "main", "image": "registry.example/pause:1"}]},
+    })
+}
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
