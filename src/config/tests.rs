@@ -26,7 +26,7 @@ fn server_of(config: Config) -> ServerConfig {
     let Config::Run(run) = config else { panic!("no process") };
     match run.role {
         Role::Serve(server, _) | Role::Apiserver(server) => *server,
-        Role::Controller(..) => panic!("no server"),
+        Role::Controller(..) | Role::CsiHostpath(_) => panic!("no server"),
     }
 }
 
@@ -34,7 +34,7 @@ fn remote_of(config: Config) -> Endpoint {
     let Config::Run(run) = config else { panic!("no process") };
     match run.role {
         Role::Controller(remote, _) => remote,
-        Role::Serve(..) | Role::Apiserver(_) => panic!("no controller"),
+        Role::Serve(..) | Role::Apiserver(_) | Role::CsiHostpath(_) => panic!("no controller"),
     }
 }
 
