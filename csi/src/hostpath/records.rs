@@ -2,7 +2,8 @@
 //! into place before a call is answered, so that a crash at any point leaves the old or the new state.
 //!
 //! `volumes/ID/volume.json` beside the volume's content, `snapshots/ID/snapshot.json` beside its own.
-//! A directory without a record is what a crash left of a create or a delete: it is removed at the start.
+//! A directory without a record is what a crash left of a create or a delete: it is removed at the start. What
+//! the driver has not made is left alone, and the driver does not start beside it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -90,6 +91,9 @@ pub enum RecordsError {
         /// What the system said.
         source: io::Error,
     },
+    /// Something that the driver has not made.
+    #[error("{} is not of this driver, which has removed nothing; give it a --data-dir of its own", .0.display())]
+    Foreign(PathBuf),
     /// A record that is no record.
     #[error("{} is damaged: {source}; restore it, or remove its directory if the volume is not needed", path.display())]
     Damaged {
@@ -183,14 +187,29 @@ fn read_all<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Vec<T>, Recor
                     .map_err(|source| RecordsError::Damaged { path: file, source })?,
             ),
             // Nobody was told of it, or everybody was told that it is gone.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_left_over(&path, name) => {
                 tracing::info!(path = %path.display(), "removing what a crash left");
                 fs::remove_dir_all(&path).map_err(at(&path))?;
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Err(RecordsError::Foreign(path));
             }
             Err(source) => return Err(RecordsError::File { path: file, source }),
         }
     }
     Ok(all)
+}
+
+/// Whether a directory without a record is one that this driver began or was about to end: its name is an
+/// identifier, and nothing is in it but what the driver puts there. Somebody else's data is never removed.
+fn is_left_over(dir: &Path, name: &str) -> bool {
+    let id = dir.file_name().and_then(|id| id.to_str()).unwrap_or_default();
+    let is_id = uuid::Uuid::try_parse(id).is_ok_and(|uuid| uuid.to_string() == id);
+    let new = format!("{name}.new");
+    let is_ours = |entry: io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| [new.as_str(), "data", "image"].iter().any(|own| entry.file_name() == *own))
+    };
+    is_id && fs::read_dir(dir).is_ok_and(|entries| entries.into_iter().all(is_ours))
 }
 
 fn write(dir: &Path, name: &str, record: &impl Serialize) -> Result<(), RecordsError> {

@@ -221,3 +221,20 @@ async fn a_damaged_record_is_named() {
     super::super::records::Records::open(&driver.dir.path().join("data")).unwrap();
     assert!(!record.parent().unwrap().exists(), "without a record it is what a crash left");
 }
+
+#[tokio::test]
+async fn what_others_have_made_is_left_alone() {
+    for (case, file) in [
+        ("a directory by another name", "volumes/photos/one.jpg"),
+        ("a directory with something else in it", "volumes/8c7b2a1e-6f0e-4a3e-9a52-0d7a8f4f1b11/one.jpg"),
+        ("a file", "snapshots/notes"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "dear").unwrap();
+        let error = super::super::records::Records::open(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("--data-dir of its own"), "{case}: {error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "dear", "{case}");
+    }
+}
