@@ -72,6 +72,11 @@ pub(super) fn clear(target: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(target) {
         // Only an empty directory goes: if something is in it, it was never a mount of ours.
         Ok(found) if found.is_dir() => fs::remove_dir(target),
+        // Nor is a file with something in it.
+        Ok(found) if found.len() > 0 => Err(io::Error::other(format!(
+            "{} is a file that this driver has not made; it was left alone",
+            target.display()
+        ))),
         Ok(_) => fs::remove_file(target),
         Err(error) => Err(error),
     };
@@ -143,6 +148,19 @@ fn run(command: &mut Command) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_others_are_left_alone() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let (empty, full) = (dir.path().join("empty"), dir.path().join("full"));
+        fs::write(&empty, "")?;
+        fs::write(&full, "dear")?;
+        clear(&empty)?;
+        assert!(!empty.exists());
+        assert!(clear(&full).is_err_and(|error| error.to_string().contains("left alone")));
+        assert_eq!(fs::read_to_string(&full)?, "dear");
+        Ok(())
+    }
 
     #[test]
     fn mount_points_of_a_table() {
