@@ -14,12 +14,15 @@ use super::*;
 /// No input of these runs takes longer. They are small; what is slow for them would hang for large ones.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Runs a target on so many inputs, or on as many as ORLOP_FUZZ_CASES says. The seed is printed;
-/// ORLOP_FUZZ_SEED gives one back.
+/// The seed of a run that names none: what has not changed is tested alike each time. Long runs choose others.
+const SEED: u64 = 20_261_121;
+
+/// Runs a target on so many inputs, or on as many as ORLOP_FUZZ_CASES says, chosen by ORLOP_FUZZ_SEED. Both are
+/// printed.
 fn run<S: Strategy>(target: &str, cases: u32, inputs: &S, try_one: impl Fn(&S::Value)) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let cases = number("ORLOP_FUZZ_CASES").map_or(cases, |cases| u32::try_from(cases).unwrap());
-    let seed = number("ORLOP_FUZZ_SEED").unwrap_or_else(rand::random);
+    let seed = number("ORLOP_FUZZ_SEED").unwrap_or(SEED);
     println!("{target}: ORLOP_FUZZ_SEED={seed} ORLOP_FUZZ_CASES={cases}");
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -116,7 +119,11 @@ fn is_read_as_yaml(value: &Value, body: &[u8]) {
     let text = String::from_utf8_lossy(body);
     match crate::decode::read_yaml(body) {
         Ok((read, _)) => assert_eq!(with_floats(read), with_floats(value.clone()), "{text}"),
-        Err(why) => assert!(why.contains("too deep or too large"), "{why}: {text}"),
+        Err(why) => {
+            let is_too_deep =
+                ["too deep or too large", "recursion limit exceeded"].iter().any(|&deep| why.contains(deep));
+            assert!(is_too_deep, "{why}: {text}");
+        }
     }
 }
 

@@ -103,7 +103,10 @@ impl<'t> Items<'t> {
         };
         let mut pairs = Vec::with_capacity(keys.len());
         for key in keys {
-            let given = map.get(key).map(|value| atom(value).unwrap_or(Atom::Null));
+            // A key that is null is one that is left out: the decoder reads it so, and the item that
+            // is stored must be found again when the same is applied again.
+            let given = map.get(key).filter(|value| !value.is_null());
+            let given = given.map(|value| atom(value).unwrap_or(Atom::Null));
             if let Some(value) = given.or_else(|| self.default(key)) {
                 pairs.push((Box::from(key.as_str()), value));
             }
