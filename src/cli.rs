@@ -429,4 +429,13 @@ pub(crate) struct LoopArgs {
     /// Workers that keep the pods and claims of StatefulSets
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) concurrent_statefulset_syncs: usize,
+    /// CSI driver that is called from here, as NAME=unix:///path; may be given several times
+    #[arg(long, value_name = "NAME=ENDPOINT", value_parser = values::csi_endpoint)]
+    pub(crate) csi_endpoint: Vec<orlop_controller::csi::drivers::Endpoint>,
+    /// Directory in which CSI drivers register, as they do with a kubelet
+    #[arg(long, value_name = "DIR")]
+    pub(crate) csi_plugin_dir: Option<PathBuf>,
+    /// Longest time that a call to a CSI driver may take
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::duration)]
+    pub(crate) csi_timeout: Duration,
 }

@@ -287,6 +287,9 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
     if args.pvclaimbinder_sync_period.is_zero() {
         return Err(wrong("--pvclaimbinder-sync-period must be more than 0s"));
     }
+    if args.csi_timeout.is_zero() {
+        return Err(wrong("--csi-timeout must be more than 0s: every call would be given up at once"));
+    }
     for (flag, workers) in [
         ("--concurrent-ephemeralvolume-syncs", args.concurrent_ephemeralvolume_syncs),
         ("--concurrent-namespace-syncs", args.concurrent_namespace_syncs),

@@ -256,6 +256,9 @@ fn options(args: &LoopArgs, root_ca: Option<String>) -> Options {
         concurrent_deployment_syncs: args.concurrent_deployment_syncs,
         concurrent_stateful_set_syncs: args.concurrent_statefulset_syncs,
         enable_garbage_collector: args.enable_garbage_collector,
+        csi_endpoints: args.csi_endpoint.clone(),
+        csi_plugin_dir: args.csi_plugin_dir.clone(),
+        csi_timeout: args.csi_timeout,
         ..Options::default()
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod clock;
+pub mod csi;
 pub mod ephemeral;
 pub mod expand;
 pub mod few;

@@ -11,6 +11,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Backoff, Clock};
+use crate::csi::drivers::Drivers;
 use crate::gc;
 use crate::given;
 use crate::informers::Informers;
@@ -30,6 +31,8 @@ pub struct Context {
     pub informers: Informers,
     /// Takes events.
     pub events: EventSink,
+    /// CSI drivers that can be called.
+    pub drivers: Drivers,
     /// Settings.
     pub options: Arc<Options>,
     /// Wall-clock time.
@@ -136,19 +139,30 @@ async fn run_known(
     let clock = Clock::Wall;
     let (events, writer) = EventSink::start(client.clone(), clock, stop_events.clone());
     let informers = Informers::new(client.clone(), shutdown.child_token());
-    let context = Context { client, informers, events, options: Arc::new(options), clock, shutdown };
+    let drivers = Drivers::new(options.csi_timeout);
+    let options = Arc::new(options);
+    let context = Context { client, informers, events, drivers, options, clock, shutdown };
+    let finding = tokio::spawn(find_drivers(context.clone()));
     tracing::info!(controllers = ?enabled.iter().map(|k| k.name).collect::<Vec<_>>(), "controllers start");
     let tasks = enabled.into_iter().map(|known| {
         let (name, run, context) = (known.name, known.run, context.clone());
         tokio::spawn(async move { supervise(name, run, context).await })
     });
     join_all(tasks).await;
+    if finding.await.is_err() {
+        tracing::warn!("the search for CSI drivers panicked");
+    }
     context.informers.drained().await;
     stop_events.cancel();
     if writer.await.is_err() {
         tracing::warn!("the event writer panicked");
     }
     Ok(())
+}
+
+async fn find_drivers(context: Context) {
+    let Context { drivers, options, shutdown, .. } = context;
+    drivers.find(&options.csi_endpoints, options.csi_plugin_dir.clone(), shutdown).await;
 }
 
 /// Runs one controller again and again until the end was asked for.

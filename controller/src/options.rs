@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::csi::drivers::Endpoint;
 use crate::queue::RateLimit;
 
 /// Settings of all controllers.
@@ -49,6 +50,12 @@ pub struct Options {
     pub resource_quota_sync_period: Duration,
     /// `--concurrent-resource-quota-syncs`.
     pub concurrent_resource_quota_syncs: usize,
+    /// `--csi-endpoint`: drivers that are called from here.
+    pub csi_endpoints: Vec<Endpoint>,
+    /// `--csi-plugin-dir`: where drivers register.
+    pub csi_plugin_dir: Option<PathBuf>,
+    /// `--csi-timeout`: the longest that a call to a driver may take.
+    pub csi_timeout: Duration,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -92,6 +99,9 @@ impl Default for Options {
             root_ca: None,
             resource_quota_sync_period: Duration::from_secs(300),
             concurrent_resource_quota_syncs: 5,
+            csi_endpoints: Vec::new(),
+            csi_plugin_dir: None,
+            csi_timeout: Duration::from_secs(15),
             rate_limit: RateLimit::default(),
         }
     }

@@ -3,9 +3,13 @@
 //!
 //! * [`v1`] and [`registration`] are made from `proto/` when this crate is built.
 //! * [`socket`] connects to a driver and listens for one.
+//! * [`driver`] is one that is called, [`capabilities`] what it says that it can do, [`error`] what a failed call means.
 //! * [`hostpath`] is a driver whose volumes are directories and files of one machine, with faults that a
 //!   script asks for.
 
+pub mod capabilities;
+pub mod driver;
+pub mod error;
 pub mod hostpath;
 pub mod socket;
 
