@@ -354,6 +354,46 @@ async fn a_definition_takes_its_objects_along() {
 }
 
 #[tokio::test]
+async fn objects_end_at_a_hundred_levels() {
+    let (_plane, http) = server().await;
+    define(&http, &definition()).await;
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    let widget = |levels: usize| widget("a", json!({"free": {"x": nested(levels)}}));
+    // The widget, its spec and what is free in it stand around the lists.
+    let (fits, deep) = (98, 101);
+    http.create(WIDGETS, &widget(fits)).await;
+    let path = format!("{WIDGETS}/a");
+    let read = http.get(&path).await.expect(200);
+    assert_eq!(read["spec"]["free"]["x"], nested(fits));
+    let mut changed = read.clone();
+    changed["spec"]["free"]["x"] = nested(deep);
+    let change = json!([{"op": "add", "path": "/spec/free/x", "value": nested(deep)}]);
+    for (door, method, path, content, body) in [
+        ("create", Method::POST, WIDGETS, "application/json", widget(deep)),
+        ("create in YAML", Method::POST, WIDGETS, "application/yaml", widget(deep)),
+        ("update", Method::PUT, &path, "application/json", changed.clone()),
+        ("update of the status", Method::PUT, &format!("{path}/status"), "application/json", changed),
+        ("merge patch", Method::PATCH, &path, "application/merge-patch+json", widget(deep)),
+        ("JSON patch", Method::PATCH, &path, "application/json-patch+json", change),
+        (
+            "apply",
+            Method::PATCH,
+            &format!("{path}?fieldManager=m&force=true"),
+            "application/apply-patch+yaml",
+            widget(deep),
+        ),
+    ] {
+        let answer = http.send(method, path, &[("content-type", content)], body.to_string().into()).await;
+        assert!((400..500).contains(&answer.code), "{door}: {}", answer.text());
+        // YAML has a limit of its own, and comes to it first.
+        let is_yaml = content.ends_with("yaml");
+        let want = if is_yaml { "is too deep" } else { "a value is nested more than 100 levels deep" };
+        assert!(message(&answer).contains(want), "{door}: {}", message(&answer));
+    }
+    assert_eq!(http.get(&path).await.expect(200), read, "nothing of it is stored");
+}
+
+#[tokio::test]
 async fn namespaces_and_owners_take_objects_along() {
     let plane = Plane::start().await;
     let http = plane.http();
