@@ -27,8 +27,10 @@ pub mod pv;
 pub mod queue;
 pub mod quota;
 pub mod recorder;
+pub mod snapshots;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod translate;
 pub mod uid;
 pub mod worker;
 pub mod workload;
