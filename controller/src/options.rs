@@ -49,6 +49,17 @@ pub struct Options {
     pub resource_quota_sync_period: Duration,
     /// `--concurrent-resource-quota-syncs`.
     pub concurrent_resource_quota_syncs: usize,
+    /// `--attach-detach-force-detach-after`, a flag of our own: how long a node that is not healthy may keep a volume that no
+    /// pod wants there, before it is detached by force. Annotations of nodes, volumes and classes win over it.
+    pub attach_detach_force_detach_after: Duration,
+    /// `--disable-force-detach-on-timeout`: no forced detach but by annotation and by the out-of-service taint.
+    pub disable_force_detach_on_timeout: bool,
+    /// `--disable-attach-detach-reconcile-sync`: VolumeAttachments that say that their volume is not attached any more are
+    /// not looked at.
+    pub disable_attach_detach_reconcile_sync: bool,
+    /// `--attach-detach-reconcile-sync-period`: how often all attached volumes are compared with their VolumeAttachments,
+    /// besides the look at each that changes. Less than a second switches both off.
+    pub attach_detach_reconcile_sync_period: Duration,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -92,6 +103,10 @@ impl Default for Options {
             root_ca: None,
             resource_quota_sync_period: Duration::from_secs(300),
             concurrent_resource_quota_syncs: 5,
+            attach_detach_force_detach_after: Duration::from_secs(360),
+            disable_force_detach_on_timeout: false,
+            disable_attach_detach_reconcile_sync: false,
+            attach_detach_reconcile_sync_period: Duration::from_secs(60),
             rate_limit: RateLimit::default(),
         }
     }
