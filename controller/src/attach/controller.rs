@@ -114,6 +114,8 @@ impl Controller {
                     tracing::info!(volume = %key.volume, node = %key.node, "the volume is not attached any more");
                     let others = state.others(key);
                     state.actual.remove(key);
+                    // Whoever takes VolumeAttachments away by hand is not fought at once.
+                    state.operations.delay(key, Kind::Attach, Cause::Request, now);
                     self.reports.add(Arc::clone(&key.node));
                     others.into_iter().for_each(|other| self.keys.add(other));
                 }

@@ -121,10 +121,15 @@ impl Operations {
     /// It failed.
     pub(super) fn fail(&mut self, key: &Key, cause: Cause, now: Instant) -> Option<Operation> {
         let operation = self.end(key)?;
-        let last = self.failures.get(key).filter(|failure| failure.kind == operation.kind);
-        let delay = last.map_or(FIRST, |failure| (failure.delay * 2).min(LONGEST));
-        self.failures.insert(key.clone(), Failure { kind: operation.kind, cause, until: now + delay, delay });
+        self.delay(key, operation.kind, cause, now);
         Some(operation)
+    }
+
+    /// Nothing of this kind for a while.
+    pub(super) fn delay(&mut self, key: &Key, kind: Kind, cause: Cause, now: Instant) {
+        let last = self.failures.get(key).filter(|failure| failure.kind == kind);
+        let delay = last.map_or(FIRST, |failure| (failure.delay * 2).min(LONGEST));
+        self.failures.insert(key.clone(), Failure { kind, cause, until: now + delay, delay });
     }
 
     /// It was given up; there is no reason to wait.

@@ -200,7 +200,7 @@ fn attach(facts: &Facts) -> Decision {
         let news = match (failure.cause, &facts.view) {
             // Tests: AD-057
             (Cause::Attacher, View::There(there)) => there.attached && !there.leaving,
-            // Tests: AD-060
+            // Tests: NEW-AD-LEAVING
             (Cause::Leaving, View::Absent) => true,
             (Cause::Request | Cause::Attacher | Cause::Leaving, _) => false,
         };

@@ -32,7 +32,7 @@ pub(super) async fn run(api: FakeApi, rules: Rules) {
             };
             answer(&api, &object, &rule, &mut answered);
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 

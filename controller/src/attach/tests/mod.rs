@@ -3,14 +3,20 @@
 
 mod attach;
 mod attacher;
+mod decide;
+mod forced;
+mod links;
 mod new;
 mod nodes;
 mod notation;
 mod play;
 mod pods;
+mod proof;
 mod restart;
+mod safety;
 mod shared;
 mod table;
+mod words;
 
 #[tokio::test(start_paused = true)]
 async fn every_case() {

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::attacher::{self, Rules};
 use super::notation::{attachment, canonical, conditions, long, parse, render};
@@ -11,7 +13,7 @@ use crate::attach;
 use crate::gc;
 use crate::manager::Run;
 use crate::options::Options;
-use crate::testing::FakeApi;
+use crate::testing::{FakeApi, FaultKind};
 
 /// How long rest takes. No step of the controller but failures takes time here.
 const REST: Duration = Duration::from_millis(1500);
@@ -32,14 +34,22 @@ fn options(flags: &[&str]) -> Options {
 pub(super) struct Stage {
     pub(super) api: FakeApi,
     rules: Rules,
-    _attacher: tokio_util::task::AbortOnDropHandle<()>,
-    _running: tokio_util::sync::DropGuard,
+    _attacher: AbortOnDropHandle<()>,
+    running: DropGuard,
 }
 
 impl Stage {
     /// Puts the start of a case on a server, and starts the controller.
     pub(super) async fn of(case: &Case) -> Self {
+        Self::with_fault(case, None).await
+    }
+
+    /// The same; the n-th write of the controller fails.
+    pub(super) async fn with_fault(case: &Case, fault: Option<(usize, FaultKind)>) -> Self {
         let api = FakeApi::new();
+        if let Some((nth, kind)) = fault {
+            api.fail_nth_write(nth, kind);
+        }
         for line in case.given {
             api.seed(parse(line, &api.now()));
         }
@@ -48,7 +58,15 @@ impl Stage {
         let controllers: &[Run] = if case.pod_gc { &[attach::run, gc::pods::run] } else { &[attach::run] };
         let running = api.start(controllers, options(case.flags));
         tokio::time::sleep(REST).await;
-        Self { api, rules, _attacher: tokio_util::task::AbortOnDropHandle::new(attacher), _running: running }
+        Self { api, rules, _attacher: AbortOnDropHandle::new(attacher), running }
+    }
+
+    /// Starts another controller in the place of the one that runs.
+    pub(super) async fn restart(&mut self) {
+        self.running = CancellationToken::new().drop_guard();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        self.running = self.api.start(&[attach::run], Options::default());
+        tokio::time::sleep(REST).await;
     }
 
     /// Does one step of a case.
@@ -61,6 +79,7 @@ impl Stage {
             ["create", rest @ ..] => drop(api.seed(parse(&rest.join(" "), &api.now()))),
             ["delete", "pod", key] => assert!(api.delete_with("pods", key, json!({"gracePeriodSeconds": 0}))),
             ["terminate", "pod", key] => assert!(api.delete("pods", key)),
+            ["delete", "pvc", key] => assert!(api.delete("persistentvolumeclaims", key)),
             ["delete", "node", name] => assert!(api.delete("nodes", name)),
             ["touch", kind, key] => {
                 let touch = json!({"metadata": {"annotations": {"touched": api.now()}}});
