@@ -383,6 +383,21 @@ pub(crate) struct LoopArgs {
     /// Finished pods that are kept before the oldest are deleted; 0 or less keeps all
     #[arg(long, value_name = "N", default_value_t = 12_500, allow_negative_numbers = true)]
     pub(crate) terminated_pod_gc_threshold: i32,
+    /// How long a node that is not ready may keep a volume that no pod wants there, before it is detached by force; annotations
+    /// (orlop.dev/force-detach-after) of classes, volumes and nodes win
+    #[arg(long, value_name = "DURATION", default_value = "6m0s", value_parser = values::duration)]
+    pub(crate) attach_detach_force_detach_after: Duration,
+    /// Detach nothing by force but where an annotation or the out-of-service taint asks for it
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) disable_force_detach_on_timeout: bool,
+    /// Believe for ever that what was attached is attached
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) disable_attach_detach_reconcile_sync: bool,
+    /// How often all attached volumes are compared with their VolumeAttachments, changed or not
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
+    pub(crate) attach_detach_reconcile_sync_period: Duration,
     /// Workers that make claims for ephemeral volumes
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) concurrent_ephemeralvolume_syncs: usize,

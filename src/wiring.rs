@@ -233,6 +233,10 @@ fn options(args: &LoopArgs, root_ca: Option<String>) -> Options {
         pv_claim_binder_sync_period: args.pvclaimbinder_sync_period,
         terminated_pod_gc_threshold: args.terminated_pod_gc_threshold,
         enable_dynamic_provisioning: args.enable_dynamic_provisioning,
+        attach_detach_force_detach_after: args.attach_detach_force_detach_after,
+        disable_force_detach_on_timeout: args.disable_force_detach_on_timeout,
+        disable_attach_detach_reconcile_sync: args.disable_attach_detach_reconcile_sync,
+        attach_detach_reconcile_sync_period: args.attach_detach_reconcile_sync_period,
         enable_hostpath_provisioner: args.enable_hostpath_provisioner,
         recycler_nfs: RecyclerOptions {
             pod_template_filepath: args.pv_recycler_pod_template_filepath_nfs.clone(),

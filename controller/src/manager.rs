@@ -20,7 +20,7 @@ pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
 use crate::workload::{deployment, replicas, stateful_set};
-use crate::{ephemeral, expand, protection, pv, quota};
+use crate::{attach, ephemeral, expand, protection, pv, quota};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -83,6 +83,7 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },
     Known { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
     Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
+    Known { name: controller::ATTACH_DETACH, alias: Some("attachdetach"), run: attach::run },
     Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
     Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
     Known {

@@ -39,6 +39,13 @@ pub const ANN_MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-m
 pub const ANN_CSI_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
 /// Node: presence puts the node under the attach/detach controller.
 pub const ANN_CONTROLLER_MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
+/// Node, PV, StorageClass: after which time a volume that nobody wants is taken by force from a node that is not healthy; a
+/// duration or `never`. The node wins over the volume, that over the class.
+pub const ANN_FORCE_DETACH_AFTER: &str = "orlop.dev/force-detach-after";
+/// VolumeAttachment: when its volume is detached by force at the latest.
+pub const ANN_DETACH_NOT_BEFORE: &str = "orlop.dev/detach-not-before";
+/// VolumeAttachment: its volume was detached by force; when and why.
+pub const ANN_FORCED_DETACH: &str = "orlop.dev/forced-detach";
 /// CSINode: comma list of in-tree plugin names.
 pub const ANN_MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 /// Any object: what it is there for, in words.
@@ -81,6 +88,9 @@ pub const COMPONENT_REPLICA_SET: &str = "replicaset-controller";
 pub const COMPONENT_DEPLOYMENT: &str = "deployment-controller";
 /// Event component of the controller of StatefulSets.
 pub const COMPONENT_STATEFUL_SET: &str = "statefulset-controller";
+
+/// Event component of the attach/detach controller.
+pub const COMPONENT_ATTACH_DETACH: &str = "attachdetach-controller";
 
 /// Plugin name of hostPath volumes.
 pub const PLUGIN_HOST_PATH: &str = "kubernetes.io/host-path";
@@ -153,6 +163,14 @@ pub mod reason {
     pub const FAILED_CREATE: &str = "FailedCreate";
     /// A pod of a workload could not be deleted.
     pub const FAILED_DELETE: &str = "FailedDelete";
+    /// A volume was attached for a pod.
+    pub const SUCCESSFUL_ATTACH_VOLUME: &str = "SuccessfulAttachVolume";
+    /// A volume could not be attached for a pod.
+    pub const FAILED_ATTACH_VOLUME: &str = "FailedAttachVolume";
+    /// A volume will be detached by force.
+    pub const VOLUME_DETACH_WAITING: &str = "VolumeDetachWaiting";
+    /// A volume is detached by force.
+    pub const FORCED_DETACH_VOLUME: &str = "ForcedDetachVolume";
     /// A Deployment changed the number of a ReplicaSet's pods.
     pub const SCALING_REPLICA_SET: &str = "ScalingReplicaSet";
     /// A Deployment could not make a ReplicaSet.
@@ -173,6 +191,8 @@ pub mod controller {
     pub const EPHEMERAL: &str = "ephemeral-volume-controller";
     /// Hands expansion over to external resizers.
     pub const EXPANDER: &str = "persistentvolume-expander-controller";
+    /// Attaches volumes to the nodes of their pods, and detaches them.
+    pub const ATTACH_DETACH: &str = "persistentvolume-attach-detach-controller";
     /// Removes pods nobody needs.
     pub const POD_GC: &str = "pod-garbage-collector-controller";
     /// Empties and removes namespaces.

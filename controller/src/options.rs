@@ -56,6 +56,17 @@ pub struct Options {
     pub csi_plugin_dir: Option<PathBuf>,
     /// `--csi-timeout`: the longest that a call to a driver may take.
     pub csi_timeout: Duration,
+    /// `--attach-detach-force-detach-after`, a flag of our own: how long a node that is not healthy may keep a volume that no
+    /// pod wants there, before it is detached by force. Annotations of nodes, volumes and classes win over it.
+    pub attach_detach_force_detach_after: Duration,
+    /// `--disable-force-detach-on-timeout`: no forced detach but by annotation and by the out-of-service taint.
+    pub disable_force_detach_on_timeout: bool,
+    /// `--disable-attach-detach-reconcile-sync`: VolumeAttachments that say that their volume is not attached any more are
+    /// not looked at.
+    pub disable_attach_detach_reconcile_sync: bool,
+    /// `--attach-detach-reconcile-sync-period`: how often all attached volumes are compared with their VolumeAttachments,
+    /// besides the look at each that changes. Less than a second switches both off.
+    pub attach_detach_reconcile_sync_period: Duration,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -102,6 +113,10 @@ impl Default for Options {
             csi_endpoints: Vec::new(),
             csi_plugin_dir: None,
             csi_timeout: Duration::from_secs(15),
+            attach_detach_force_detach_after: Duration::from_secs(360),
+            disable_force_detach_on_timeout: false,
+            disable_attach_detach_reconcile_sync: false,
+            attach_detach_reconcile_sync_period: Duration::from_secs(60),
             rate_limit: RateLimit::default(),
         }
     }
