@@ -438,4 +438,10 @@ pub(crate) struct LoopArgs {
     /// Longest time that a call to a CSI driver may take
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::duration)]
     pub(crate) csi_timeout: Duration,
+    /// Calls of one kind that one CSI driver is asked at the same time
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) csi_worker_threads: usize,
+    /// How often attachments are compared with the list of their CSI driver, where it gives one
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
+    pub(crate) csi_reconcile_sync: Duration,
 }

@@ -290,6 +290,9 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
     if args.csi_timeout.is_zero() {
         return Err(wrong("--csi-timeout must be more than 0s: every call would be given up at once"));
     }
+    if args.csi_reconcile_sync.is_zero() {
+        return Err(wrong("--csi-reconcile-sync must be more than 0s: drivers would be asked all the time"));
+    }
     for (flag, workers) in [
         ("--concurrent-ephemeralvolume-syncs", args.concurrent_ephemeralvolume_syncs),
         ("--concurrent-namespace-syncs", args.concurrent_namespace_syncs),
@@ -298,6 +301,7 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         ("--concurrent-replicaset-syncs", args.concurrent_replicaset_syncs),
         ("--concurrent-deployment-syncs", args.concurrent_deployment_syncs),
         ("--concurrent-statefulset-syncs", args.concurrent_statefulset_syncs),
+        ("--csi-worker-threads", args.csi_worker_threads),
     ] {
         if workers == 0 {
             return Err(wrong(&format!("{flag} must be at least 1: without a worker nothing is done")));

@@ -56,6 +56,11 @@ pub struct Options {
     pub csi_plugin_dir: Option<PathBuf>,
     /// `--csi-timeout`: the longest that a call to a driver may take.
     pub csi_timeout: Duration,
+    /// `--csi-worker-threads`: calls of one kind that one driver is asked at the same time.
+    pub csi_worker_threads: usize,
+    /// `--csi-reconcile-sync`: how often attachments are compared with the list of their driver. Upstream:
+    /// external-attacher's `--reconcile-sync`.
+    pub csi_reconcile_sync: Duration,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -102,6 +107,8 @@ impl Default for Options {
             csi_endpoints: Vec::new(),
             csi_plugin_dir: None,
             csi_timeout: Duration::from_secs(15),
+            csi_worker_threads: 100,
+            csi_reconcile_sync: Duration::from_secs(60),
             rate_limit: RateLimit::default(),
         }
     }
