@@ -4,9 +4,7 @@ use std::collections::HashSet;
 
 use crate::driver::Driver;
 use crate::error::CallError;
-use crate::v1::{
-    ListSnapshotsRequest, ListVolumesRequest, list_snapshots_response, list_volumes_response,
-};
+use crate::v1::{ListSnapshotsRequest, ListVolumesRequest, list_snapshots_response, list_volumes_response};
 
 /// More entries than this are no list but a fault.
 const MOST: usize = 10_000_000;
@@ -36,7 +34,8 @@ impl Driver {
         let mut pages = Pages::new("ListSnapshots");
         let mut starting_token = String::new();
         loop {
-            let page = self.list_snapshots(ListSnapshotsRequest { starting_token, ..Default::default() }).await?;
+            let page =
+                self.list_snapshots(ListSnapshotsRequest { starting_token, ..Default::default() }).await?;
             match pages.take(page.entries, page.next_token)? {
                 Some(next) => starting_token = next,
                 None => return Ok(pages.entries),

@@ -13,6 +13,7 @@ use super::memory::{Doubts, Latest, LetGo};
 use super::writes::{self, Told, Writer, Written};
 use crate::clock::Clock;
 use crate::csi::drivers::Drivers;
+use crate::csi::handle::attacher_finalizer;
 use crate::csi::secrets;
 use crate::informer::Informer;
 use crate::meta::is_terminating;
@@ -163,12 +164,7 @@ impl Attacher {
         Ok(self.take(seen, written, Next::End))
     }
 
-    async fn unpublish(
-        &self,
-        driver: &Driver,
-        call: Unpublish,
-        seen: &mut Seen,
-    ) -> Result<Next, Failure> {
+    async fn unpublish(&self, driver: &Driver, call: Unpublish, seen: &mut Seen) -> Result<Next, Failure> {
         let secrets = secrets::read(self.writer.client(), call.secret.as_ref()).await?;
         driver.controller_unpublish_volume(call.request(secrets)).await?;
         self.release(seen).await
@@ -187,8 +183,9 @@ impl Attacher {
                 Written::Gone => return Ok(Next::End),
             }
         }
-        let held = seen.attachment.metadata.finalizers.as_ref().is_some_and(|rest| !rest.is_empty());
-        if !held {
+        // The answer to the write that lets an object go may still show what held it.
+        let own = attacher_finalizer(&seen.attachment.spec.attacher);
+        if !seen.attachment.metadata.finalizers.iter().flatten().any(|finalizer| *finalizer != own) {
             return Ok(Next::End);
         }
         let written = self.writer.status(&seen.attachment, |_| writes::detached()).await?;
@@ -226,7 +223,12 @@ impl Attacher {
             Err(error) => tracing::debug!(attachment = key, %error, "a failure could not be told"),
         }
         let going = is_terminating(attachment);
-        tracing::info!(attachment = key, going, why = told.message, "attachment: failed, will be tried again");
+        tracing::info!(
+            attachment = key,
+            going,
+            why = told.message,
+            "attachment: failed, will be tried again"
+        );
     }
 }
 

@@ -241,10 +241,7 @@ fn spec<'a>(view: &View<'a>) -> Result<Cow<'a, PersistentVolumeSpec>, Refusal> {
     .ok_or(Refusal::NotCsi)
 }
 
-fn source<'a>(
-    spec: &'a PersistentVolumeSpec,
-    named: &str,
-) -> Result<&'a CSIPersistentVolumeSource, Refusal> {
+fn source<'a>(spec: &'a PersistentVolumeSpec, named: &str) -> Result<&'a CSIPersistentVolumeSource, Refusal> {
     let csi = spec.csi.as_ref().ok_or(Refusal::NotCsi)?;
     if csi.driver != named {
         return Err(Refusal::OtherDriver { of: csi.driver.clone(), named: named.to_owned() });
@@ -256,10 +253,8 @@ fn source<'a>(
 pub(super) fn on_node<'a>(view: &View<'a>) -> Result<&'a str, Refusal> {
     let spec = &view.attachment.spec;
     let node = view.node.ok_or_else(|| Refusal::NoNode(spec.node_name.clone()))?;
-    node_id(node, &spec.attacher).ok_or_else(|| Refusal::NotOnNode {
-        node: spec.node_name.clone(),
-        driver: spec.attacher.clone(),
-    })
+    node_id(node, &spec.attacher)
+        .ok_or_else(|| Refusal::NotOnNode { node: spec.node_name.clone(), driver: spec.attacher.clone() })
 }
 
 /// Handle and node id that an attachment is about, for a comparison with the driver's list.

@@ -72,10 +72,11 @@ pub(super) async fn serve(
 async fn work(context: Context, attacher: Arc<Attacher>, lane: Opened) {
     let Opened { driver, queue } = lane;
     let Context { options, shutdown, .. } = &context;
-    let syncing = worker::run_in_order(&queue, options.csi_worker_threads, controller::CSI_ATTACHER, |name| {
-        let attacher = Arc::clone(&attacher);
-        async move { attacher.sync(&name).await }
-    });
+    let syncing =
+        worker::run_in_order(&queue, options.csi_worker_threads, controller::CSI_ATTACHER, |name| {
+            let attacher = Arc::clone(&attacher);
+            async move { attacher.sync(&name).await }
+        });
     let closing = async {
         shutdown.cancelled().await;
         queue.shutdown();

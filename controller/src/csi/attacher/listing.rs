@@ -48,7 +48,9 @@ impl Published {
             (Some(_), nodes) => format!("has it on {}", nodes.join(", ")),
         };
         let but = if attached { "" } else { "not " };
-        Some(format!("volume {handle} should {but}be on node {node}, but the list of driver {driver} {found}"))
+        Some(format!(
+            "volume {handle} should {but}be on node {node}, but the list of driver {driver} {found}"
+        ))
     }
 }
 

@@ -26,7 +26,11 @@ pub(super) struct Latest {
 
 impl Latest {
     /// The newest state that is known.
-    pub(super) fn get(&self, cache: &Informer<VolumeAttachment>, name: &str) -> Option<Arc<VolumeAttachment>> {
+    pub(super) fn get(
+        &self,
+        cache: &Informer<VolumeAttachment>,
+        name: &str,
+    ) -> Option<Arc<VolumeAttachment>> {
         let mut written = locked(&self.written);
         let cached = cache.get(name);
         match (cached, written.get(name)) {
@@ -156,7 +160,8 @@ mod tests {
     #[test]
     fn what_was_written_holds_until_the_cache_has_it() {
         let (cache, latest) = (Informer::new(), Latest::default());
-        let seen = |latest: &Latest| latest.get(&cache, "a").and_then(|a| a.metadata.resource_version.clone());
+        let seen =
+            |latest: &Latest| latest.get(&cache, "a").and_then(|a| a.metadata.resource_version.clone());
         assert_eq!(seen(&latest), None);
         latest.put(&cache, attachment("u", 2));
         assert_eq!(seen(&latest), None, "one that is not in the cache is gone");

@@ -61,7 +61,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let (lanes, opened) = Lanes::new(LIMIT);
         // Before the first look at what there is, so that no driver is missed.
         let mut changes = context.drivers.changes();
-        let waking = Waking { attacher: Arc::clone(&attacher), lanes: lanes.clone(), volumes: volumes.clone() };
+        let waking =
+            Waking { attacher: Arc::clone(&attacher), lanes: lanes.clone(), volumes: volumes.clone() };
         let waking = Arc::new(waking);
         let _registrations = waking.register();
         let synced = async {
@@ -102,9 +103,7 @@ struct Waking {
 }
 
 impl Waking {
-    fn register(
-        self: &Arc<Self>,
-    ) -> (Registration, Registration, Registration) {
+    fn register(self: &Arc<Self>) -> (Registration, Registration, Registration) {
         let Attacher { attachments, volumes, nodes, .. } = &*self.attacher;
         attachments.add_index(OPEN_BY_DRIVER, wake::open_by_driver);
         attachments.add_index(OPEN_BY_VOLUME, wake::open_by_volume);

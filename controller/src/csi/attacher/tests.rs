@@ -81,7 +81,8 @@ async fn attached_and_detached_with_few_writes() {
         let writes = api.take_writes();
         writes.iter().map(|w| format!("{} {} {}", w.verb, w.resource, w.subresource)).collect()
     };
-    let of_attach = ["patch persistentvolumes ", "patch volumeattachments ", "patch volumeattachments status"];
+    let of_attach =
+        ["patch persistentvolumes ", "patch volumeattachments ", "patch volumeattachments status"];
     assert_eq!(writes(&api), of_attach);
     assert_eq!(double.calls(), [PUBLISH]);
     api.delete("volumeattachments", "va");
@@ -110,7 +111,12 @@ async fn i6_i9_every_write_may_fail() {
     let act = |api: &FakeApi| {
         assert_eq!(status(api, "va"), json!({"attached": true, "attachmentMetadata": {"on": "id"}}));
         api.delete("volumeattachments", "va");
-        api.patch("persistentvolumes", "pv", "", json!({"metadata": {"finalizers": ["external-attacher/d-example"]}}));
+        api.patch(
+            "persistentvolumes",
+            "pv",
+            "",
+            json!({"metadata": {"finalizers": ["external-attacher/d-example"]}}),
+        );
         api.delete("persistentvolumes", "pv");
     };
     let api = survives_faults(&THIS, Options::default(), seed, act).await;
@@ -121,7 +127,11 @@ async fn i6_i9_every_write_may_fail() {
 async fn what_the_driver_does_wrong_is_told_and_tried_again() {
     let table = [
         (Failing::Refuses(Code::Internal, "no"), Code::Internal, "rpc error: code = Internal desc = no"),
-        (Failing::RefusesAfter(Code::Aborted, "busy"), Code::Aborted, "rpc error: code = Aborted desc = busy"),
+        (
+            Failing::RefusesAfter(Code::Aborted, "busy"),
+            Code::Aborted,
+            "rpc error: code = Aborted desc = busy",
+        ),
         (Failing::Broken, Code::Unknown, "connection refused"),
         (Failing::AnswerLost, Code::Unknown, "connection reset by peer"),
         (Failing::NoAnswer, Code::DeadlineExceeded, "the driver did not answer within 10 s"),
@@ -167,8 +177,13 @@ async fn i12_a_driver_that_hangs_keeps_no_other_waiting() {
     let well = driver_named("e.example", &[]);
     put(&api, &well);
     hanging.fail_times("*", 0, 1000, Failing::NoAnswer);
-    api.patch("csinodes", "n", "", json!({"spec": {"drivers": [
-        {"name": DRIVER, "nodeID": "id"}, {"name": "e.example", "nodeID": "id"}]}}));
+    api.patch(
+        "csinodes",
+        "n",
+        "",
+        json!({"spec": {"drivers": [
+        {"name": DRIVER, "nodeID": "id"}, {"name": "e.example", "nodeID": "id"}]}}),
+    );
     for n in 0..20 {
         api.seed(attachment(&format!("hangs-{n}"), "pv"));
     }
@@ -262,7 +277,8 @@ async fn a_driver_that_attaches_nothing_is_not_asked() {
 #[tokio::test(start_paused = true)]
 async fn secrets_are_sent_and_never_told() {
     let (api, double) = ground(&[]);
-    let reference = json!({"spec": {"csi": {"controllerPublishSecretRef": {"name": "s", "namespace": "ns"}}}});
+    let reference =
+        json!({"spec": {"csi": {"controllerPublishSecretRef": {"name": "s", "namespace": "ns"}}}});
     api.patch("persistentvolumes", "pv", "", reference);
     let _running = api.start(&THIS, Options::default());
     api.create(attachment("va", "pv"));
@@ -278,7 +294,8 @@ async fn secrets_are_sent_and_never_told() {
     assert_eq!(status(&api, "va")["attached"], true);
     let asked = double.requests::<ControllerPublishVolumeRequest>();
     assert_eq!(asked[0].secrets["key"], "hush");
-    let writes = serde_json::to_string(&api.take_writes().iter().map(|w| &w.body).collect::<Vec<_>>()).unwrap();
+    let writes =
+        serde_json::to_string(&api.take_writes().iter().map(|w| &w.body).collect::<Vec<_>>()).unwrap();
     assert!(!writes.contains("hush"));
 }
 
@@ -321,7 +338,12 @@ async fn a_volume_is_held_until_nothing_is_attached() {
     api.create(attachment("va-1", "pv"));
     api.create(attachment("va-2", "pv"));
     shortly().await;
-    api.patch("persistentvolumes", "pv", "", json!({"metadata": {"finalizers": ["external-attacher/d-example"]}}));
+    api.patch(
+        "persistentvolumes",
+        "pv",
+        "",
+        json!({"metadata": {"finalizers": ["external-attacher/d-example"]}}),
+    );
     api.delete("persistentvolumes", "pv");
     api.create(attachment("va-3", "pv"));
     shortly().await;

@@ -48,7 +48,10 @@ pub(super) fn volume_helps(change: &Change<PersistentVolume>) -> bool {
         None => true,
         Some(old) => {
             let of = |volume: &PersistentVolume| {
-                volume.spec.clone().map(|spec| (spec.csi, spec.access_modes, spec.volume_mode, spec.mount_options))
+                volume
+                    .spec
+                    .clone()
+                    .map(|spec| (spec.csi, spec.access_modes, spec.volume_mode, spec.mount_options))
             };
             change.replaced() || of(old) != of(new)
         }

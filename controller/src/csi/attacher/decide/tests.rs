@@ -9,10 +9,10 @@ use crate::testing::merge_into;
 const DRIVER: &str = "d.example";
 const FINALIZER: &str = "external-attacher/d-example";
 
-fn attachment(change: Value) -> VolumeAttachment {
+fn attachment(changes: &[&Value]) -> VolumeAttachment {
     let mut object = json!({"metadata": {"name": "va"}, "spec": {"attacher": DRIVER, "nodeName": "n",
         "source": {"persistentVolumeName": "pv"}}, "status": {"attached": false}});
-    merge_into(&mut object, &change);
+    changes.iter().for_each(|change| merge_into(&mut object, change));
     serde_json::from_value(object).unwrap()
 }
 
@@ -64,53 +64,153 @@ fn steps() {
     let inline = json!({"spec": {"source": {"persistentVolumeName": null, "inlineVolumeSpec":
         {"accessModes": ["ReadWriteMany"], "csi": {"driver": DRIVER, "volumeHandle": "in"}}}}});
     let sourceless = json!({"spec": {"source": {"persistentVolumeName": null}}});
-    let twice = json!({"spec": {"source": {"inlineVolumeSpec": {"csi": {"driver": DRIVER, "volumeHandle": "in"}}}}});
+    let twice =
+        json!({"spec": {"source": {"inlineVolumeSpec": {"csi": {"driver": DRIVER, "volumeHandle": "in"}}}}});
     let (pv, nodes) = (Some(volume(json!({}))), Some(on_its_node()));
     let going = Some(volume(deleted.clone()));
     let unheld = Some(volume(json!({"metadata": {"finalizers": ["kubernetes.io/pv-protection"]}})));
     let elsewhere = Some(node(json!([])));
     let full = [Rpc::PublishUnpublishVolume];
     // Attachment, volume, node, whether the driver attaches, whether the list speaks against it.
-    type Case<'a> = (&'a str, &'a [&'a Value], &'a Option<PersistentVolume>, &'a Option<CSINode>, bool, bool, &'a str);
+    type Case<'a> =
+        (&'a str, &'a [&'a Value], &'a Option<PersistentVolume>, &'a Option<CSINode>, bool, bool, &'a str);
     let table: &[Case<'_>] = &[
         ("new", &[], &pv, &nodes, true, false, "prepare and publish h to id"),
         ("new, volume not held", &[], &unheld, &nodes, true, false, "hold volume"),
         ("after a crash before the call", &[&ours, &noted], &pv, &nodes, true, false, "publish h to id"),
-        ("the node has another id now", &[&ours, &noted_other], &pv, &nodes, true, false, "prepare and publish h to id"),
+        (
+            "the node has another id now",
+            &[&ours, &noted_other],
+            &pv,
+            &nodes,
+            true,
+            false,
+            "prepare and publish h to id",
+        ),
         ("the finalizer was taken away", &[&noted], &pv, &nodes, true, false, "prepare and publish h to id"),
         ("attached", &[&attached, &ours, &noted], &pv, &nodes, true, false, "rest"),
-        ("attached, the list says otherwise", &[&attached, &ours, &noted], &pv, &nodes, true, true, "publish h to id"),
-        ("the volume is going", &[], &going, &nodes, true, false, "PersistentVolume \"pv\" is marked for deletion"),
+        (
+            "attached, the list says otherwise",
+            &[&attached, &ours, &noted],
+            &pv,
+            &nodes,
+            true,
+            true,
+            "publish h to id",
+        ),
+        (
+            "the volume is going",
+            &[],
+            &going,
+            &nodes,
+            true,
+            false,
+            "PersistentVolume \"pv\" is marked for deletion",
+        ),
         ("no volume", &[], &None, &nodes, true, false, "persistentvolume \"pv\" not found"),
         ("no node", &[&noted, &ours], &pv, &None, true, false, "csinode.storage.k8s.io \"n\" not found"),
         ("not on the node", &[], &pv, &elsewhere, true, false, "CSINode n does not contain driver d.example"),
         ("inline", &[&inline], &None, &nodes, true, false, "prepare and publish in to id"),
-        ("no source", &[&sourceless], &None, &nodes, true, false,
-            "neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source"),
-        ("two sources", &[&twice], &pv, &nodes, true, false,
-            "both InlineCSIVolumeSource and PersistentVolumeName specified in VA source"),
+        (
+            "no source",
+            &[&sourceless],
+            &None,
+            &nodes,
+            true,
+            false,
+            "neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source",
+        ),
+        (
+            "two sources",
+            &[&twice],
+            &pv,
+            &nodes,
+            true,
+            false,
+            "both InlineCSIVolumeSource and PersistentVolumeName specified in VA source",
+        ),
         ("deleted, never asked", &[&deleted, &foreign], &pv, &nodes, true, false, "rest"),
         ("deleted", &[&deleted, &ours, &noted], &pv, &nodes, true, false, "unpublish h from id"),
-        ("deleted, the outcome of publish is not known", &[&ours, &noted, &deleted], &going, &nodes, true, false, "unpublish h from id"),
-        ("deleted, the node is gone", &[&deleted, &ours, &noted_other], &pv, &None, true, false, "unpublish h from old"),
-        ("deleted, the node has no driver", &[&deleted, &ours, &noted_other], &pv, &elsewhere, true, false, "unpublish h from old"),
-        ("deleted, the node has another id", &[&deleted, &ours, &noted_other], &pv, &nodes, true, false, "unpublish h from id"),
-        ("deleted, nothing says which node", &[&deleted, &ours], &pv, &None, true, false, "csinode.storage.k8s.io \"n\" not found"),
-        ("deleted, no volume", &[&deleted, &ours, &noted], &None, &nodes, true, false, "persistentvolume \"pv\" not found"),
-        ("detached, held by others, the list says otherwise", &[&deleted, &foreign, &noted], &pv, &nodes, true, true, "unpublish h from id"),
+        (
+            "deleted, the outcome of publish is not known",
+            &[&ours, &noted, &deleted],
+            &going,
+            &nodes,
+            true,
+            false,
+            "unpublish h from id",
+        ),
+        (
+            "deleted, the node is gone",
+            &[&deleted, &ours, &noted_other],
+            &pv,
+            &None,
+            true,
+            false,
+            "unpublish h from old",
+        ),
+        (
+            "deleted, the node has no driver",
+            &[&deleted, &ours, &noted_other],
+            &pv,
+            &elsewhere,
+            true,
+            false,
+            "unpublish h from old",
+        ),
+        (
+            "deleted, the node has another id",
+            &[&deleted, &ours, &noted_other],
+            &pv,
+            &nodes,
+            true,
+            false,
+            "unpublish h from id",
+        ),
+        (
+            "deleted, nothing says which node",
+            &[&deleted, &ours],
+            &pv,
+            &None,
+            true,
+            false,
+            "csinode.storage.k8s.io \"n\" not found",
+        ),
+        (
+            "deleted, no volume",
+            &[&deleted, &ours, &noted],
+            &None,
+            &nodes,
+            true,
+            false,
+            "persistentvolume \"pv\" not found",
+        ),
+        (
+            "detached, held by others, the list says otherwise",
+            &[&deleted, &foreign, &noted],
+            &pv,
+            &nodes,
+            true,
+            true,
+            "unpublish h from id",
+        ),
         ("deleted, inline", &[&deleted, &ours, &inline], &None, &nodes, true, false, "unpublish in from id"),
         ("trivial", &[], &None, &None, false, false, "say attached"),
         ("trivial, attached", &[&attached], &None, &None, false, false, "rest"),
         ("trivial, attached, doubted", &[&attached], &None, &None, false, true, "rest"),
         ("trivial, deleted", &[&deleted, &foreign], &None, &None, false, true, "rest"),
-        ("trivial now, but attached before", &[&deleted, &ours, &attached], &None, &None, false, false, "let go"),
+        (
+            "trivial now, but attached before",
+            &[&deleted, &ours, &attached],
+            &None,
+            &None,
+            false,
+            false,
+            "let go",
+        ),
     ];
     for (name, changes, volume, node, attaches, doubted, wanted) in table {
-        let mut object = json!({});
-        for change in *changes {
-            merge_into(&mut object, change);
-        }
-        let attachment = attachment(object);
+        let attachment = attachment(changes);
         let can = can(if *attaches { &full } else { &[] });
         let view = View {
             attachment: &attachment,
@@ -126,7 +226,7 @@ fn steps() {
 
 /// What the driver is asked for a volume by a driver that can do this.
 fn asked(volume: &PersistentVolume, rpcs: &[Rpc], let_go: bool) -> Result<Publish, String> {
-    let (attachment, node) = (attachment(json!({})), on_its_node());
+    let (attachment, node) = (attachment(&[]), on_its_node());
     let can = can(&[&[Rpc::PublishUnpublishVolume], rpcs].concat());
     let view = View {
         attachment: &attachment,
@@ -179,7 +279,12 @@ fn when_a_volume_is_let_go() {
         ("in-tree of another", in_tree.clone(), false, true),
         ("in-tree of another, attached", in_tree, true, false),
         ("migrated to this one", migrated, false, false),
-        ("not held", json!({"metadata": {"finalizers": [], "deletionTimestamp": "2026-01-01T00:00:00Z"}}), false, false),
+        (
+            "not held",
+            json!({"metadata": {"finalizers": [], "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+            false,
+            false,
+        ),
     ] {
         assert_eq!(may_let_go(&volume(change), DRIVER, attached), wanted, "{name}");
     }
