@@ -8,6 +8,7 @@
 
 mod addresses;
 mod api;
+mod attach;
 mod bench;
 mod clients;
 mod crash;
