@@ -9,6 +9,7 @@
 mod addresses;
 mod api;
 mod attach;
+mod audit;
 mod bench;
 mod clients;
 mod crash;

@@ -13,6 +13,14 @@ use serde_json::{Value, json};
 use super::process::Process;
 use super::wait;
 
+/// Files, written on one node.
+pub(crate) fn files() -> VolumeCapability {
+    VolumeCapability {
+        access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }),
+        access_type: Some(AccessType::Mount(MountVolume::default())),
+    }
+}
+
 /// A driver that runs, or ran. Its data and its socket stay over restarts.
 pub(crate) struct Hostpath {
     dir: PathBuf,
@@ -101,14 +109,10 @@ impl Hostpath {
 
     /// Makes a volume as somebody who does not tell the API; its handle.
     pub(crate) async fn make(&self, name: &str, bytes: i64) -> String {
-        let access = AccessType::Mount(MountVolume::default());
         let request = CreateVolumeRequest {
             name: name.to_owned(),
             capacity_range: Some(CapacityRange { required_bytes: bytes, limit_bytes: 0 }),
-            volume_capabilities: vec![VolumeCapability {
-                access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }),
-                access_type: Some(access),
-            }],
+            volume_capabilities: vec![files()],
             ..Default::default()
         };
         self.driver().await.create_volume(request).await.unwrap().volume.unwrap().volume_id
