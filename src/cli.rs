@@ -16,11 +16,13 @@ use orlop_apiserver::services::range::{self, AddressRange};
 
 pub(crate) use self::driver::CsiHostpathArgs;
 pub(crate) use self::keep::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
+pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};
 use crate::bench::args::BenchArgs;
 use crate::values;
 
 mod driver;
 mod keep;
+mod volumes;
 
 /// What `--help` says of exit codes and of where values come from.
 const AFTER_HELP: &str = "\
@@ -66,6 +68,9 @@ pub(crate) enum Command {
     /// Look after the directory of a store that is not running
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Look after the volumes that CSI drivers have
+    #[command(subcommand)]
+    Volumes(VolumesCommand),
     /// Run a CSI driver for laboratories: its volumes are directories and files of this machine
     #[command(after_help = AFTER_HELP)]
     CsiHostpath(Box<CsiHostpathArgs>),
@@ -299,7 +304,7 @@ pub(crate) struct ApiArgs {
 }
 
 /// Which API server the controllers work on.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "API server to work on")]
 pub(crate) struct RemoteArgs {
     /// URL of the API server, such as http://127.0.0.1:8080
@@ -453,4 +458,10 @@ pub(crate) struct LoopArgs {
     /// Longest time that a call to a CSI driver may take
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::duration)]
     pub(crate) csi_timeout: Duration,
+    /// Calls of one kind that one CSI driver is asked at the same time
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) csi_worker_threads: usize,
+    /// How often attachments are compared with the list of their CSI driver, where it gives one
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
+    pub(crate) csi_reconcile_sync: Duration,
 }

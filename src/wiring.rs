@@ -263,6 +263,8 @@ fn options(args: &LoopArgs, root_ca: Option<String>) -> Options {
         csi_endpoints: args.csi_endpoint.clone(),
         csi_plugin_dir: args.csi_plugin_dir.clone(),
         csi_timeout: args.csi_timeout,
+        csi_worker_threads: args.csi_worker_threads,
+        csi_reconcile_sync: args.csi_reconcile_sync,
         ..Options::default()
     }
 }

@@ -8,6 +8,8 @@
 
 mod addresses;
 mod api;
+mod attach;
+mod audit;
 mod bench;
 mod clients;
 mod crash;

@@ -11,6 +11,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Backoff, Clock};
+use crate::csi::attacher;
 use crate::csi::drivers::Drivers;
 use crate::gc;
 use crate::given;
@@ -102,6 +103,7 @@ pub const CONTROLLERS: &[Known] = &[
         alias: Some("root-ca-cert-publisher"),
         run: given::root_ca::run,
     },
+    Known { name: controller::CSI_ATTACHER, alias: None, run: attacher::run },
 ];
 
 /// Why the controllers did not start.

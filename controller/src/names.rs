@@ -37,6 +37,8 @@ pub const ANN_MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify
 pub const ANN_MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
 /// VolumeAttachment: CSI node id of the publish call.
 pub const ANN_CSI_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
+/// PVC: what the provisioner is about to ask, or has asked, of a CSI driver. Written before the driver is asked.
+pub const ANN_CREATE_REQUEST: &str = "csi.orlop.dev/create-request";
 /// Node: presence puts the node under the attach/detach controller.
 pub const ANN_CONTROLLER_MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 /// Node, PV, StorageClass: after which time a volume that nobody wants is taken by force from a node that is not healthy; a
@@ -63,6 +65,8 @@ pub const FINALIZER_VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
 pub const FINALIZER_PV_CONTROLLER: &str = "kubernetes.io/pv-controller";
 /// PV: the same for external provisioners.
 pub const FINALIZER_EXTERNAL_PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
+/// PVC: held while a volume may be in the making for it.
+pub const FINALIZER_PROVISIONING: &str = "csi.orlop.dev/provisioning";
 /// PV, VolumeAttachment: prefix, the sanitized driver name follows.
 pub const FINALIZER_EXTERNAL_ATTACHER_PREFIX: &str = "external-attacher/";
 /// Any object: dependents are deleted before it.
@@ -211,6 +215,8 @@ pub mod controller {
     pub const RESOURCE_QUOTA: &str = "resourcequota-controller";
     /// Makes the `default` account of every namespace.
     pub const SERVICE_ACCOUNT: &str = "serviceaccount-controller";
+    /// Attaches volumes of CSI drivers to nodes.
+    pub const CSI_ATTACHER: &str = "csi-attacher-controller";
     /// Publishes whom to trust in every namespace.
     pub const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
 }

@@ -67,6 +67,11 @@ pub struct Options {
     /// `--attach-detach-reconcile-sync-period`: how often all attached volumes are compared with their VolumeAttachments,
     /// besides the look at each that changes. Less than a second switches both off.
     pub attach_detach_reconcile_sync_period: Duration,
+    /// `--csi-worker-threads`: calls of one kind that one driver is asked at the same time.
+    pub csi_worker_threads: usize,
+    /// `--csi-reconcile-sync`: how often attachments are compared with the list of their driver. Upstream:
+    /// external-attacher's `--reconcile-sync`.
+    pub csi_reconcile_sync: Duration,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -117,6 +122,8 @@ impl Default for Options {
             disable_force_detach_on_timeout: false,
             disable_attach_detach_reconcile_sync: false,
             attach_detach_reconcile_sync_period: Duration::from_secs(60),
+            csi_worker_threads: 100,
+            csi_reconcile_sync: Duration::from_secs(60),
             rate_limit: RateLimit::default(),
         }
     }
