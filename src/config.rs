@@ -298,6 +298,7 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         ("--concurrent-replicaset-syncs", args.concurrent_replicaset_syncs),
         ("--concurrent-deployment-syncs", args.concurrent_deployment_syncs),
         ("--concurrent-statefulset-syncs", args.concurrent_statefulset_syncs),
+        ("--csi-worker-threads", args.csi_worker_threads),
     ] {
         if workers == 0 {
             return Err(wrong(&format!("{flag} must be at least 1: without a worker nothing is done")));

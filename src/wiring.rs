@@ -259,6 +259,12 @@ fn options(args: &LoopArgs, root_ca: Option<String>) -> Options {
         csi_endpoints: args.csi_endpoint.clone(),
         csi_plugin_dir: args.csi_plugin_dir.clone(),
         csi_timeout: args.csi_timeout,
+        csi_worker_threads: args.csi_worker_threads,
+        csi_extra_create_metadata: args.csi_extra_create_metadata,
+        csi_default_fs_type: args.csi_default_fstype.clone(),
+        csi_strict_topology: args.csi_strict_topology,
+        csi_immediate_topology: args.csi_immediate_topology,
+        csi_enable_capacity: args.csi_enable_capacity,
         ..Options::default()
     }
 }

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Backoff, Clock};
 use crate::csi::drivers::Drivers;
+use crate::csi::provisioner;
 use crate::gc;
 use crate::given;
 use crate::informers::Informers;
@@ -83,6 +84,7 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },
     Known { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
     Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
+    Known { name: controller::CSI_PROVISIONER, alias: Some("csi-provisioner"), run: provisioner::run },
     Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
     Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
     Known {

@@ -56,6 +56,19 @@ pub struct Options {
     pub csi_plugin_dir: Option<PathBuf>,
     /// `--csi-timeout`: the longest that a call to a driver may take.
     pub csi_timeout: Duration,
+    /// `--csi-worker-threads`: volumes that are made at a time, and as many that are deleted (upstream:
+    /// external-provisioner's `--worker-threads`, as the following).
+    pub csi_worker_threads: usize,
+    /// `--csi-extra-create-metadata`: drivers are told names of claim and volume.
+    pub csi_extra_create_metadata: bool,
+    /// `--csi-default-fstype`: file system where the class names none; empty for the driver's choice.
+    pub csi_default_fs_type: String,
+    /// `--csi-strict-topology`: drivers are told the segment of the chosen node alone.
+    pub csi_strict_topology: bool,
+    /// `--csi-immediate-topology`: drivers are told all segments when no node was chosen.
+    pub csi_immediate_topology: bool,
+    /// `--csi-enable-capacity`: CSIStorageCapacity objects are published for drivers that know their room.
+    pub csi_enable_capacity: bool,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -102,6 +115,12 @@ impl Default for Options {
             csi_endpoints: Vec::new(),
             csi_plugin_dir: None,
             csi_timeout: Duration::from_secs(15),
+            csi_worker_threads: 100,
+            csi_extra_create_metadata: false,
+            csi_default_fs_type: String::new(),
+            csi_strict_topology: false,
+            csi_immediate_topology: true,
+            csi_enable_capacity: true,
             rate_limit: RateLimit::default(),
         }
     }

@@ -2,9 +2,10 @@
 //! served by sidecars elsewhere, and nothing in this folder touches its objects.
 //!
 //! * [`drivers`]: which there are. * [`modes`]: capabilities of volumes. * [`secrets`]: what a class says about them.
-//! * [`handle`]: names.
+//! * [`handle`]: names. * [`provisioner`]: volumes are made and deleted.
 
 pub mod drivers;
 pub mod handle;
 pub mod modes;
+pub mod provisioner;
 pub mod secrets;
