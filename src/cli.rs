@@ -464,4 +464,23 @@ pub(crate) struct LoopArgs {
     /// How often attachments are compared with the list of their CSI driver, where it gives one
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) csi_reconcile_sync: Duration,
+    /// Tell CSI drivers the names of claim and volume with every new volume
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) csi_extra_create_metadata: bool,
+    /// File system of new CSI volumes whose class names none [default: what the driver chooses]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) csi_default_fstype: String,
+    /// Tell CSI drivers only the segment of the node that was chosen for a pod
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) csi_strict_topology: bool,
+    /// Tell CSI drivers all segments of the cluster when no node was chosen
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) csi_immediate_topology: bool,
+    /// Publish how much room CSI drivers have left (CSIStorageCapacity)
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) csi_enable_capacity: bool,
 }

@@ -265,6 +265,11 @@ fn options(args: &LoopArgs, root_ca: Option<String>) -> Options {
         csi_timeout: args.csi_timeout,
         csi_worker_threads: args.csi_worker_threads,
         csi_reconcile_sync: args.csi_reconcile_sync,
+        csi_extra_create_metadata: args.csi_extra_create_metadata,
+        csi_default_fs_type: args.csi_default_fstype.clone(),
+        csi_strict_topology: args.csi_strict_topology,
+        csi_immediate_topology: args.csi_immediate_topology,
+        csi_enable_capacity: args.csi_enable_capacity,
         ..Options::default()
     }
 }

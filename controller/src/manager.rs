@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::{Backoff, Clock};
 use crate::csi::attacher;
 use crate::csi::drivers::Drivers;
+use crate::csi::provisioner;
 use crate::gc;
 use crate::given;
 use crate::informers::Informers;
@@ -85,6 +86,7 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
     Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
     Known { name: controller::ATTACH_DETACH, alias: Some("attachdetach"), run: attach::run },
+    Known { name: controller::CSI_PROVISIONER, alias: Some("csi-provisioner"), run: provisioner::run },
     Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
     Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
     Known {

@@ -37,8 +37,6 @@ pub const ANN_MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify
 pub const ANN_MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
 /// VolumeAttachment: CSI node id of the publish call.
 pub const ANN_CSI_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
-/// PVC: what the provisioner is about to ask, or has asked, of a CSI driver. Written before the driver is asked.
-pub const ANN_CREATE_REQUEST: &str = "csi.orlop.dev/create-request";
 /// Node: presence puts the node under the attach/detach controller.
 pub const ANN_CONTROLLER_MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 /// Node, PV, StorageClass: after which time a volume that nobody wants is taken by force from a node that is not healthy; a
@@ -48,6 +46,10 @@ pub const ANN_FORCE_DETACH_AFTER: &str = "orlop.dev/force-detach-after";
 pub const ANN_DETACH_NOT_BEFORE: &str = "orlop.dev/detach-not-before";
 /// VolumeAttachment: its volume was detached by force; when and why.
 pub const ANN_FORCED_DETACH: &str = "orlop.dev/forced-detach";
+/// PVC: the whole CreateVolume request, from before the driver is asked until the outcome is final. See [`FINALIZER_PROVISIONING`].
+pub const ANN_CREATE_REQUEST: &str = "csi.orlop.dev/create-request";
+/// VolumeSnapshotContent: exactly `true` lets a volume of another mode be made of the snapshot.
+pub const ANN_ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
 /// CSINode: comma list of in-tree plugin names.
 pub const ANN_MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 /// Any object: what it is there for, in words.
@@ -65,8 +67,12 @@ pub const FINALIZER_VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
 pub const FINALIZER_PV_CONTROLLER: &str = "kubernetes.io/pv-controller";
 /// PV: the same for external provisioners.
 pub const FINALIZER_EXTERNAL_PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
-/// PVC: held while a volume may be in the making for it.
+/// PVC: a driver was asked for its volume, and what has become of that is not known for certain or not saved yet.
 pub const FINALIZER_PROVISIONING: &str = "csi.orlop.dev/provisioning";
+/// PVC: clones of it are being made.
+pub const FINALIZER_CLONING: &str = "provisioner.storage.kubernetes.io/cloning-protection";
+/// VolumeSnapshot: volumes of it are being made.
+pub const FINALIZER_SNAPSHOT_SOURCE: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 /// PV, VolumeAttachment: prefix, the sanitized driver name follows.
 pub const FINALIZER_EXTERNAL_ATTACHER_PREFIX: &str = "external-attacher/";
 /// Any object: dependents are deleted before it.
@@ -149,6 +155,8 @@ pub mod reason {
     pub const VOLUME_UNKNOWN_RECLAIM_POLICY: &str = "VolumeUnknownReclaimPolicy";
     /// Provisioning failed.
     pub const PROVISIONING_FAILED: &str = "ProvisioningFailed";
+    /// A driver is asked for a volume.
+    pub const PROVISIONING: &str = "Provisioning";
     /// A volume was made for a claim.
     pub const PROVISIONING_SUCCEEDED: &str = "ProvisioningSucceeded";
     /// An asset could not be removed after a failed provisioning.
@@ -197,6 +205,8 @@ pub mod controller {
     pub const EXPANDER: &str = "persistentvolume-expander-controller";
     /// Attaches volumes to the nodes of their pods, and detaches them.
     pub const ATTACH_DETACH: &str = "persistentvolume-attach-detach-controller";
+    /// Makes volumes for claims with CSI drivers, and deletes them.
+    pub const CSI_PROVISIONER: &str = "csi-provisioner-controller";
     /// Removes pods nobody needs.
     pub const POD_GC: &str = "pod-garbage-collector-controller";
     /// Empties and removes namespaces.

@@ -72,6 +72,16 @@ pub struct Options {
     /// `--csi-reconcile-sync`: how often attachments are compared with the list of their driver. Upstream:
     /// external-attacher's `--reconcile-sync`.
     pub csi_reconcile_sync: Duration,
+    /// `--csi-extra-create-metadata`: drivers are told names of claim and volume.
+    pub csi_extra_create_metadata: bool,
+    /// `--csi-default-fstype`: file system where the class names none; empty for the driver's choice.
+    pub csi_default_fs_type: String,
+    /// `--csi-strict-topology`: drivers are told the segment of the chosen node alone.
+    pub csi_strict_topology: bool,
+    /// `--csi-immediate-topology`: drivers are told all segments when no node was chosen.
+    pub csi_immediate_topology: bool,
+    /// `--csi-enable-capacity`: CSIStorageCapacity objects are published for drivers that know their room.
+    pub csi_enable_capacity: bool,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -124,6 +134,11 @@ impl Default for Options {
             attach_detach_reconcile_sync_period: Duration::from_secs(60),
             csi_worker_threads: 100,
             csi_reconcile_sync: Duration::from_secs(60),
+            csi_extra_create_metadata: false,
+            csi_default_fs_type: String::new(),
+            csi_strict_topology: false,
+            csi_immediate_topology: true,
+            csi_enable_capacity: true,
             rate_limit: RateLimit::default(),
         }
     }

@@ -76,6 +76,11 @@ impl CallError {
         }
     }
 
+    /// Whether the driver said that it has no room.
+    pub fn is_exhausted(&self) -> bool {
+        self.answered && self.code == Code::ResourceExhausted
+    }
+
     /// Whether the driver may have done what was asked, or still does it.
     pub fn is_uncertain(&self) -> bool {
         self.meaning() == Meaning::Uncertain

@@ -3,10 +3,11 @@
 //!
 //! * [`attacher`]: attachments.
 //! * [`drivers`]: which there are. * [`modes`]: capabilities of volumes. * [`secrets`]: what a class says about them.
-//! * [`handle`]: names.
+//! * [`handle`]: names. * [`provisioner`]: volumes are made and deleted.
 
 pub mod attacher;
 pub mod drivers;
 pub mod handle;
 pub mod modes;
+pub mod provisioner;
 pub mod secrets;
