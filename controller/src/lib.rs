@@ -27,6 +27,7 @@ pub mod pv;
 pub mod queue;
 pub mod quota;
 pub mod recorder;
+pub mod snapshots;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod uid;
