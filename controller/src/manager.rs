@@ -20,7 +20,7 @@ pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
 use crate::workload::{deployment, replicas, stateful_set};
-use crate::{ephemeral, expand, protection, pv, quota};
+use crate::{csi, ephemeral, expand, protection, pv, quota};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ pub struct Context {
 
 impl Context {
     /// A recorder that writes as `component`.
-    pub fn recorder(&self, component: &'static str) -> Recorder {
+    pub fn recorder(&self, component: impl Into<Arc<str>>) -> Recorder {
         self.events.recorder(component)
     }
 
@@ -101,6 +101,7 @@ pub const CONTROLLERS: &[Known] = &[
         alias: Some("root-ca-cert-publisher"),
         run: given::root_ca::run,
     },
+    Known { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },
 ];
 
 /// Why the controllers did not start.

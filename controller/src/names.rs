@@ -141,6 +141,14 @@ pub mod reason {
     pub const PROVISIONING_CLEANUP_FAILED: &str = "ProvisioningCleanupFailed";
     /// Somebody else has to provision.
     pub const EXTERNAL_PROVISIONING: &str = "ExternalProvisioning";
+    /// A volume is being made larger.
+    pub const RESIZING: &str = "Resizing";
+    /// A volume could not be made larger.
+    pub const VOLUME_RESIZE_FAILED: &str = "VolumeResizeFailed";
+    /// A volume is larger, and its claim has it.
+    pub const VOLUME_RESIZE_SUCCESSFUL: &str = "VolumeResizeSuccessful";
+    /// A volume is larger, its file system is not yet.
+    pub const FILE_SYSTEM_RESIZE_REQUIRED: &str = "FileSystemResizeRequired";
     /// Somebody else has to expand.
     pub const EXTERNAL_EXPANDING: &str = "ExternalExpanding";
     /// An owner reference crosses namespaces.
@@ -193,6 +201,8 @@ pub mod controller {
     pub const SERVICE_ACCOUNT: &str = "serviceaccount-controller";
     /// Publishes whom to trust in every namespace.
     pub const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
+    /// Makes CSI volumes larger.
+    pub const CSI_RESIZER: &str = "csi-resizer-controller";
 }
 
 /// Types and reasons of conditions.

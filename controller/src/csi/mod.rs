@@ -2,9 +2,13 @@
 //! served by sidecars elsewhere, and nothing in this folder touches its objects.
 //!
 //! * [`drivers`]: which there are. * [`modes`]: capabilities of volumes. * [`secrets`]: what a class says about them.
-//! * [`handle`]: names.
+//! * [`handle`]: names. * [`lanes`]: one lane per driver. * [`memory`]: what a lane remembers of failures.
+//! * [`resizer`]: larger volumes.
 
 pub mod drivers;
 pub mod handle;
+pub mod lanes;
+pub mod memory;
 pub mod modes;
+pub mod resizer;
 pub mod secrets;
