@@ -35,7 +35,7 @@ const fn kind(
 }
 
 /// Everything the fake serves.
-pub(crate) const KINDS: [Kind; 21] = [
+pub(crate) const KINDS: [Kind; 22] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -56,6 +56,7 @@ pub(crate) const KINDS: [Kind; 21] = [
     kind("storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass", false, false),
     kind("storage.k8s.io", "volumeattachments", "VolumeAttachment", false, true),
     kind("storage.k8s.io", "csidrivers", "CSIDriver", false, false),
+    kind("storage.k8s.io", "csinodes", "CSINode", false, false),
     kind("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity", true, false),
 ];
 
