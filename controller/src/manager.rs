@@ -102,6 +102,7 @@ pub const CONTROLLERS: &[Known] = &[
         run: given::root_ca::run,
     },
     Known { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },
+    Known { name: controller::CSI_MODIFIER, alias: None, run: csi::modifier::run },
 ];
 
 /// Why the controllers did not start.

@@ -149,6 +149,14 @@ pub mod reason {
     pub const VOLUME_RESIZE_SUCCESSFUL: &str = "VolumeResizeSuccessful";
     /// A volume is larger, its file system is not yet.
     pub const FILE_SYSTEM_RESIZE_REQUIRED: &str = "FileSystemResizeRequired";
+    /// A volume is being given other attributes.
+    pub const VOLUME_MODIFY: &str = "VolumeModify";
+    /// A volume could not be given other attributes.
+    pub const VOLUME_MODIFY_FAILED: &str = "VolumeModifyFailed";
+    /// A volume has other attributes.
+    pub const VOLUME_MODIFY_SUCCESSFUL: &str = "VolumeModifySuccessful";
+    /// Nobody wants other attributes any more.
+    pub const VOLUME_MODIFY_CANCELED: &str = "VolumeModifyCanceled";
     /// Somebody else has to expand.
     pub const EXTERNAL_EXPANDING: &str = "ExternalExpanding";
     /// An owner reference crosses namespaces.
@@ -203,6 +211,8 @@ pub mod controller {
     pub const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
     /// Makes CSI volumes larger.
     pub const CSI_RESIZER: &str = "csi-resizer-controller";
+    /// Gives CSI volumes other attributes.
+    pub const CSI_MODIFIER: &str = "csi-modifier-controller";
 }
 
 /// Types and reasons of conditions.

@@ -3,12 +3,15 @@
 //!
 //! * [`drivers`]: which there are. * [`modes`]: capabilities of volumes. * [`secrets`]: what a class says about them.
 //! * [`handle`]: names. * [`lanes`]: one lane per driver. * [`memory`]: what a lane remembers of failures.
-//! * [`resizer`]: larger volumes.
+//! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes.
 
 pub mod drivers;
 pub mod handle;
 pub mod lanes;
 pub mod memory;
 pub mod modes;
+pub mod modifier;
 pub mod resizer;
+#[cfg(test)]
+pub(crate) mod rig;
 pub mod secrets;

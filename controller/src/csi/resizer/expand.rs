@@ -259,9 +259,11 @@ impl Lane {
         let patch = if expanded.by_node {
             let pending =
                 conditions::holds(FILE_SYSTEM_PENDING, Some(PENDING_MESSAGE.to_owned()), self.clock.now());
+            // The driver has done its part: an error of it before is of no use any more.
+            let old: Vec<_> = old.iter().filter(|condition| condition.type_ != CONTROLLER_ERROR).cloned().collect();
             json!({
                 "metadata": {"resourceVersion": version, "annotations": {ANN_NODE_EXPANSION_NOT_REQUIRED: null}},
-                "status": {"conditions": conditions::merged(old, Some(pending), true),
+                "status": {"conditions": conditions::merged(&old, Some(pending), true),
                     "allocatedResourceStatuses": {"storage": Stage::NodePending.text()}},
             })
         } else {

@@ -106,7 +106,7 @@ async fn serve(
         let queue = queue.clone();
         move |change: &Change<PersistentVolume>| {
             if let Some(volume) = change.new.as_deref().filter(|_| change.is_new() || change.replaced()) {
-                queue_claim_of(&queue, volume);
+                handle::claim_key(volume).into_iter().for_each(|key| queue.add(key));
             }
         }
     });
@@ -119,13 +119,6 @@ async fn serve(
         }
     });
     worker::run_until(&context.shutdown, &queue, lanes::WORKERS, controller::CSI_RESIZER, |key| lane.sync(key)).await;
-}
-
-fn queue_claim_of(queue: &WorkQueue<String>, volume: &PersistentVolume) {
-    let Some(claim) = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref()) else { return };
-    if let (Some(namespace), Some(name)) = (&claim.namespace, &claim.name) {
-        queue.add(format!("{namespace}/{name}"));
-    }
 }
 
 /// Who expands. None when nobody does, or the end was asked for before that was known.
@@ -170,14 +163,6 @@ fn matters(change: &Change<PersistentVolumeClaim>) -> bool {
         || stage != target::stage(old) && !own
 }
 
-/// The volume is bound to this claim.
-fn is_bound_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
-    let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
-    reference.is_some_and(|r| {
-        r.namespace == claim.metadata.namespace && r.uid.is_some() && r.uid == claim.metadata.uid
-    })
-}
-
 /// One driver's lane.
 struct Lane {
     client: Client,
@@ -200,7 +185,7 @@ impl Lane {
         let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
         // One that is not there yet wakes its claim.
         let Some(volume) = volume.and_then(|name| self.volumes.get(name)) else { return Ok(()) };
-        if !self.serves(&volume) || !is_bound_to(&volume, &claim) {
+        if !self.serves(&volume) || !handle::is_bound_to(&volume, &claim) {
             return Ok(());
         }
         let is_marked = annotation(volume.as_ref(), ANN_PRE_RESIZE_CAPACITY).is_some();
@@ -212,7 +197,7 @@ impl Lane {
         }
         // Decided and written on both as the server has them.
         let Some((claim, volume)) = self.live(&key).await? else { return Ok(()) };
-        if !target::is_needed(&claim) || !is_bound_to(&volume, &claim) || !self.serves(&volume) {
+        if !target::is_needed(&claim) || !handle::is_bound_to(&volume, &claim) || !self.serves(&volume) {
             return Ok(());
         }
         match target::decide(&self.facts(&key, &claim, &volume)) {
