@@ -25,5 +25,6 @@ mod story;
 mod tidy;
 mod tls;
 mod upstream;
+mod volume_snapshots;
 mod who;
 mod workload;

@@ -30,6 +30,7 @@ pub mod recorder;
 pub mod snapshots;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod translate;
 pub mod uid;
 pub mod worker;
 pub mod workload;
