@@ -103,6 +103,8 @@ pub const CONTROLLERS: &[Known] = &[
     },
     Known { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },
     Known { name: controller::CSI_MODIFIER, alias: None, run: csi::modifier::run },
+    Known { name: controller::SNAPSHOT, alias: None, run: csi::snapshotter::common::run },
+    Known { name: controller::CSI_SNAPSHOTTER, alias: None, run: csi::snapshotter::lane::run },
 ];
 
 /// Why the controllers did not start.

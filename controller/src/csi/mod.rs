@@ -4,6 +4,7 @@
 //! * [`drivers`]: which there are. * [`modes`]: capabilities of volumes. * [`secrets`]: what a class says about them.
 //! * [`handle`]: names. * [`lanes`]: one lane per driver. * [`memory`]: what a lane remembers of failures.
 //! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes.
+//! * [`snapshotter`]: snapshots.
 
 pub mod drivers;
 pub mod handle;
@@ -15,3 +16,4 @@ pub mod resizer;
 #[cfg(test)]
 pub(crate) mod rig;
 pub mod secrets;
+pub mod snapshotter;

@@ -77,7 +77,7 @@ fn timeless(value: &mut Value) {
         Value::Object(map) => {
             for (key, value) in map {
                 match key.as_str() {
-                    "lastTransitionTime" | "lastProbeTime" | "time" => *value = json!("*"),
+                    "lastTransitionTime" | "lastProbeTime" | "time" | "resourceVersion" => *value = json!("*"),
                     _ => timeless(value),
                 }
             }
