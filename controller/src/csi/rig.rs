@@ -77,7 +77,9 @@ fn timeless(value: &mut Value) {
         Value::Object(map) => {
             for (key, value) in map {
                 match key.as_str() {
-                    "lastTransitionTime" | "lastProbeTime" | "time" | "resourceVersion" => *value = json!("*"),
+                    "lastTransitionTime" | "lastProbeTime" | "time" | "resourceVersion" => {
+                        *value = json!("*")
+                    }
                     _ => timeless(value),
                 }
             }
@@ -106,6 +108,7 @@ async fn play(
     trouble: &Trouble,
 ) -> (Rig, usize, usize) {
     let rig = make().await;
+    let calls_before = rig.double.calls().len();
     match trouble {
         Trouble::None => {}
         Trouble::Write(nth, kind) => rig.api.fail_nth_write(*nth, kind.clone()),
@@ -125,7 +128,7 @@ async fn play(
         rig.api.settle().await;
     }
     drop(running);
-    let (writes, calls) = (rig.api.take_writes().len(), rig.double.calls().len());
+    let (writes, calls) = (rig.api.take_writes().len(), rig.double.calls().len() - calls_before);
     (rig, writes, calls)
 }
 
@@ -139,18 +142,18 @@ pub(crate) async fn survives<T: PartialEq + Debug>(
     held: impl Fn(&Rig) -> T,
 ) -> Rig {
     let (rig, writes, calls) = play(controllers, &make, &act, &Trouble::None).await;
-    let (end, kept) = (rig.end(), held(&rig));
+    let (end, kept, asked) = (rig.end(), held(&rig), rig.double.calls().len());
     let again = rig.api.start(controllers, Options::default());
     rig.api.settle().await;
     drop(again);
     assert_eq!(rig.api.take_writes(), [], "a second start finds nothing to do");
-    assert_eq!(rig.double.calls().len(), calls, "a second start asks for nothing");
+    assert_eq!(rig.double.calls().len(), asked, "a second start asks for nothing");
     let mut troubles = Vec::new();
     for nth in 0..writes {
         troubles.push(Trouble::Write(nth, FaultKind::Broken));
         troubles.push(Trouble::Write(nth, FaultKind::AnswerLost));
-        troubles.push(Trouble::Write(nth, FaultKind::Status(409, "Conflict", "the object has been modified")));
-        troubles.push(Trouble::Write(nth, FaultKind::Status(500, "InternalError", "no")));
+        troubles
+            .push(Trouble::Write(nth, FaultKind::Status(409, "Conflict", "the object has been modified")));
     }
     for nth in 0..calls {
         let codes = [

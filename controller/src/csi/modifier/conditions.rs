@@ -60,7 +60,10 @@ mod tests {
         let first = with(&[], vec![error("Internal", 1)]);
         assert_eq!(first[0].last_transition_time, Some(Time(at(1))));
         let same = with(&first, vec![error("Internal", 2)]);
-        assert_eq!((same[0].last_transition_time.clone(), same[0].message.as_deref()), (Some(Time(at(1))), Some("at 2")));
+        assert_eq!(
+            (same[0].last_transition_time.clone(), same[0].message.as_deref()),
+            (Some(Time(at(1))), Some("at 2"))
+        );
         let other = with(&same, vec![error("Aborted", 3), seen(MODIFYING, None, String::new(), at(3))]);
         assert_eq!(other[0].last_transition_time, Some(Time(at(3))));
         assert_eq!(without(&other, &[MODIFY_ERROR]), other[1..]);

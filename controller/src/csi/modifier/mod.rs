@@ -117,8 +117,10 @@ async fn serve(
             }
         }
     });
-    worker::run_until(&context.shutdown, &queue, lanes::WORKERS, controller::CSI_MODIFIER, |key| lane.sync(key))
-        .await;
+    worker::run_until(&context.shutdown, &queue, lanes::WORKERS, controller::CSI_MODIFIER, |key| {
+        lane.sync(key)
+    })
+    .await;
 }
 
 /// A change that is worth a look: another wish, or the end of a modification.
@@ -188,7 +190,8 @@ impl Lane {
     }
 
     fn facts<'a>(&self, key: &str, claim: &'a PersistentVolumeClaim) -> Facts<'a> {
-        let conditions = claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let conditions =
+            claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         Facts {
             wanted: table::wanted(claim),
             current: table::current(claim),

@@ -57,7 +57,9 @@ pub(super) enum AskError {
     Gone,
 }
 
-fn conditions_of(claim: &PersistentVolumeClaim) -> &[k8s_openapi::api::core::v1::PersistentVolumeClaimCondition] {
+fn conditions_of(
+    claim: &PersistentVolumeClaim,
+) -> &[k8s_openapi::api::core::v1::PersistentVolumeClaimCondition] {
     claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
 }
 
@@ -92,7 +94,11 @@ impl Lane {
     }
 
     /// Nobody wants the modification any more. What was recorded of it stays.
-    pub(super) async fn roll_back(&self, key: &str, claim: &PersistentVolumeClaim) -> Result<(), ModifyError> {
+    pub(super) async fn roll_back(
+        &self,
+        key: &str,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<(), ModifyError> {
         let left = conditions::without(conditions_of(claim), &[MODIFYING]);
         self.record(key, claim, json!({"conditions": left})).await?;
         self.recorder.event(claim, Normal, reason::VOLUME_MODIFY_CANCELED, "Cancelled modify.");
@@ -197,7 +203,8 @@ impl Lane {
             Meaning::Uncertain => false,
         };
         self.memory.set_settled(key, is_final);
-        let (now, how) = (self.clock.now(), if is_final { "failed. Waiting for retry" } else { "is still in progress" });
+        let (now, how) =
+            (self.clock.now(), if is_final { "failed. Waiting for retry" } else { "is still in progress" });
         let modifying =
             conditions::seen(MODIFYING, None, format!("Modifying volume to {target:?} {how}."), now);
         let reason = format!("{:?}", error.code);
@@ -233,7 +240,8 @@ impl Lane {
     ) -> kube::Result<PersistentVolumeClaim> {
         let (namespace, name) = split_key(key);
         let api: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(self.client.clone(), namespace);
-        let patch = json!({"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status});
+        let patch =
+            json!({"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status});
         let claim = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
         Ok(claim.0)
     }

@@ -143,7 +143,11 @@ mod tests {
             ("first", facts("b", "", None), begin("b")),
             ("no wish", facts("", "a", None), Action::Nothing),
             ("rolled back", says(facts("", "a", None)), Action::RollBack),
-            ("rolled back after a refusal", says(facts("", "", on_record(Infeasible, "b"))), Action::RollBack),
+            (
+                "rolled back after a refusal",
+                says(facts("", "", on_record(Infeasible, "b"))),
+                Action::RollBack,
+            ),
             ("rolled back before", facts("", "", on_record(Infeasible, "b")), Action::Nothing),
             ("rolled back, not begun", facts("", "", on_record(Pending, "")), Action::Nothing),
             ("class was missing", facts("b", "a", on_record(Pending, "")), begin("b")),

@@ -142,7 +142,9 @@ async fn a_wish_that_is_taken_back_after_a_refusal_is_rolled_back() {
 #[tokio::test(start_paused = true)]
 async fn the_secret_of_the_volume_is_sent() {
     let rig = rig().await;
-    rig.api.seed(json!({"kind": "Secret", "metadata": {"namespace": "ns", "name": "s"}, "data": {"key": "aHVzaA=="}}));
+    rig.api.seed(
+        json!({"kind": "Secret", "metadata": {"namespace": "ns", "name": "s"}, "data": {"key": "aHVzaA=="}}),
+    );
     let marks = json!({"metadata": {"annotations": {
         "volume.kubernetes.io/controller-modify-secret-name": "s",
         "volume.kubernetes.io/controller-modify-secret-namespace": "ns"}}});

@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn merging() {
         let other = Condition { type_: "Other".to_owned(), ..Condition::default() };
-        let (error, resizing) = (holds(CONTROLLER_ERROR, Some("no".into()), at(1)), holds(RESIZING, None, at(2)));
+        let (error, resizing) =
+            (holds(CONTROLLER_ERROR, Some("no".into()), at(1)), holds(RESIZING, None, at(2)));
         let old = [other.clone(), error.clone()];
         assert_eq!(merged(&old, Some(resizing.clone()), false), [other.clone(), resizing.clone()]);
         assert_eq!(
@@ -78,8 +79,10 @@ mod tests {
         assert_eq!(merged(&[other.clone(), error, resizing.clone()], None, false), [other.clone()]);
         let later = holds(RESIZING, None, at(9));
         assert_eq!(merged(&[resizing.clone()], Some(later), false), [resizing], "the same since before");
-        let (first, second) =
-            (holds(CONTROLLER_ERROR, Some("a".into()), at(1)), holds(CONTROLLER_ERROR, Some("b".into()), at(2)));
+        let (first, second) = (
+            holds(CONTROLLER_ERROR, Some("a".into()), at(1)),
+            holds(CONTROLLER_ERROR, Some("b".into()), at(2)),
+        );
         assert_eq!(merged(&[first, other.clone()], Some(second.clone()), true), [second, other]);
     }
 }

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use super::conditions::{self, CONTROLLER_ERROR, FILE_SYSTEM_PENDING, PENDING_MESSAGE, RESIZING};
 use super::target::{self, Stage};
 use super::{Lane, Means};
+use crate::csi::handle;
 use crate::csi::modes::{self, ModeError};
 use crate::csi::secrets::{self, SecretError};
-use crate::csi::handle;
 use crate::informer::split_key;
 use crate::lean::Lean;
 use crate::meta::annotation;
@@ -144,7 +144,9 @@ impl Lane {
                 "annotations": {ANN_NODE_EXPANSION_NOT_REQUIRED: null}},
             "status": status,
         });
-        self.patch_claim(key, &patch).await.map_err(|cause| ResizeError::Begin { claim: key.to_owned(), cause })
+        self.patch_claim(key, &patch)
+            .await
+            .map_err(|cause| ResizeError::Begin { claim: key.to_owned(), cause })
     }
 
     fn is_used(&self, key: &str) -> bool {
@@ -172,7 +174,10 @@ impl Lane {
             let text = format!("the driver answered {} bytes to {}", answer.capacity_bytes, size.value());
             return Err(CallError::broken(text).into());
         }
-        Ok(Expanded { size: Quantity::from_bytes(answer.capacity_bytes), by_node: answer.node_expansion_required })
+        Ok(Expanded {
+            size: Quantity::from_bytes(answer.capacity_bytes),
+            by_node: answer.node_expansion_required,
+        })
     }
 
     /// Remembers and writes a failure. What may be under way yet is not written: the record stays as it is.
@@ -219,8 +224,11 @@ impl Lane {
         if infeasible {
             status["allocatedResourceStatuses"] = json!({"storage": Stage::ControllerInfeasible.text()});
         }
-        let patch = json!({"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status});
-        self.patch_claim(key, &patch).await.map_err(|cause| ResizeError::Failure { claim: key.to_owned(), cause })?;
+        let patch =
+            json!({"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status});
+        self.patch_claim(key, &patch)
+            .await
+            .map_err(|cause| ResizeError::Failure { claim: key.to_owned(), cause })?;
         Ok(())
     }
 
@@ -260,7 +268,8 @@ impl Lane {
             let pending =
                 conditions::holds(FILE_SYSTEM_PENDING, Some(PENDING_MESSAGE.to_owned()), self.clock.now());
             // The driver has done its part: an error of it before is of no use any more.
-            let old: Vec<_> = old.iter().filter(|condition| condition.type_ != CONTROLLER_ERROR).cloned().collect();
+            let old: Vec<_> =
+                old.iter().filter(|condition| condition.type_ != CONTROLLER_ERROR).cloned().collect();
             json!({
                 "metadata": {"resourceVersion": version, "annotations": {ANN_NODE_EXPANSION_NOT_REQUIRED: null}},
                 "status": {"conditions": conditions::merged(&old, Some(pending), true),

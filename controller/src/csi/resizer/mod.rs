@@ -62,8 +62,10 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         if !context.ready(join3(claims.synced(), volumes.synced(), pods.synced())).await {
             return Ok(());
         }
-        lanes::run(&context, |context, driver| serve(context, driver, claims.clone(), volumes.clone(), pods.clone()))
-            .await
+        lanes::run(&context, |context, driver| {
+            serve(context, driver, claims.clone(), volumes.clone(), pods.clone())
+        })
+        .await
     })
 }
 
@@ -115,10 +117,16 @@ async fn serve(
         move |change: &Change<Pod>| {
             let over = change.is_gone() || change.new.as_deref().is_some_and(pods::is_finished);
             let Some(pod) = change.new.as_ref().or_else(|| change.old()).filter(|_| over) else { return };
-            pods::claim_keys(pod).into_iter().filter(|key| memory.is_in_use(key)).for_each(|key| queue.add(key));
+            pods::claim_keys(pod)
+                .into_iter()
+                .filter(|key| memory.is_in_use(key))
+                .for_each(|key| queue.add(key));
         }
     });
-    worker::run_until(&context.shutdown, &queue, lanes::WORKERS, controller::CSI_RESIZER, |key| lane.sync(key)).await;
+    worker::run_until(&context.shutdown, &queue, lanes::WORKERS, controller::CSI_RESIZER, |key| {
+        lane.sync(key)
+    })
+    .await;
 }
 
 /// Who expands. None when nobody does, or the end was asked for before that was known.
@@ -181,7 +189,9 @@ struct Lane {
 
 impl Lane {
     async fn sync(&self, key: String) -> Result<(), ResizeError> {
-        let Some(claim) = self.claims.get(&key).filter(|claim| target::is_bound(claim)) else { return Ok(()) };
+        let Some(claim) = self.claims.get(&key).filter(|claim| target::is_bound(claim)) else {
+            return Ok(());
+        };
         let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
         // One that is not there yet wakes its claim.
         let Some(volume) = volume.and_then(|name| self.volumes.get(name)) else { return Ok(()) };
@@ -211,7 +221,8 @@ impl Lane {
     }
 
     fn facts(&self, key: &str, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Facts {
-        let conditions = claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let conditions =
+            claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let pending = |c: &k8s_openapi::api::core::v1::PersistentVolumeClaimCondition| {
             c.type_ == conditions::FILE_SYSTEM_PENDING && c.status == "True"
         };

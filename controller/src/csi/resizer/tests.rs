@@ -47,7 +47,10 @@ async fn i6_i9_a_claim_grows_whatever_fails() {
         json!({"phase": "Bound", "capacity": {"storage": "3Gi"}, "allocatedResources": {"storage": "3Gi"},
             "allocatedResourceStatuses": {}, "conditions": []})
     );
-    assert_eq!(rig.field(CLAIMS, "ns/a", "/metadata/annotations"), json!({ANN_NODE_EXPANSION_NOT_REQUIRED: "true"}));
+    assert_eq!(
+        rig.field(CLAIMS, "ns/a", "/metadata/annotations"),
+        json!({ANN_NODE_EXPANSION_NOT_REQUIRED: "true"})
+    );
     assert_eq!(
         rig.api.events(),
         [
@@ -73,7 +76,10 @@ async fn i6_i9_a_node_has_to_finish_whatever_fails() {
     let marks = rig.field("persistentvolumes", "pv-a", "/metadata/annotations");
     assert_eq!(marks, json!({ANN_PRE_RESIZE_CAPACITY: "1Gi"}));
     let now = status(&rig);
-    assert_eq!((&now["capacity"]["storage"], &now["allocatedResources"]["storage"]), (&json!("1Gi"), &json!("2Gi")));
+    assert_eq!(
+        (&now["capacity"]["storage"], &now["allocatedResources"]["storage"]),
+        (&json!("1Gi"), &json!("2Gi"))
+    );
     assert_eq!(now["allocatedResourceStatuses"]["storage"], "NodeResizePending");
     let types: Vec<&str> =
         now["conditions"].as_array().unwrap().iter().filter_map(|c| c["type"].as_str()).collect();
@@ -143,7 +149,10 @@ async fn what_is_infeasible_rests_and_a_smaller_size_recovers() {
     rig.ask_for("a", "2Gi");
     rig.api.settle().await;
     assert_eq!(sizes(&rig), [2]);
-    assert_eq!((&status(&rig)["capacity"]["storage"], &status(&rig)["conditions"]), (&json!("2Gi"), &json!([])));
+    assert_eq!(
+        (&status(&rig)["capacity"]["storage"], &status(&rig)["conditions"]),
+        (&json!("2Gi"), &json!([]))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +226,9 @@ async fn secrets_are_sent_and_a_missing_one_is_no_answer() {
     let said = rig.api.events().pop().unwrap();
     assert!(said.contains("error getting secret s in namespace ns"), "{said}");
     assert_eq!(status(&rig)["conditions"].as_array().unwrap().len(), 1, "nothing is known of the driver");
-    rig.api.seed(json!({"kind": "Secret", "metadata": {"namespace": "ns", "name": "s"}, "data": {"key": "aHVzaA=="}}));
+    rig.api.seed(
+        json!({"kind": "Secret", "metadata": {"namespace": "ns", "name": "s"}, "data": {"key": "aHVzaA=="}}),
+    );
     rig.api.settle().await;
     let asked = rig.double.requests::<ControllerExpandVolumeRequest>().pop().unwrap();
     assert_eq!(asked.secrets["key"], "hush");

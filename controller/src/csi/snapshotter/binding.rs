@@ -18,8 +18,8 @@ use crate::csi::resizer::target::is_bound;
 use crate::meta::{annotation, has_finalizer, is_terminating};
 use crate::names::{
     ANN_SNAPSHOT_BEING_DELETED, ANN_SNAPSHOT_SECRET_NAME, ANN_SNAPSHOT_SECRET_NAMESPACE,
-    FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND, FINALIZER_SNAPSHOT_CLAIM, FINALIZER_SNAPSHOT_CONTENT,
-    reason,
+    FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND, FINALIZER_SNAPSHOT_CLAIM,
+    FINALIZER_SNAPSHOT_CONTENT, reason,
 };
 use crate::snapshots::{
     DeletionPolicy, VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent, VolumeSnapshotContentSource,
@@ -275,7 +275,8 @@ fn source_volume<'a>(facts: &'a Facts<'_>, claim: &str) -> Result<&'a Persistent
 fn default_class(facts: &Facts<'_>, claim: &str) -> Result<String, String> {
     let Some(source) = handle::source(source_volume(facts, claim)?) else {
         let meta = &facts.snapshot.metadata;
-        let (namespace, name) = (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
+        let (namespace, name) =
+            (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
         return Err(format!("snapshotting non-CSI volumes is not supported, snapshot:{namespace}/{name}"));
     };
     let mut classes = facts.defaults.iter().filter(|class| class.driver == source.driver);

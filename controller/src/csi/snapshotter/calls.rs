@@ -125,7 +125,9 @@ impl Lane {
         // From here on a snapshot of this name may be there.
         let request = CreateSnapshotRequest { source_volume_id: volume, name, secrets, parameters };
         let answer = driver.create_snapshot(request.clone()).await.and_then(|answer| {
-            let snapshot = answer.snapshot.ok_or_else(|| CallError::broken("CreateSnapshot: no snapshot in the answer"))?;
+            let snapshot = answer
+                .snapshot
+                .ok_or_else(|| CallError::broken("CreateSnapshot: no snapshot in the answer"))?;
             let known = content.status.as_ref().and_then(|status| status.snapshot_handle.as_deref());
             checked(snapshot, known, &request.source_volume_id, self.clock.now())
         });
@@ -168,22 +170,31 @@ impl Lane {
             None => HashMap::new(),
             Some(name) => {
                 let class = self.classes.get(name).ok_or_else(|| {
-                    CallFailure::Input(format!("volumesnapshotclass.snapshot.storage.k8s.io {name:?} not found"))
+                    CallFailure::Input(format!(
+                        "volumesnapshotclass.snapshot.storage.k8s.io {name:?} not found"
+                    ))
                 })?;
                 let parameters = class.parameters.clone().unwrap_or_default();
                 let reference = secrets::reference(Purpose::List, &parameters, name_of(content), None)?;
                 values::read(&self.client, reference.as_ref()).await?
             }
         };
-        let request = ListSnapshotsRequest { snapshot_id: snapshot.to_owned(), secrets, ..Default::default() };
+        let request =
+            ListSnapshotsRequest { snapshot_id: snapshot.to_owned(), secrets, ..Default::default() };
         let answer = driver.list_snapshots(request).await?;
-        let found = answer.entries.into_iter().filter_map(|entry| entry.snapshot).find(|s| s.snapshot_id == snapshot);
-        let found = found.ok_or_else(|| CallFailure::Input(format!("can not find snapshot for snapshotID {snapshot}")))?;
+        let found =
+            answer.entries.into_iter().filter_map(|entry| entry.snapshot).find(|s| s.snapshot_id == snapshot);
+        let found = found
+            .ok_or_else(|| CallFailure::Input(format!("can not find snapshot for snapshotID {snapshot}")))?;
         Ok(checked(found, Some(snapshot), "", now)?)
     }
 
     /// Deletes a snapshot. One that is not there counts as deleted.
-    pub(super) async fn delete(&self, content: &VolumeSnapshotContent, snapshot: String) -> Result<(), CallFailure> {
+    pub(super) async fn delete(
+        &self,
+        content: &VolumeSnapshotContent,
+        snapshot: String,
+    ) -> Result<(), CallFailure> {
         let secrets = match self.credentials(content).await {
             Ok(secrets) => secrets,
             Err(failure) => {
@@ -221,17 +232,26 @@ impl Lane {
     }
 
     /// Nothing is under way any more.
-    pub(super) async fn unmark(&self, content: &VolumeSnapshotContent) -> Result<VolumeSnapshotContent, CallFailure> {
+    pub(super) async fn unmark(
+        &self,
+        content: &VolumeSnapshotContent,
+    ) -> Result<VolumeSnapshotContent, CallFailure> {
         if annotation(content, ANN_SNAPSHOT_BEING_CREATED).is_none() {
             return Ok(content.clone());
         }
         self.annotate(content, Value::Null).await
     }
 
-    async fn annotate(&self, content: &VolumeSnapshotContent, value: Value) -> Result<VolumeSnapshotContent, CallFailure> {
+    async fn annotate(
+        &self,
+        content: &VolumeSnapshotContent,
+        value: Value,
+    ) -> Result<VolumeSnapshotContent, CallFailure> {
         let patch = json!({"metadata": {"resourceVersion": content.metadata.resource_version,
             "annotations": {ANN_SNAPSHOT_BEING_CREATED: value}}});
-        patch_content(&self.client, name_of(content), &patch).await.map_err(|cause| failed("mark", content, cause))
+        patch_content(&self.client, name_of(content), &patch)
+            .await
+            .map_err(|cause| failed("mark", content, cause))
     }
 
     async fn write_found(
@@ -257,7 +277,12 @@ impl Lane {
     }
 
     /// Writes a failure and tells it, once.
-    async fn fail(&self, content: &VolumeSnapshotContent, reason: &str, message: String) -> Result<(), CallFailure> {
+    async fn fail(
+        &self,
+        content: &VolumeSnapshotContent,
+        reason: &str,
+        message: String,
+    ) -> Result<(), CallFailure> {
         let known = content.status.as_ref().and_then(|status| status.error.as_ref()?.message.as_deref());
         if known == Some(message.as_str()) {
             return Ok(());
@@ -268,15 +293,24 @@ impl Lane {
         Ok(())
     }
 
-    async fn write_status(&self, content: &VolumeSnapshotContent, status: Value) -> Result<VolumeSnapshotContent, CallFailure> {
-        let patch = json!({"metadata": {"resourceVersion": content.metadata.resource_version}, "status": status});
+    async fn write_status(
+        &self,
+        content: &VolumeSnapshotContent,
+        status: Value,
+    ) -> Result<VolumeSnapshotContent, CallFailure> {
+        let patch =
+            json!({"metadata": {"resourceVersion": content.metadata.resource_version}, "status": status});
         let api: Api<Lean<VolumeSnapshotContent>> = Api::all(self.client.clone());
-        let written = api.patch_status(name_of(content), &PatchParams::default(), &Patch::Merge(&patch)).await;
+        let written =
+            api.patch_status(name_of(content), &PatchParams::default(), &Patch::Merge(&patch)).await;
         written.map(|content| content.0).map_err(|cause| failed("write the status of", content, cause))
     }
 
     /// The values of the secret that was put on the content when it was made.
-    async fn credentials(&self, content: &VolumeSnapshotContent) -> Result<HashMap<String, String>, CallFailure> {
+    async fn credentials(
+        &self,
+        content: &VolumeSnapshotContent,
+    ) -> Result<HashMap<String, String>, CallFailure> {
         let text = |key| annotation(content, key).map(str::to_owned);
         let reference = match (text(ANN_SNAPSHOT_SECRET_NAME), text(ANN_SNAPSHOT_SECRET_NAMESPACE)) {
             (Some(name), Some(namespace)) if name.is_empty() || namespace.is_empty() => {
@@ -312,13 +346,19 @@ fn nanoseconds(at: Timestamp) -> i64 {
 
 /// What a driver says of a snapshot, if it can be believed: it has a handle, the one that is known if one is known, and is of
 /// the volume that was asked for.
-fn checked(snapshot: Snapshot, known: Option<&str>, volume: &str, now: Timestamp) -> Result<Found, CallError> {
+fn checked(
+    snapshot: Snapshot,
+    known: Option<&str>,
+    volume: &str,
+    now: Timestamp,
+) -> Result<Found, CallError> {
     let Snapshot { snapshot_id: handle, source_volume_id: source, .. } = &snapshot;
     if handle.is_empty() {
         return Err(CallError::broken("the driver answered a snapshot without a handle"));
     }
     if known.is_some_and(|known| known != handle) {
-        let text = format!("the driver answered snapshot {handle:?} although {known:?} was taken under this name");
+        let text =
+            format!("the driver answered snapshot {handle:?} although {known:?} was taken under this name");
         return Err(CallError::broken(text));
     }
     if !volume.is_empty() && !source.is_empty() && source != volume {
@@ -326,7 +366,8 @@ fn checked(snapshot: Snapshot, known: Option<&str>, volume: &str, now: Timestamp
         return Err(CallError::broken(text));
     }
     let time = snapshot.creation_time.as_ref().filter(|time| time.seconds != 0 || time.nanos != 0);
-    let of_driver = time.and_then(|time| time.seconds.checked_mul(1_000_000_000)?.checked_add(time.nanos.into()));
+    let of_driver =
+        time.and_then(|time| time.seconds.checked_mul(1_000_000_000)?.checked_add(time.nanos.into()));
     Ok(Found {
         handle: handle.clone(),
         ready: snapshot.ready_to_use,

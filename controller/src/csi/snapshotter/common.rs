@@ -83,7 +83,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         if !context.ready(synced).await {
             return Ok(());
         }
-        worker::run_until(&context.shutdown, &queue, WORKERS, controller::SNAPSHOT, |key| this.sync(key)).await;
+        worker::run_until(&context.shutdown, &queue, WORKERS, controller::SNAPSHOT, |key| this.sync(key))
+            .await;
         Ok(())
     })
 }
@@ -154,7 +155,9 @@ impl Common {
             let (queue, snapshots) = (queue.clone(), self.snapshots.clone());
             move |change: &Change<VolumeSnapshotClass>| {
                 wake(&queue, &snapshots, INDEX_CLASS, change.key());
-                if change.new.as_deref().is_some_and(is_default) || change.old().is_some_and(|old| is_default(old)) {
+                if change.new.as_deref().is_some_and(is_default)
+                    || change.old().is_some_and(|old| is_default(old))
+                {
                     wake(&queue, &snapshots, INDEX_CLASS, "");
                 }
             }
@@ -162,7 +165,8 @@ impl Common {
         let of_claims = self.claims.add_handler({
             let (queue, snapshots) = (queue.clone(), self.snapshots.clone());
             move |change: &Change<PersistentVolumeClaim>| {
-                let is_held = change.new.as_deref().is_some_and(|claim| has_finalizer(claim, FINALIZER_SNAPSHOT_CLAIM));
+                let is_held =
+                    change.new.as_deref().is_some_and(|claim| has_finalizer(claim, FINALIZER_SNAPSHOT_CLAIM));
                 if is_held && change.is_new() {
                     queue.add(Key::Claim(change.key().to_string()));
                 }
@@ -222,7 +226,8 @@ impl Common {
 
     fn facts<'a>(&self, key: &str, held: &'a steps::Held) -> Facts<'a> {
         let snapshot = &held.snapshot;
-        let class = snapshot.spec.volume_snapshot_class_name.as_deref().and_then(|name| self.classes.get(name));
+        let class =
+            snapshot.spec.volume_snapshot_class_name.as_deref().and_then(|name| self.classes.get(name));
         let is_open = held.content.is_none() && !is_terminating(snapshot);
         let needs_default = is_open && snapshot.spec.volume_snapshot_class_name.is_none();
         let defaults = if needs_default { self.classes.list() } else { Vec::new() };

@@ -6,7 +6,8 @@
 
 use crate::meta::{annotation, has_finalizer, is_terminating};
 use crate::names::{
-    ANN_SNAPSHOT_BEING_CREATED, ANN_SNAPSHOT_BEING_DELETED, ANN_SNAPSHOT_GROUP_HANDLE, FINALIZER_SNAPSHOT_CONTENT,
+    ANN_SNAPSHOT_BEING_CREATED, ANN_SNAPSHOT_BEING_DELETED, ANN_SNAPSHOT_GROUP_HANDLE,
+    FINALIZER_SNAPSHOT_CONTENT,
 };
 use crate::snapshots::{DeletionPolicy, VolumeSnapshotContent};
 
@@ -148,7 +149,8 @@ mod tests {
         let create = Step::Create { name: "snapshot-u".to_owned(), volume: "h".to_owned() };
         let check = Step::Check { snapshot: "sh".to_owned() };
         let delete = Step::Delete { snapshot: "sh".to_owned() };
-        let (creating, deleting) = (json!({ANN_SNAPSHOT_BEING_CREATED: "yes"}), json!({ANN_SNAPSHOT_BEING_DELETED: "yes"}));
+        let (creating, deleting) =
+            (json!({ANN_SNAPSHOT_BEING_CREATED: "yes"}), json!({ANN_SNAPSHOT_BEING_DELETED: "yes"}));
         let there = json!({"source": {"volumeHandle": null, "snapshotHandle": "sh"}});
         let taken = json!({"snapshotHandle": "sh", "readyToUse": true});
         let going = |annotations: &Value| json!({"deletionTimestamp": THEN, "annotations": annotations});
@@ -157,11 +159,19 @@ mod tests {
         let table = [
             ("fresh", json!({}), create.clone()),
             ("asked for", json!({"metadata": {"annotations": creating}}), create.clone()),
-            ("taken, not ready", json!({"status": {"snapshotHandle": "sh", "readyToUse": false}}), create.clone()),
+            (
+                "taken, not ready",
+                json!({"status": {"snapshotHandle": "sh", "readyToUse": false}}),
+                create.clone(),
+            ),
             ("failed", json!({"status": {"readyToUse": false, "error": {"message": "no"}}}), create.clone()),
             ("not held", json!({"metadata": {"finalizers": null}}), Step::Nothing),
             ("without a UID", json!({"spec": {"volumeSnapshotRef": {"uid": null}}}), Step::Nothing),
-            ("of a group", json!({"metadata": {"annotations": {ANN_SNAPSHOT_GROUP_HANDLE: "g"}}}), Step::Nothing),
+            (
+                "of a group",
+                json!({"metadata": {"annotations": {ANN_SNAPSHOT_GROUP_HANDLE: "g"}}}),
+                Step::Nothing,
+            ),
             ("ready", json!({"status": taken}), Step::Nothing),
             ("ready, marked", json!({"status": taken, "metadata": {"annotations": creating}}), Step::Unmark),
             ("there already", json!({"spec": there}), check.clone()),
@@ -171,7 +181,11 @@ mod tests {
             ("deleted, outcome unknown", json!({"metadata": going(&both)}), create.clone()),
             ("deleted, taken, marked", json!({"metadata": going(&both), "status": taken}), Step::Unmark),
             ("deleted", json!({"metadata": going(&deleting), "status": taken}), delete.clone()),
-            ("deleted, snapshot stays", json!({"metadata": going(&json!({})), "status": taken}), Step::Nothing),
+            (
+                "deleted, snapshot stays",
+                json!({"metadata": going(&json!({})), "status": taken}),
+                Step::Nothing,
+            ),
             (
                 "deleted, taken, not ready, snapshot stays",
                 json!({"metadata": going(&json!({})), "status": {"snapshotHandle": "sh", "readyToUse": false}}),
@@ -189,7 +203,11 @@ mod tests {
                     "status": {"snapshotHandle": "sh", "volumeGroupSnapshotHandle": "g"}}),
                 Step::Release,
             ),
-            ("deleted, never bound", json!({"metadata": going(&json!({})), "spec": free, "status": taken}), delete),
+            (
+                "deleted, never bound",
+                json!({"metadata": going(&json!({})), "spec": free, "status": taken}),
+                delete,
+            ),
             (
                 "deleted, others hold it",
                 json!({"metadata": {"deletionTimestamp": THEN, "annotations": deleting, "finalizers": ["x"]}, "status": taken}),

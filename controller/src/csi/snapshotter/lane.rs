@@ -38,7 +38,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         if !context.ready(join(contents.synced(), classes.synced())).await {
             return Ok(());
         }
-        lanes::run(&context, |context, driver| serve(context, driver, contents.clone(), classes.clone())).await
+        lanes::run(&context, |context, driver| serve(context, driver, contents.clone(), classes.clone()))
+            .await
     })
 }
 
@@ -66,7 +67,9 @@ async fn serve(
     let _contents = lane.contents.add_handler({
         let (queue, name) = (queue.clone(), name.clone());
         move |change: &Change<VolumeSnapshotContent>| {
-            let Some(new) = change.new.as_deref().filter(|content| content.spec.driver == name) else { return };
+            let Some(new) = change.new.as_deref().filter(|content| content.spec.driver == name) else {
+                return;
+            };
             let matters = change.replaced() || change.old().is_none_or(|old| content::matters(old, new));
             if matters {
                 queue.add(change.key().to_string());
@@ -83,8 +86,10 @@ async fn serve(
             }
         }
     });
-    worker::run_until(&context.shutdown, &queue, lanes::WORKERS, controller::CSI_SNAPSHOTTER, |key| lane.sync(key))
-        .await;
+    worker::run_until(&context.shutdown, &queue, lanes::WORKERS, controller::CSI_SNAPSHOTTER, |key| {
+        lane.sync(key)
+    })
+    .await;
 }
 
 /// One driver's lane.

@@ -109,7 +109,9 @@ mod tests {
         snapshot.metadata.namespace = Some("ns".to_owned());
         let of = |given: &[(&str, &str)], snapshot| {
             let found = reference(Purpose::Snapshotter, &map(given), "snapcontent-1", snapshot);
-            found.map_err(|e| e.to_string()).map(|r| r.map(|r| (r.namespace.unwrap_or_default(), r.name.unwrap_or_default())))
+            found
+                .map_err(|e| e.to_string())
+                .map(|r| r.map(|r| (r.namespace.unwrap_or_default(), r.name.unwrap_or_default())))
         };
         let some = |namespace: &str, name: &str| Ok(Some((namespace.to_owned(), name.to_owned())));
         assert_eq!(of(&[], None), Ok(None));

@@ -67,7 +67,8 @@ mod tests {
         let mut c = json!({"kind": "VolumeSnapshotContent", "metadata": {"name": "c"}, "spec": {"volumeSnapshotRef": {},
             "deletionPolicy": "Delete", "driver": "d", "source": {}}});
         c["status"] = content;
-        let (s, c) = (serde_json::from_value(s).expect("a snapshot"), serde_json::from_value(c).expect("a content"));
+        let (s, c) =
+            (serde_json::from_value(s).expect("a snapshot"), serde_json::from_value(c).expect("a content"));
         serde_json::to_value(of_content(&s, &c)).expect("a status")
     }
 
@@ -76,10 +77,16 @@ mod tests {
         let ns = 1_767_225_600_500_000_000_i64;
         let full = json!({"boundVolumeSnapshotContentName": "c", "creationTime": "2026-01-01T00:00:00Z",
             "readyToUse": true, "restoreSize": "1Gi"});
-        let said = json!({"snapshotHandle": "h", "creationTime": ns, "readyToUse": true, "restoreSize": 1 << 30});
+        let said =
+            json!({"snapshotHandle": "h", "creationTime": ns, "readyToUse": true, "restoreSize": 1 << 30});
         let why = json!({"time": "2026-01-01T00:00:00Z", "message": "no"});
         let table = [
-            ("nothing yet", Value::Null, Value::Null, json!({"boundVolumeSnapshotContentName": "c", "readyToUse": false})),
+            (
+                "nothing yet",
+                Value::Null,
+                Value::Null,
+                json!({"boundVolumeSnapshotContentName": "c", "readyToUse": false}),
+            ),
             ("all", Value::Null, said.clone(), full.clone()),
             ("all again", full.clone(), said.clone(), full.clone()),
             ("a size at last", json!({"restoreSize": "0"}), said.clone(), full.clone()),

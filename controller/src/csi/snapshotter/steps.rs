@@ -52,7 +52,10 @@ pub(super) async fn patch_content(
 }
 
 /// A content as the server has it.
-pub(super) async fn read_content(client: &Client, name: &str) -> Result<Option<VolumeSnapshotContent>, SnapshotError> {
+pub(super) async fn read_content(
+    client: &Client,
+    name: &str,
+) -> Result<Option<VolumeSnapshotContent>, SnapshotError> {
     let api: Api<Lean<VolumeSnapshotContent>> = Api::all(client.clone());
     match api.get(name).await {
         Ok(content) => Ok(Some(content.0)),
@@ -89,7 +92,9 @@ impl Common {
                 held.snapshot = self.patch_snapshot(key, "hold", &patch).await?;
             }
             Step::ProtectClaim => return self.protect_claim(held).await,
-            Step::CreateContent(content) => held.content = Some(self.create_content(key, held, &content).await?),
+            Step::CreateContent(content) => {
+                held.content = Some(self.create_content(key, held, &content).await?)
+            }
             Step::BindContent { class } => {
                 let mut spec = json!({"volumeSnapshotRef": {"uid": held.snapshot.metadata.uid}});
                 if let Some(class) = class {
@@ -121,7 +126,8 @@ impl Common {
 
     /// What changed for the better.
     fn tell(&self, key: &str, before: &VolumeSnapshot, after: &VolumeSnapshot) {
-        let is_taken = |s: &VolumeSnapshot| s.status.as_ref().is_some_and(|status| status.creation_time.is_some());
+        let is_taken =
+            |s: &VolumeSnapshot| s.status.as_ref().is_some_and(|status| status.creation_time.is_some());
         if !is_taken(before) && is_taken(after) {
             let message = format!("Snapshot {key} was successfully created by the CSI driver.");
             self.recorder.event(after, Normal, reason::SNAPSHOT_CREATED, message);
@@ -139,8 +145,7 @@ impl Common {
         content: &VolumeSnapshotContent,
     ) -> Result<VolumeSnapshotContent, SnapshotError> {
         let name = content.metadata.name.as_deref().unwrap_or_default();
-        let failed =
-            |cause| SnapshotError::Content { what: "create", content: name.to_owned(), cause };
+        let failed = |cause| SnapshotError::Content { what: "create", content: name.to_owned(), cause };
         let api: Api<Lean<VolumeSnapshotContent>> = Api::all(self.client.clone());
         match api.create(&PostParams::default(), &Lean(content.clone())).await {
             Ok(made) => {
@@ -149,7 +154,9 @@ impl Common {
                 Ok(made.0)
             }
             // The cache had not heard of it. Whose it is, is looked at next.
-            Err(error) if is_already_exists(&error) => api.get(name).await.map(|content| content.0).map_err(failed),
+            Err(error) if is_already_exists(&error) => {
+                api.get(name).await.map(|content| content.0).map_err(failed)
+            }
             Err(cause) => Err(failed(cause)),
         }
     }
@@ -172,11 +179,19 @@ impl Common {
     }
 
     /// The content as the server has it.
-    pub(super) async fn live_content(&self, name: &str) -> Result<Option<VolumeSnapshotContent>, SnapshotError> {
+    pub(super) async fn live_content(
+        &self,
+        name: &str,
+    ) -> Result<Option<VolumeSnapshotContent>, SnapshotError> {
         read_content(&self.client, name).await
     }
 
-    async fn write_content(&self, held: &mut Held, what: &'static str, mut patch: Value) -> Result<(), SnapshotError> {
+    async fn write_content(
+        &self,
+        held: &mut Held,
+        what: &'static str,
+        mut patch: Value,
+    ) -> Result<(), SnapshotError> {
         let Some(content) = &held.content else { return Ok(()) };
         patch["metadata"]["resourceVersion"] = json!(content.metadata.resource_version);
         let name = content.metadata.name.clone().unwrap_or_default();
@@ -224,7 +239,8 @@ impl Common {
     ) -> Result<VolumeSnapshot, SnapshotError> {
         let (namespace, name) = split_key(key);
         let api: Api<Lean<VolumeSnapshot>> = Api::namespaced(self.client.clone(), namespace);
-        let mut patch = json!({"metadata": {"resourceVersion": snapshot.metadata.resource_version}, "status": status});
+        let mut patch =
+            json!({"metadata": {"resourceVersion": snapshot.metadata.resource_version}, "status": status});
         // What is not there any more has to be named.
         if status.error.is_none() {
             patch["status"]["error"] = Value::Null;

@@ -44,7 +44,8 @@ fn volume(change: Value) -> Option<Arc<PersistentVolume>> {
 /// Everything there, nothing begun; `change` makes the case.
 fn step(snapshot: Value, content: Option<Value>, change: impl FnOnce(&mut Facts<'_>)) -> Step {
     let snapshot: VolumeSnapshot = serde_json::from_value(snapshot).unwrap();
-    let content: Option<VolumeSnapshotContent> = content.map(|content| serde_json::from_value(content).unwrap());
+    let content: Option<VolumeSnapshotContent> =
+        content.map(|content| serde_json::from_value(content).unwrap());
     let mut facts = Facts {
         snapshot: &snapshot,
         content: content.as_ref(),
@@ -95,12 +96,18 @@ fn a_snapshot_of_a_claim() {
         Step::Nothing,
         "the content stays, and the driver is at it"
     );
-    let ready = json!({"status": {"readyToUse": true, "snapshotHandle": "sh"}, "spec": {"deletionPolicy": "Retain"}});
-    let Step::SetStatus(status) = step(bound(), Some(content(ready.clone())), |_| {}) else { panic!("ready") };
+    let ready =
+        json!({"status": {"readyToUse": true, "snapshotHandle": "sh"}, "spec": {"deletionPolicy": "Retain"}});
+    let Step::SetStatus(status) = step(bound(), Some(content(ready.clone())), |_| {}) else {
+        panic!("ready")
+    };
     assert_eq!(status.ready_to_use, Some(true));
     let done = || snapshot(json!({"status": {"boundVolumeSnapshotContentName": MADE, "readyToUse": true}}));
     assert_eq!(step(done(), Some(content(ready)), |_| {}), Step::Nothing);
-    assert_eq!(why(step(done(), None, |_| {})), "SnapshotContentMissing true VolumeSnapshotContent is missing");
+    assert_eq!(
+        why(step(done(), None, |_| {})),
+        "SnapshotContentMissing true VolumeSnapshotContent is missing"
+    );
     assert_eq!(
         why(step(bound(), None, |_| {})),
         "SnapshotContentMissing true VolumeSnapshotContent is missing",
@@ -128,7 +135,9 @@ fn why_no_content_is_made() {
     );
     assert_eq!(
         of(|facts| facts.claim = None),
-        format!("{failed} snapshot controller failed to update s on API server: cannot get claim from snapshot")
+        format!(
+            "{failed} snapshot controller failed to update s on API server: cannot get claim from snapshot"
+        )
     );
     assert_eq!(
         of(|facts| facts.claim = claim(json!({"status": {"phase": "Pending"}}))),
@@ -152,7 +161,8 @@ fn why_no_content_is_made() {
 #[test]
 fn default_classes() {
     let none = || snapshot(json!({"spec": {"volumeSnapshotClassName": null}}));
-    let with = |defaults: Vec<Arc<VolumeSnapshotClass>>| step(none(), None, |facts| facts.defaults = defaults);
+    let with =
+        |defaults: Vec<Arc<VolumeSnapshotClass>>| step(none(), None, |facts| facts.defaults = defaults);
     let failed = "SetDefaultSnapshotClassFailed false Failed to set default snapshot class with error";
     assert_eq!(with(vec![class("x", "other"), class("y", "d")]), Step::SetClass("y".to_owned()));
     assert_eq!(why(with(vec![class("x", "other")])), format!("{failed} cannot find default snapshot class"));
@@ -169,20 +179,31 @@ fn a_snapshot_of_a_content() {
     let source = json!({"persistentVolumeClaimName": null, "volumeSnapshotContentName": "p"});
     let named = || snapshot(json!({"spec": {"source": source, "volumeSnapshotClassName": null}}));
     let there = |change: Value| {
-        let mut all = content(json!({"metadata": {"name": "p"}, "spec": {"source": {"volumeHandle": null, "snapshotHandle": "sh"},
-            "volumeSnapshotClassName": null, "volumeSnapshotRef": {"uid": null}}}));
+        let mut all = content(
+            json!({"metadata": {"name": "p"}, "spec": {"source": {"volumeHandle": null, "snapshotHandle": "sh"},
+            "volumeSnapshotClassName": null, "volumeSnapshotRef": {"uid": null}}}),
+        );
         crate::testing::merge_into(&mut all, &change);
         Some(all)
     };
-    assert_eq!(why(step(named(), None, |_| {})), "SnapshotContentMissing true VolumeSnapshotContent is missing");
+    assert_eq!(
+        why(step(named(), None, |_| {})),
+        "SnapshotContentMissing true VolumeSnapshotContent is missing"
+    );
     assert_eq!(step(named(), there(json!({})), |_| {}), Step::BindContent { class: None });
     let bound = || there(json!({"spec": {"volumeSnapshotRef": {"uid": "u"}}}));
     assert!(matches!(step(named(), bound(), |_| {}), Step::SetStatus(_)));
     let with_class = snapshot(json!({"spec": {"source": source}}));
     assert_eq!(step(with_class, bound(), |_| {}), Step::BindContent { class: Some("k".to_owned()) });
     let misbound = "SnapshotContentMisbound true VolumeSnapshotContent [p] is bound to a different snapshot";
-    assert_eq!(why(step(named(), there(json!({"spec": {"volumeSnapshotRef": {"uid": "x"}}})), |_| {})), misbound);
-    assert_eq!(why(step(named(), there(json!({"spec": {"volumeSnapshotRef": {"name": "x"}}})), |_| {})), misbound);
+    assert_eq!(
+        why(step(named(), there(json!({"spec": {"volumeSnapshotRef": {"uid": "x"}}})), |_| {})),
+        misbound
+    );
+    assert_eq!(
+        why(step(named(), there(json!({"spec": {"volumeSnapshotRef": {"name": "x"}}})), |_| {})),
+        misbound
+    );
     let dynamic = there(json!({"spec": {"source": {"snapshotHandle": null, "volumeHandle": "h"}}}));
     assert_eq!(
         why(step(named(), dynamic, |_| {})),
@@ -209,7 +230,12 @@ fn a_snapshot_that_is_deleted() {
         ("others hold it", going(json!(["x"])), Some(json!({})), Step::Nothing),
         ("its content does not know", both(), Some(json!({})), Step::MarkContent),
         ("its content knows", both(), Some(marked), Step::DeleteContent),
-        ("its content goes", both(), Some(leaving.clone()), Step::Release(vec![FINALIZER_SNAPSHOT_AS_SOURCE])),
+        (
+            "its content goes",
+            both(),
+            Some(leaving.clone()),
+            Step::Release(vec![FINALIZER_SNAPSHOT_AS_SOURCE]),
+        ),
         ("it waits", going(json!([FINALIZER_SNAPSHOT_BOUND])), Some(leaving), Step::Nothing),
         ("its content is gone", both(), None, Step::Release(all.clone())),
         ("its content stays", both(), Some(retained), Step::Release(all.clone())),

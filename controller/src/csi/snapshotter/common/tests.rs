@@ -7,7 +7,8 @@ use super::*;
 use crate::csi::rig::{DRIVER, Rig, survives};
 use crate::manager::Run;
 use crate::names::{
-    ANN_SNAPSHOT_BEING_DELETED, FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND, FINALIZER_SNAPSHOT_CONTENT,
+    ANN_SNAPSHOT_BEING_DELETED, FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND,
+    FINALIZER_SNAPSHOT_CONTENT,
 };
 use crate::options::Options;
 use crate::testing::{FakeApi, TestDriver};
@@ -52,12 +53,21 @@ async fn i6_a_content_is_made_and_bound_whatever_fails() {
     let rig = survives(&THIS, rig, act, |_| ()).await;
     let content = rig.api.get(CONTENTS, MADE).unwrap();
     assert_eq!(content["metadata"]["finalizers"], json!([FINALIZER_SNAPSHOT_CONTENT]));
-    assert_eq!(content["metadata"]["annotations"]["snapshot.storage.kubernetes.io/deletion-secret-namespace"], "ns");
+    assert_eq!(
+        content["metadata"]["annotations"]["snapshot.storage.kubernetes.io/deletion-secret-namespace"],
+        "ns"
+    );
     assert_eq!(content["spec"]["source"], json!({"volumeHandle": "h-a"}));
-    assert_eq!(rig.field(SNAPSHOTS, "ns/s", "/status"), json!({"boundVolumeSnapshotContentName": MADE, "readyToUse": false}));
+    assert_eq!(
+        rig.field(SNAPSHOTS, "ns/s", "/status"),
+        json!({"boundVolumeSnapshotContentName": MADE, "readyToUse": false})
+    );
     let held = json!([FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND]);
     assert_eq!(rig.field(SNAPSHOTS, "ns/s", "/metadata/finalizers"), held);
-    assert_eq!(rig.field("persistentvolumeclaims", "ns/a", "/metadata/finalizers"), json!([FINALIZER_SNAPSHOT_CLAIM]));
+    assert_eq!(
+        rig.field("persistentvolumeclaims", "ns/a", "/metadata/finalizers"),
+        json!([FINALIZER_SNAPSHOT_CLAIM])
+    );
     let said = "VolumeSnapshot ns/s Normal CreatingSnapshot Waiting for a snapshot ns/s to be created by the CSI driver.";
     assert_eq!(rig.api.events(), [said]);
 
@@ -106,7 +116,7 @@ async fn i6_a_content_that_is_there_is_bound_and_kept_whatever_fails() {
     assert_eq!(rig.field(CONTENTS, "p", "/metadata/finalizers"), json!([FINALIZER_SNAPSHOT_CONTENT]));
     assert_eq!(rig.field(SNAPSHOTS, "ns/s", "/status/readyToUse"), true);
 
-    let rig = survives(&THIS, make, |rig| drop(rig.api.delete(SNAPSHOTS, "ns/s")), |_| ()).await;
+    let rig = survives(&THIS, make, |rig| assert!(rig.api.delete(SNAPSHOTS, "ns/s")), |_| ()).await;
     assert_eq!(rig.api.get(SNAPSHOTS, "ns/s"), None);
     assert_eq!(rig.field(CONTENTS, "p", "/metadata/deletionTimestamp"), Value::Null, "Retain");
     assert_eq!(rig.field(CONTENTS, "p", "/metadata/annotations"), json!({ANN_SNAPSHOT_BEING_DELETED: "yes"}));
@@ -118,8 +128,13 @@ async fn what_a_snapshot_waits_for_wakes_it() {
     let _running = rig.api.start(&THIS, Options::default());
     rig.api.seed(snapshot(json!({"persistentVolumeClaimName": "a"}), Value::Null));
     rig.api.settle().await;
-    let why = || rig.field(SNAPSHOTS, "ns/s", "/status/error/message").as_str().unwrap_or_default().to_owned();
-    assert!(why().starts_with("Failed to set default snapshot class with error failed to retrieve PVC a"), "{}", why());
+    let why =
+        || rig.field(SNAPSHOTS, "ns/s", "/status/error/message").as_str().unwrap_or_default().to_owned();
+    assert!(
+        why().starts_with("Failed to set default snapshot class with error failed to retrieve PVC a"),
+        "{}",
+        why()
+    );
     rig.bound_claim("a", "1Gi");
     rig.api.settle().await;
     assert_eq!(why(), "Failed to set default snapshot class with error cannot find default snapshot class");
@@ -139,9 +154,11 @@ async fn a_snapshot_that_a_claim_is_filled_from_waits() {
     rig.api.seed(of_claim());
     let _running = rig.api.start(&THIS, Options::default());
     rig.api.settle().await;
-    rig.api.seed(json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "ns", "name": "b"}, "spec":
+    rig.api.seed(
+        json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "ns", "name": "b"}, "spec":
         {"dataSource": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}},
-        "status": {"phase": "Pending"}}));
+        "status": {"phase": "Pending"}}),
+    );
     taken(&rig);
     rig.api.settle().await;
     rig.api.delete(SNAPSHOTS, "ns/s");

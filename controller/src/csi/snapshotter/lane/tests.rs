@@ -28,12 +28,15 @@ async fn rig() -> Rig {
     rig.api.seed(json!({"kind": "VolumeSnapshotClass", "metadata": {"name": "k"}, "driver": DRIVER,
         "deletionPolicy": "Delete", "parameters": {"tier": "cold",
             "csi.storage.k8s.io/snapshotter-secret-name": "s", "csi.storage.k8s.io/snapshotter-secret-namespace": "ns"}}));
-    rig.api.seed(json!({"kind": "Secret", "metadata": {"namespace": "ns", "name": "s"}, "data": {"key": "aHVzaA=="}}));
+    rig.api.seed(
+        json!({"kind": "Secret", "metadata": {"namespace": "ns", "name": "s"}, "data": {"key": "aHVzaA=="}}),
+    );
     rig
 }
 
 fn take(rig: &Rig) {
-    rig.api.seed(json!({"kind": "VolumeSnapshot", "metadata": {"namespace": "ns", "name": "s", "uid": "u-s"},
+    rig.api
+        .seed(json!({"kind": "VolumeSnapshot", "metadata": {"namespace": "ns", "name": "s", "uid": "u-s"},
         "spec": {"source": {"persistentVolumeClaimName": "a"}, "volumeSnapshotClassName": "k"}}));
 }
 
@@ -75,7 +78,7 @@ async fn i6_i9_a_snapshot_is_deleted_whatever_fails() {
         rig.api.take_writes();
         rig
     };
-    let rig = survives(&BOTH, make, |rig| drop(rig.api.delete(SNAPSHOTS, "ns/s")), held).await;
+    let rig = survives(&BOTH, make, |rig| assert!(rig.api.delete(SNAPSHOTS, "ns/s")), held).await;
     assert_eq!((held(&rig), rig.api.list(CONTENTS), rig.api.list(SNAPSHOTS)), (vec![], vec![], vec![]));
     let asked = rig.double.requests::<DeleteSnapshotRequest>().remove(0);
     assert_eq!((asked.snapshot_id.as_str(), asked.secrets["key"].as_str()), ("snap-1", "hush"));
@@ -95,7 +98,11 @@ async fn i9_a_snapshot_that_is_deleted_while_it_is_taken_is_not_forgotten() {
             let mut running = rig.api.start(&BOTH, Options::default());
             take(&rig);
             tokio::time::sleep(Duration::from_millis(500)).await;
-            assert_eq!(rig.field(CONTENTS, MADE, "/metadata/annotations")[ANN_SNAPSHOT_BEING_CREATED], "yes", "{name}");
+            assert_eq!(
+                rig.field(CONTENTS, MADE, "/metadata/annotations")[ANN_SNAPSHOT_BEING_CREATED],
+                "yes",
+                "{name}"
+            );
             assert_eq!(rig.double.state().snapshots.len(), 1, "{name}: the driver has taken it");
             rig.api.delete(SNAPSHOTS, "ns/s");
             if dies {
@@ -184,7 +191,8 @@ async fn a_snapshot_that_was_there_is_looked_up_and_deleted_with_its_content() {
 #[tokio::test(start_paused = true)]
 async fn answers_that_cannot_be_believed_are_no_answers() {
     let rig = rig().await;
-    rig.double.state().snapshot_lie = Some(Box::new(|snapshot| snapshot.source_volume_id = "other".to_owned()));
+    rig.double.state().snapshot_lie =
+        Some(Box::new(|snapshot| snapshot.source_volume_id = "other".to_owned()));
     let _running = rig.api.start(&BOTH, Options::default());
     take(&rig);
     tokio::time::sleep(Duration::from_millis(500)).await;
