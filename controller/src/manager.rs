@@ -22,7 +22,7 @@ pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
 use crate::workload::{deployment, replicas, stateful_set};
-use crate::{attach, ephemeral, expand, protection, pv, quota};
+use crate::{attach, csi, ephemeral, expand, protection, pv, quota};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ pub struct Context {
 
 impl Context {
     /// A recorder that writes as `component`.
-    pub fn recorder(&self, component: &'static str) -> Recorder {
+    pub fn recorder(&self, component: impl Into<Arc<str>>) -> Recorder {
         self.events.recorder(component)
     }
 
@@ -106,6 +106,10 @@ pub const CONTROLLERS: &[Known] = &[
         run: given::root_ca::run,
     },
     Known { name: controller::CSI_ATTACHER, alias: None, run: attacher::run },
+    Known { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },
+    Known { name: controller::CSI_MODIFIER, alias: None, run: csi::modifier::run },
+    Known { name: controller::SNAPSHOT, alias: None, run: csi::snapshotter::common::run },
+    Known { name: controller::CSI_SNAPSHOTTER, alias: None, run: csi::snapshotter::lane::run },
 ];
 
 /// Why the controllers did not start.

@@ -50,7 +50,8 @@ pub(super) struct NodeFacts {
 impl NodeFacts {
     // Tests: AD-071, AD-075
     pub(super) fn of(node: &Node) -> Self {
-        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let conditions =
+            node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
         Self {
             healthy: conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"),
@@ -199,7 +200,13 @@ impl Actual {
 
     /// A Node object was seen, for the last time if `facts` say that it does not exist. True if something changed that
     /// decides about detaching.
-    pub(super) fn saw_node(&mut self, name: &Arc<str>, facts: NodeFacts, version: u64, in_use: &[String]) -> bool {
+    pub(super) fn saw_node(
+        &mut self,
+        name: &Arc<str>,
+        facts: NodeFacts,
+        version: u64,
+        in_use: &[String],
+    ) -> bool {
         let node = self.nodes.entry(Arc::clone(name)).or_default();
         let same = node.facts == facts
             && node.assumed.is_empty()
@@ -230,13 +237,16 @@ impl Actual {
     pub(super) fn all(&self) -> impl Iterator<Item = (Key, &Attached)> {
         self.volumes.iter().flat_map(|(volume, state)| {
             let nodes = state.nodes.iter();
-            nodes.map(|(node, attached)| (Key { volume: Arc::clone(volume), node: Arc::clone(node) }, attached))
+            nodes.map(|(node, attached)| {
+                (Key { volume: Arc::clone(volume), node: Arc::clone(node) }, attached)
+            })
         })
     }
 
     /// Forgets a node that is no more and has nothing.
     fn tidy(&mut self, name: &str) {
-        let empty = |node: &NodeState| !node.facts.exists && node.volumes.is_empty() && node.listed.is_empty();
+        let empty =
+            |node: &NodeState| !node.facts.exists && node.volumes.is_empty() && node.listed.is_empty();
         if self.nodes.get(name).is_some_and(empty) {
             self.nodes.remove(name);
         }

@@ -218,7 +218,9 @@ impl State {
         let keys = others.map(|(node, attached)| {
             (Key { volume: Arc::clone(&key.volume), node: Arc::clone(node) }, presence(Some(attached)))
         });
-        keys.filter(|(other, presence)| reconcile::holds(*presence, &caches.view(other))).map(|(other, _)| other).collect()
+        keys.filter(|(other, presence)| reconcile::holds(*presence, &caches.view(other)))
+            .map(|(other, _)| other)
+            .collect()
     }
 
     fn holder(&self, key: &Key, caches: &Caches, settings: &Settings, now: Instant) -> Holder {

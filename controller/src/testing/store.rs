@@ -35,7 +35,7 @@ const fn kind(
 }
 
 /// Everything the fake serves.
-pub(crate) const KINDS: [Kind; 22] = [
+pub(crate) const KINDS: [Kind; 25] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -56,6 +56,9 @@ pub(crate) const KINDS: [Kind; 22] = [
     kind("storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass", false, false),
     kind("storage.k8s.io", "volumeattachments", "VolumeAttachment", false, true),
     kind("storage.k8s.io", "csidrivers", "CSIDriver", false, false),
+    kind("snapshot.storage.k8s.io", "volumesnapshots", "VolumeSnapshot", true, true),
+    kind("snapshot.storage.k8s.io", "volumesnapshotcontents", "VolumeSnapshotContent", false, true),
+    kind("snapshot.storage.k8s.io", "volumesnapshotclasses", "VolumeSnapshotClass", false, false),
     kind("storage.k8s.io", "csinodes", "CSINode", false, false),
     kind("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity", true, false),
 ];

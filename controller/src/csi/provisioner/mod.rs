@@ -242,7 +242,8 @@ impl Provisioner {
         let this = Arc::clone(self);
         let attachments = self.attachments.add_handler(move |change: &Change<VolumeAttachment>| {
             if change.is_gone()
-                && let Some(name) = change.old().and_then(|old| old.spec.source.persistent_volume_name.clone())
+                && let Some(name) =
+                    change.old().and_then(|old| old.spec.source.persistent_volume_name.clone())
             {
                 this.look_at_volume_again(&name);
             }
@@ -265,7 +266,9 @@ impl Provisioner {
         change.left(RESTORES).for_each(|key| self.source_queue.add(sources::snapshot_key(key)));
         let Some(claim) = &change.new else { return };
         let open = is_open(claim) && decide::provisioner(claim).is_some();
-        if open || annotation(claim.as_ref(), ANN_CREATE_REQUEST).is_some() || has_finalizer(claim.as_ref(), FINALIZER_PROVISIONING)
+        if open
+            || annotation(claim.as_ref(), ANN_CREATE_REQUEST).is_some()
+            || has_finalizer(claim.as_ref(), FINALIZER_PROVISIONING)
         {
             self.claim_queue.add(change.key().to_string());
         }
