@@ -26,6 +26,7 @@ pub mod pv;
 pub mod queue;
 pub mod quota;
 pub mod recorder;
+pub mod schedule;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod uid;
