@@ -287,6 +287,9 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
     if args.pvclaimbinder_sync_period.is_zero() {
         return Err(wrong("--pvclaimbinder-sync-period must be more than 0s"));
     }
+    if args.scheduler_bind_timeout.is_zero() {
+        return Err(wrong("--scheduler-bind-timeout must be more than 0s: no claim would be bound in time"));
+    }
     for (flag, workers) in [
         ("--concurrent-ephemeralvolume-syncs", args.concurrent_ephemeralvolume_syncs),
         ("--concurrent-namespace-syncs", args.concurrent_namespace_syncs),

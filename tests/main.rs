@@ -20,6 +20,7 @@ mod overload;
 mod page;
 mod process;
 mod quota;
+mod schedule;
 mod snapshot;
 mod story;
 mod tidy;
