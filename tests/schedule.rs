@@ -126,7 +126,7 @@ async fn pods_land_where_their_volumes_are_in_two_processes() {
 
 #[tokio::test]
 async fn without_the_scheduler_pods_are_left_alone() {
-    let plane =
+    let mut plane =
         Plane::of(Layout::OneProcess).controller_flags(&["--controllers=*,-kube-scheduler"]).start().await;
     let http = plane.http();
     add_node(&http, "n1").await;

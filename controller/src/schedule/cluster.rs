@@ -132,9 +132,9 @@ impl Cluster {
         }
     }
 
-    /// The pod is counted on a node although the server has not said so.
-    pub fn is_assumed(&self, key: &str) -> bool {
-        self.pods.get(key).is_some_and(|placed| placed.assumed)
+    /// The pod is counted on a node, whether the server has said so or not.
+    pub fn is_placed(&self, key: &str) -> bool {
+        self.pods.contains_key(key)
     }
 
     /// A pod is gone, or over. True if it was on a node.
@@ -254,7 +254,7 @@ mod tests {
         cluster.put_node(node("m"));
         cluster.assume(Arc::new(pod("p", 2)), "n");
         assert_eq!(used(&cluster, "n"), (1, Quantity::from_integer(2)));
-        assert!(cluster.is_assumed("ns/p") && cluster.is_claim_used("ns/c"));
+        assert!(cluster.is_placed("ns/p") && cluster.is_claim_used("ns/c"));
         assert!(cluster.put_pod(pod("p", 2), "n"), "the server says so");
         assert!(!cluster.put_pod(pod("p", 2), "n"), "and again");
         cluster.forget("ns/p", "p");

@@ -127,6 +127,10 @@ impl Scheduler {
         let Some(pod) = self.pods.get(&ticket.key).filter(|pod| waits_for_us(pod)) else {
             return self.queue.done(&ticket);
         };
+        // It was told its node, and only the news of that are not here yet.
+        if self.lock().cluster.is_placed(&ticket.key) {
+            return self.queue.done(&ticket);
+        }
         let moves = self.queue.moves();
         let decided = std::panic::catch_unwind(AssertUnwindSafe(|| self.decide(&ticket, &pod)));
         let decided = decided.unwrap_or_else(|panic| {
