@@ -446,6 +446,9 @@ pub(crate) struct LoopArgs {
     /// Workers that roll out Deployments
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) concurrent_deployment_syncs: usize,
+    /// How long a pod that was given a node waits for its claims before another node is looked for
+    #[arg(long, value_name = "DURATION", default_value = "10m0s", value_parser = values::duration)]
+    pub(crate) scheduler_bind_timeout: Duration,
     /// Workers that keep the pods and claims of StatefulSets
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) concurrent_statefulset_syncs: usize,

@@ -312,6 +312,9 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
     if args.csi_reconcile_sync.is_zero() {
         return Err(wrong("--csi-reconcile-sync must be more than 0s: drivers would be asked all the time"));
     }
+    if args.scheduler_bind_timeout.is_zero() {
+        return Err(wrong("--scheduler-bind-timeout must be more than 0s: no claim would be bound in time"));
+    }
     for (flag, workers) in [
         ("--concurrent-ephemeralvolume-syncs", args.concurrent_ephemeralvolume_syncs),
         ("--concurrent-namespace-syncs", args.concurrent_namespace_syncs),

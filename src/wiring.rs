@@ -258,6 +258,7 @@ fn options(args: &LoopArgs, root_ca: Option<String>) -> Options {
         concurrent_rc_syncs: args.concurrent_rc_syncs,
         concurrent_replica_set_syncs: args.concurrent_replicaset_syncs,
         concurrent_deployment_syncs: args.concurrent_deployment_syncs,
+        scheduler_bind_timeout: args.scheduler_bind_timeout,
         concurrent_stateful_set_syncs: args.concurrent_statefulset_syncs,
         enable_garbage_collector: args.enable_garbage_collector,
         csi_endpoints: args.csi_endpoint.clone(),

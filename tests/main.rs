@@ -22,6 +22,7 @@ mod overload;
 mod page;
 mod process;
 mod quota;
+mod schedule;
 mod snapshot;
 mod story;
 mod tidy;

@@ -28,6 +28,7 @@ pub mod pv;
 pub mod queue;
 pub mod quota;
 pub mod recorder;
+pub mod schedule;
 pub mod snapshots;
 #[cfg(test)]
 pub(crate) mod testing;

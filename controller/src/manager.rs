@@ -22,7 +22,7 @@ pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
 use crate::workload::{deployment, replicas, stateful_set};
-use crate::{attach, csi, ephemeral, expand, protection, pv, quota};
+use crate::{attach, csi, ephemeral, expand, protection, pv, quota, schedule};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -97,6 +97,7 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::REPLICA_SET, alias: Some("replicaset"), run: replicas::replica_sets },
     Known { name: controller::DEPLOYMENT, alias: Some("deployment"), run: deployment::run },
     Known { name: controller::STATEFUL_SET, alias: Some("statefulset"), run: stateful_set::run },
+    Known { name: controller::SCHEDULER, alias: Some("kube-scheduler"), run: schedule::run },
     Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
     Known { name: controller::RESOURCE_QUOTA, alias: Some("resourcequota"), run: quota::run },
     Known { name: controller::SERVICE_ACCOUNT, alias: Some("serviceaccount"), run: given::accounts::run },

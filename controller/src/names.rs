@@ -126,6 +126,8 @@ pub const COMPONENT_SNAPSHOT: &str = "snapshot-controller";
 
 /// Event component of the attach/detach controller.
 pub const COMPONENT_ATTACH_DETACH: &str = "attachdetach-controller";
+/// Event component of the scheduler.
+pub const COMPONENT_SCHEDULER: &str = "default-scheduler";
 
 /// Plugin name of hostPath volumes.
 pub const PLUGIN_HOST_PATH: &str = "kubernetes.io/host-path";
@@ -256,6 +258,10 @@ pub mod reason {
     pub const FORCED_DETACH_VOLUME: &str = "ForcedDetachVolume";
     /// A Deployment changed the number of a ReplicaSet's pods.
     pub const SCALING_REPLICA_SET: &str = "ScalingReplicaSet";
+    /// A pod got its node.
+    pub const SCHEDULED: &str = "Scheduled";
+    /// A pod got no node.
+    pub const FAILED_SCHEDULING: &str = "FailedScheduling";
     /// A Deployment could not make a ReplicaSet.
     pub const REPLICA_SET_CREATE_ERROR: &str = "ReplicaSetCreateError";
 }
@@ -292,6 +298,8 @@ pub mod controller {
     pub const DEPLOYMENT: &str = "deployment-controller";
     /// Keeps the named pods of StatefulSets and their claims.
     pub const STATEFUL_SET: &str = "statefulset-controller";
+    /// Gives pods their nodes.
+    pub const SCHEDULER: &str = "scheduler";
     /// Counts what quotas limit.
     pub const RESOURCE_QUOTA: &str = "resourcequota-controller";
     /// Makes the `default` account of every namespace.
@@ -316,6 +324,12 @@ pub mod condition {
     pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
     /// Reason of [`DISRUPTION_TARGET`] when the pod GC removes an orphan.
     pub const DELETION_BY_POD_GC: &str = "DeletionByPodGC";
+    /// Pod: it has a node.
+    pub const POD_SCHEDULED: &str = "PodScheduled";
+    /// Reason of [`POD_SCHEDULED`]: no node will do.
+    pub const UNSCHEDULABLE: &str = "Unschedulable";
+    /// Reason of [`POD_SCHEDULED`]: it could not be found out, or not be done.
+    pub const SCHEDULER_ERROR: &str = "SchedulerError";
     /// Namespace: discovery failed.
     pub const NS_DISCOVERY_FAILURE: &str = "NamespaceDeletionDiscoveryFailure";
     /// Namespace: a group version could not be parsed.

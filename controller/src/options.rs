@@ -42,6 +42,9 @@ pub struct Options {
     pub concurrent_deployment_syncs: usize,
     /// `--concurrent-statefulset-syncs`.
     pub concurrent_stateful_set_syncs: usize,
+    /// `--scheduler-bind-timeout`: how long a pod that has been given a node waits for its claims. Upstream:
+    /// bindTimeoutSeconds.
+    pub scheduler_bind_timeout: Duration,
     /// `--enable-garbage-collector`: false switches the controller off whatever `controllers` says.
     pub enable_garbage_collector: bool,
     /// `--root-ca-file`: certificates in PEM that clients verify the server with; none when no authority is known.
@@ -121,6 +124,7 @@ impl Default for Options {
             concurrent_replica_set_syncs: 5,
             concurrent_deployment_syncs: 5,
             concurrent_stateful_set_syncs: 5,
+            scheduler_bind_timeout: Duration::from_secs(600),
             enable_garbage_collector: true,
             root_ca: None,
             resource_quota_sync_period: Duration::from_secs(300),

@@ -292,6 +292,23 @@ impl Store {
         Ok(self.commit(kind, "MODIFIED", next))
     }
 
+    /// Gives a pod its node.
+    pub(crate) fn bind(&mut self, kind: &Kind, namespace: &str, name: &str, binding: &Value) -> Answer {
+        let mut pod = self.get(kind, namespace, name)?;
+        let uid = text(binding, "/metadata/uid");
+        if !uid.is_empty() && uid != text(&pod, "/metadata/uid") {
+            return Err(conflict(kind, name, "Precondition failed: UID in precondition does not match"));
+        }
+        let assigned = text(&pod, "/spec/nodeName");
+        if !assigned.is_empty() || pod["metadata"].get("deletionTimestamp").is_some() {
+            return Err(conflict(kind, name, "it has a node or is being deleted"));
+        }
+        pod["spec"]["nodeName"] = binding["target"]["name"].clone();
+        pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "True"}]);
+        self.commit(kind, "MODIFIED", pod);
+        Ok(json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "code": 201}))
+    }
+
     fn may_go(kind: &Kind, object: &Value) -> bool {
         let marked = object["metadata"].get("deletionTimestamp").is_some();
         let held = kind.kind == "Namespace" && has_items(object, "/spec/finalizers");
