@@ -13,6 +13,7 @@ mod audit;
 mod bench;
 mod clients;
 mod crash;
+mod csi;
 mod custom;
 mod faults;
 mod harness;
