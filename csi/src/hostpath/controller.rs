@@ -5,7 +5,7 @@ use std::io;
 
 use tonic::{Request, Response, Status};
 
-use super::records::{RecordsError, Snapshot, Source, Volume};
+use super::records::{RecordsError, Snapshot, Source, State, Volume};
 use super::rules::{self, Outcome};
 use super::{Driver, content, pages};
 use crate::v1;
@@ -118,8 +118,9 @@ impl Controller for Driver {
         &self,
         request: Request<v1::DeleteVolumeRequest>,
     ) -> Result<Response<v1::DeleteVolumeResponse>, Status> {
-        let mut state = self.records.lock();
         let id = &request.get_ref().volume_id;
+        let _turn = self.records.turn(id).await;
+        let mut state = self.records.lock();
         if rules::delete(&state, id)?.is_some() {
             self.records.drop_volume(&mut state, id)?;
         }
@@ -130,13 +131,17 @@ impl Controller for Driver {
         &self,
         request: Request<v1::ControllerPublishVolumeRequest>,
     ) -> Result<Response<v1::ControllerPublishVolumeResponse>, Status> {
-        let mut state = self.records.lock();
-        match rules::publish(&state, &self.options, request.get_ref())? {
-            Outcome::Already(_) => {}
-            Outcome::Todo(volume) => self.records.put_volume(&mut state, volume)?,
-        }
+        let request = request.into_inner();
+        let turn = self.records.turn(&request.volume_id).await;
+        let plan = |state: &State| {
+            Ok(match rules::publish(state, &self.options, &request)? {
+                Outcome::Already(_) => None,
+                Outcome::Todo(volume) => Some(volume),
+            })
+        };
+        self.records.change(turn, plan).await?;
         // Nothing here needs it; who hands it on from controller to node can be watched by it.
-        let publish_context = [(NODE.to_owned(), request.into_inner().node_id)].into();
+        let publish_context = [(NODE.to_owned(), request.node_id)].into();
         Ok(Response::new(v1::ControllerPublishVolumeResponse { publish_context }))
     }
 
@@ -144,11 +149,10 @@ impl Controller for Driver {
         &self,
         request: Request<v1::ControllerUnpublishVolumeRequest>,
     ) -> Result<Response<v1::ControllerUnpublishVolumeResponse>, Status> {
-        let mut state = self.records.lock();
         let request = request.get_ref();
-        if let Some(volume) = rules::unpublish(&state, &request.volume_id, &request.node_id)? {
-            self.records.put_volume(&mut state, volume)?;
-        }
+        let turn = self.records.turn(&request.volume_id).await;
+        let plan = |state: &State| rules::unpublish(state, &request.volume_id, &request.node_id);
+        self.records.change(turn, plan).await?;
         Ok(Response::new(v1::ControllerUnpublishVolumeResponse {}))
     }
 
@@ -309,6 +313,7 @@ impl Controller for Driver {
         &self,
         request: Request<v1::ControllerExpandVolumeRequest>,
     ) -> Result<Response<v1::ControllerExpandVolumeResponse>, Status> {
+        let _turn = self.records.turn(&request.get_ref().volume_id).await;
         let mut state = self.records.lock();
         let volume = match rules::expand(&state, &self.options, request.get_ref())? {
             Outcome::Already(volume) => volume,
@@ -333,6 +338,7 @@ impl Controller for Driver {
         request: Request<v1::ControllerModifyVolumeRequest>,
     ) -> Result<Response<v1::ControllerModifyVolumeResponse>, Status> {
         let request = request.get_ref();
+        let _turn = self.records.turn(&request.volume_id).await;
         let mut state = self.records.lock();
         let mut volume = rules::volume(&state, &request.volume_id)?.clone();
         volume.mutable.extend(rules::changes(&self.options, &request.mutable_parameters)?);

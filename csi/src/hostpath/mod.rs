@@ -124,7 +124,7 @@ pub enum ServeError {
 /// What the services share.
 struct Driver {
     options: Options,
-    records: Records,
+    records: Arc<Records>,
 }
 
 /// Serves until `shutdown` ends. `ready` is called when calls are answered.
@@ -138,7 +138,7 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let faults = Faults::open(options.faults.clone())?;
     let path = socket::path_of(&options.endpoint)?;
-    let records = Records::open(&options.data_dir)?;
+    let records = Arc::new(Records::open(&options.data_dir)?);
     let listener = socket::listen(&path).await?;
     let registering = match &options.registration {
         Some(path) => {

@@ -97,6 +97,7 @@ impl Node for Driver {
         rules::required(&request.volume_id, "volume_id")?;
         let staging = path(&request.staging_target_path, "staging_target_path")?;
         let (block, _) = rules::access(request.volume_capability.as_ref())?;
+        let _turn = self.records.turn(&request.volume_id).await;
         let mut state = self.records.lock();
         let mut volume = rules::volume(&state, &request.volume_id)?.clone();
         if block != (volume.form == Form::Block) {
@@ -120,6 +121,7 @@ impl Node for Driver {
         let request = request.get_ref();
         rules::required(&request.volume_id, "volume_id")?;
         let staging = path(&request.staging_target_path, "staging_target_path")?;
+        let _turn = self.records.turn(&request.volume_id).await;
         let mut state = self.records.lock();
         mounts::clear(&staging).map_err(failed(UNMOUNTING))?;
         if let Some(mut volume) = state.volumes.get(&request.volume_id).cloned() {
@@ -140,6 +142,7 @@ impl Node for Driver {
         rules::required(&request.volume_id, "volume_id")?;
         let target = path(&request.target_path, "target_path")?;
         let (_, mode) = rules::access(request.volume_capability.as_ref())?;
+        let _turn = self.records.turn(&request.volume_id).await;
         let mut state = self.records.lock();
         let mut volume = rules::volume(&state, &request.volume_id)?.clone();
         let staging = match (&volume.staged, request.staging_target_path.as_str()) {
@@ -171,6 +174,7 @@ impl Node for Driver {
         let request = request.get_ref();
         rules::required(&request.volume_id, "volume_id")?;
         let target = path(&request.target_path, "target_path")?;
+        let _turn = self.records.turn(&request.volume_id).await;
         let mut state = self.records.lock();
         mounts::clear(&target).map_err(failed(UNMOUNTING))?;
         if let Some(mut volume) = state.volumes.get(&request.volume_id).cloned()

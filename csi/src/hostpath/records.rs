@@ -5,15 +5,17 @@
 //! A directory without a record is what a crash left of a create or a delete: it is removed at the start. What
 //! the driver has not made is left alone, and the driver does not start beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedMutexGuard;
+use tonic::Status;
 
 /// What a volume is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,13 +117,21 @@ pub(crate) struct State {
     pub(crate) snapshots: BTreeMap<String, Snapshot>,
 }
 
-/// The records on disk and in memory. A call holds them while it works, so calls are one after the other;
-/// all of them are short.
+/// The records on disk and in memory. A call holds them while it works, so calls are one after the other; all of
+/// them are short. Publishing is the exception, because so many volumes are published at once: it waits for the
+/// disk without holding them, and the volume's [`turn`](Self::turn) keeps other calls about that volume out.
 #[derive(Debug)]
 pub(crate) struct Records {
     root: PathBuf,
     state: Mutex<State>,
+    turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
+
+/// Whoever has it changes the volume alone.
+pub(crate) type Turn = OwnedMutexGuard<()>;
+
+/// So many turns are remembered before those that nobody has are forgotten.
+const TURNS: usize = 1024;
 
 impl Records {
     /// Reads all records below a directory, which is made when it is not there.
@@ -133,7 +143,45 @@ impl Records {
         for snapshot in read_all::<Snapshot>(&root.join("snapshots"), "snapshot.json")? {
             state.snapshots.insert(snapshot.id.clone(), snapshot);
         }
-        Ok(Records { root: root.to_owned(), state: Mutex::new(state) })
+        Ok(Records { root: root.to_owned(), state: Mutex::new(state), turns: Mutex::default() })
+    }
+
+    /// Waits until no other call changes this volume.
+    pub(crate) async fn turn(&self, id: &str) -> Turn {
+        let turn = {
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            if turns.len() > TURNS {
+                turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            }
+            Arc::clone(turns.entry(id.to_owned()).or_default())
+        };
+        turn.lock_owned().await
+    }
+
+    /// Changes a volume whose turn it is as `plan` says, if it says so. Others see the change at once, so that limits
+    /// hold; it is on disk when this returns.
+    pub(crate) async fn change(
+        self: &Arc<Self>,
+        turn: Turn,
+        plan: impl FnOnce(&State) -> Result<Option<Volume>, Status>,
+    ) -> Result<(), Status> {
+        let (before, volume) = {
+            let mut state = self.lock();
+            let Some(volume) = plan(&state)? else { return Ok(()) };
+            (state.volumes.insert(volume.id.clone(), volume.clone()), volume)
+        };
+        let records = Arc::clone(self);
+        let writing = tokio::task::spawn_blocking(move || {
+            // Also when the caller has gone away: the write is under way until it has ended.
+            let _turn = turn;
+            let written = write(&records.volume_dir(&volume.id), "volume.json", &volume);
+            if let (Err(_), Some(before)) = (&written, before) {
+                records.lock().volumes.insert(before.id.clone(), before);
+            }
+            written
+        });
+        let written = writing.await.map_err(|error| Status::internal(error.to_string()))?;
+        Ok(written?)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

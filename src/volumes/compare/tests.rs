@@ -48,6 +48,7 @@ fn volumes() {
     let claim = || none().claim("ns/c", "pvc-1", 10);
     let made = || none().volume("h", "pvc-1", false);
     let pods = format!("csi-{}", "0f".repeat(32));
+    let of_a_pod = [(pods.as_str(), 5)];
     type Case<'a> = (&'a str, Look, &'a [(&'a str, i64)], Look, Vec<String>, bool);
     let row = |text: &str| vec![text.to_owned()];
     let table: Vec<Case<'_>> = vec![
@@ -148,7 +149,7 @@ fn volumes() {
         (
             "a pod's own",
             none(),
-            &[(&pods, 5)],
+            &of_a_pod,
             none(),
             vec![format!("{pods}|Known|a pod's own volume")],
             false,
