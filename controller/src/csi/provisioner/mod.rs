@@ -272,6 +272,10 @@ impl Provisioner {
         if is_terminating(claim.as_ref()) && has_finalizer(claim.as_ref(), FINALIZER_CLONING) {
             self.source_queue.add(sources::claim_key(change.key()));
         }
+        let phase = |claim: &Arc<PersistentVolumeClaim>| claim.status.as_ref().and_then(|status| status.phase.clone());
+        if !self.claims.has_indexed(CLONES, change.key()) || change.old().is_some_and(|old| phase(old) == phase(claim)) {
+            return;
+        }
         // Whoever clones it may have waited for this.
         for waiting in self.claims.by_index(CLONES, change.key()) {
             self.attempts.hurry(waiting.metadata.uid.as_deref().unwrap_or_default());
