@@ -65,7 +65,8 @@ pub const FINALIZER_PROVISIONING: &str = "csi.orlop.dev/provisioning";
 /// PVC: clones of it are being made.
 pub const FINALIZER_CLONING: &str = "provisioner.storage.kubernetes.io/cloning-protection";
 /// VolumeSnapshot: volumes of it are being made.
-pub const FINALIZER_SNAPSHOT_SOURCE: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
+pub const FINALIZER_SNAPSHOT_SOURCE: &str =
+    "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 /// PV, VolumeAttachment: prefix, the sanitized driver name follows.
 pub const FINALIZER_EXTERNAL_ATTACHER_PREFIX: &str = "external-attacher/";
 /// Any object: dependents are deleted before it.

@@ -52,10 +52,12 @@ impl Attempts {
     /// Notes a failure. `slow` skips to the longest wait. Answers the wait.
     pub(super) fn failed(&self, uid: &str, of: Fingerprint, slow: bool) -> Duration {
         let mut known = self.known();
-        let failures = known.get(uid).filter(|attempt| attempt.of == of).map_or(0, |attempt| attempt.failures);
+        let failures =
+            known.get(uid).filter(|attempt| attempt.of == of).map_or(0, |attempt| attempt.failures);
         let doubled = WAITS.0.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
         let delay = if slow { WAITS.1 } else { doubled.min(WAITS.1) };
-        let attempt = Attempt { failures: failures.saturating_add(1), not_before: Instant::now() + delay, of };
+        let attempt =
+            Attempt { failures: failures.saturating_add(1), not_before: Instant::now() + delay, of };
         known.insert(uid.to_owned(), attempt);
         delay
     }

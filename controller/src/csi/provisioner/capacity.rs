@@ -102,7 +102,8 @@ pub(super) fn changes(
         match there.remove(object.metadata.name.as_deref().unwrap_or_default()) {
             None => changes.create.push(object),
             Some(old) => {
-                let same = (&old.capacity, &old.maximum_volume_size) == (&object.capacity, &object.maximum_volume_size);
+                let same = (&old.capacity, &old.maximum_volume_size)
+                    == (&object.capacity, &object.maximum_volume_size);
                 if !same {
                     object.metadata = old.metadata;
                     changes.replace.push(object);

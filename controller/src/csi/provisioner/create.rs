@@ -77,7 +77,9 @@ impl Provisioner {
                 self.attempts.forget(uid);
                 Ok(())
             }
-            ClaimSituation::Nothing(Idle::NotOurs | Idle::Going | Idle::NoClass | Idle::WaitsForNode) => Ok(()),
+            ClaimSituation::Nothing(Idle::NotOurs | Idle::Going | Idle::NoClass | Idle::WaitsForNode) => {
+                Ok(())
+            }
             ClaimSituation::Unreadable(why) => {
                 let driver = decide::provisioner(&claim).unwrap_or("csi.orlop.dev");
                 let message = format!(
@@ -166,15 +168,16 @@ impl Provisioner {
         let (intent, secrets) = prepared;
         let name = split_key(key).1;
         let change = intent::put(claim, &intent);
-        let noted = match self.claims_api(key).patch(name, &PatchParams::default(), &Patch::Merge(change)).await {
-            Ok(noted) => noted.0,
-            Err(error) if is_not_found(&error) => return Ok(()),
-            Err(error) if is_conflict(&error) => {
-                self.claim_queue.add_after(key.to_owned(), AGAIN);
-                return Ok(());
-            }
-            Err(cause) => return Err(ProvisionError::Note { claim: key.to_owned(), cause }),
-        };
+        let noted =
+            match self.claims_api(key).patch(name, &PatchParams::default(), &Patch::Merge(change)).await {
+                Ok(noted) => noted.0,
+                Err(error) if is_not_found(&error) => return Ok(()),
+                Err(error) if is_conflict(&error) => {
+                    self.claim_queue.add_after(key.to_owned(), AGAIN);
+                    return Ok(());
+                }
+                Err(cause) => return Err(ProvisionError::Note { claim: key.to_owned(), cause }),
+            };
         // Saved: what the driver is going to be asked for, and that the claim stays until the outcome is known. Who goes on:
         // the next look at the claim, which asks for the same by the same name.
         self.wrote(key, &noted);
@@ -258,7 +261,9 @@ impl Provisioner {
         }
         let csi_node = match node {
             None => None,
-            Some(name) => Some(self.segments.csi_node(name).ok_or_else(|| Refusal::NoCsiNode(name.to_owned()))?),
+            Some(name) => {
+                Some(self.segments.csi_node(name).ok_or_else(|| Refusal::NoCsiNode(name.to_owned()))?)
+            }
         };
         let question = Question {
             driver: driver.name(),
@@ -297,9 +302,10 @@ impl Provisioner {
         let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
         let snapshots: Api<VolumeSnapshot> = Api::namespaced(self.client.clone(), namespace);
         let snapshot = snapshots.get(name).await.map_err(|error| message_of(&error));
-        let bound = snapshot.as_ref().ok().and_then(|snapshot| {
-            snapshot.status.as_ref()?.bound_volume_snapshot_content_name.as_deref()
-        });
+        let bound = snapshot
+            .as_ref()
+            .ok()
+            .and_then(|snapshot| snapshot.status.as_ref()?.bound_volume_snapshot_content_name.as_deref());
         let content = match bound {
             None => None,
             Some(name) => {
@@ -362,7 +368,8 @@ impl Provisioner {
         match driver.delete_volume(v1::DeleteVolumeRequest { volume_id: id, secrets }).await {
             Ok(_) => Outcome::Nothing { why: flaw.to_string(), infeasible: false, reschedule: false },
             Err(error) => {
-                let why = format!("{flaw}. Cleanup of volume {} failed, it is tried again: {error}", intent.name);
+                let why =
+                    format!("{flaw}. Cleanup of volume {} failed, it is tried again: {error}", intent.name);
                 Outcome::Unknown { why }
             }
         }
@@ -406,7 +413,9 @@ impl Provisioner {
         }
         let mut memory = self.memory();
         match memory.handles.entry(handle::unique_name(driver, id)) {
-            std::collections::hash_map::Entry::Occupied(entry) if entry.get() != name => Err(entry.get().clone()),
+            std::collections::hash_map::Entry::Occupied(entry) if entry.get() != name => {
+                Err(entry.get().clone())
+            }
             std::collections::hash_map::Entry::Occupied(_) => Ok(()),
             std::collections::hash_map::Entry::Vacant(entry) => {
                 entry.insert(name.to_owned());
@@ -433,7 +442,8 @@ impl Provisioner {
     ) -> Result<(), ProvisionError> {
         let uid = claim.metadata.uid.as_deref().unwrap_or_default();
         let recorder = self.recorder(driver);
-        let warn = |text: String| recorder.event(claim, EventType::Warning, reason::PROVISIONING_FAILED, text);
+        let warn =
+            |text: String| recorder.event(claim, EventType::Warning, reason::PROVISIONING_FAILED, text);
         let class = intent.map_or(class_name(claim), |intent| intent.volume.class.as_str());
         match outcome {
             Outcome::Saved => {
@@ -459,7 +469,9 @@ impl Provisioner {
             Outcome::Nothing { why, infeasible, reschedule } => {
                 warn(match infeasible {
                     true => {
-                        format!("Volume provisioning failed with infeasible error. Retries will be delayed. {why}")
+                        format!(
+                            "Volume provisioning failed with infeasible error. Retries will be delayed. {why}"
+                        )
                     }
                     false => format!("failed to provision volume with StorageClass \"{class}\": {why}"),
                 });

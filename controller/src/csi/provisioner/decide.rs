@@ -89,7 +89,8 @@ pub(super) fn claim(
         Noted::FinalizerAlone => return FinalizerAlone,
         Noted::Unreadable(why) => return Unreadable(why),
         Noted::Intent(intent) => {
-            let saved = around.saved || around.volume.is_some_and(|volume| intent::is_fulfilled(&intent, volume));
+            let saved =
+                around.saved || around.volume.is_some_and(|volume| intent::is_fulfilled(&intent, volume));
             return match (saved, served(&intent.driver)) {
                 (true, _) => {
                     let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -100,7 +101,9 @@ pub(super) fn claim(
             };
         }
     }
-    let Some(driver) = provisioner(claim).filter(|driver| served(driver)) else { return Nothing(Idle::NotOurs) };
+    let Some(driver) = provisioner(claim).filter(|driver| served(driver)) else {
+        return Nothing(Idle::NotOurs);
+    };
     if !named_volume(claim).is_empty() || around.volume.is_some() || around.saved {
         return Nothing(Idle::HasVolume);
     }

@@ -45,7 +45,12 @@ impl Provisioner {
                     }
                     Err(why) => {
                         let recorder = self.recorder(driver.name());
-                        recorder.event(volume.as_ref(), EventType::Warning, reason::VOLUME_FAILED_DELETE, why);
+                        recorder.event(
+                            volume.as_ref(),
+                            EventType::Warning,
+                            reason::VOLUME_FAILED_DELETE,
+                            why,
+                        );
                         let delay = self.attempts.failed(uid, Fingerprint::default(), false);
                         self.volume_queue.add_after(name, delay);
                     }
@@ -68,7 +73,8 @@ impl Provisioner {
         let live = live.map_err(|cause| ProvisionError::ReadVolume { volume: name.to_owned(), cause })?;
         let Some(volume) = live.map(|found| found.0) else { return Ok(Ok(())) };
         let due = VolumeSituation::Delete { driver: driver.name().to_owned(), handle: handle.to_owned() };
-        if volume.metadata.uid != cached.metadata.uid || decide::volume(&volume, |driver| self.serves(driver)) != due
+        if volume.metadata.uid != cached.metadata.uid
+            || decide::volume(&volume, |driver| self.serves(driver)) != due
         {
             return Ok(Ok(()));
         }
@@ -79,7 +85,8 @@ impl Provisioner {
             Ok(secrets) => secrets,
             Err(why) => return Ok(Err(why)),
         };
-        if let Err(error) = driver.delete_volume(v1::DeleteVolumeRequest { volume_id: handle.to_owned(), secrets }).await
+        if let Err(error) =
+            driver.delete_volume(v1::DeleteVolumeRequest { volume_id: handle.to_owned(), secrets }).await
         {
             return Ok(Err(error.to_string()));
         }
@@ -110,7 +117,8 @@ impl Provisioner {
     /// The secret that the volume names; a volume from before those annotations: the one that its class names. A secret that
     /// is gone does not keep a volume for ever.
     async fn deletion_secrets(&self, volume: &PersistentVolume) -> Result<HashMap<String, String>, String> {
-        let noted = annotation(volume, ANN_DELETION_SECRET_NAME).zip(annotation(volume, ANN_DELETION_SECRET_NAMESPACE));
+        let noted = annotation(volume, ANN_DELETION_SECRET_NAME)
+            .zip(annotation(volume, ANN_DELETION_SECRET_NAMESPACE));
         let reference = match noted {
             Some((name, namespace)) if name.is_empty() || namespace.is_empty() => None,
             Some((name, namespace)) => Some(k8s_openapi::api::core::v1::SecretReference {
@@ -135,7 +143,11 @@ impl Provisioner {
         let none = ObjectReference::default();
         let of = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref()).unwrap_or(&none);
         let claim = PersistentVolumeClaim {
-            metadata: ObjectMeta { name: of.name.clone(), namespace: of.namespace.clone(), ..Default::default() },
+            metadata: ObjectMeta {
+                name: of.name.clone(),
+                namespace: of.namespace.clone(),
+                ..Default::default()
+            },
             ..Default::default()
         };
         let name = volume.metadata.name.as_deref().unwrap_or_default();

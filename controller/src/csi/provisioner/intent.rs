@@ -124,9 +124,10 @@ pub fn noted(claim: &PersistentVolumeClaim) -> Noted {
         Some(text) => match serde_json::from_str::<Intent>(text) {
             Err(error) => Noted::Unreadable(error.to_string()),
             // The name is what ties a volume to its claim. One that was copied from elsewhere is no intent.
-            Ok(intent) if intent.name != volume_name(claim) => {
-                Noted::Unreadable(format!("it is about {}, which is not the volume of this claim", intent.name))
-            }
+            Ok(intent) if intent.name != volume_name(claim) => Noted::Unreadable(format!(
+                "it is about {}, which is not the volume of this claim",
+                intent.name
+            )),
             Ok(intent) => Noted::Intent(Box::new(intent)),
         },
     }

@@ -242,7 +242,8 @@ impl Provisioner {
         let this = Arc::clone(self);
         let attachments = self.attachments.add_handler(move |change: &Change<VolumeAttachment>| {
             if change.is_gone()
-                && let Some(name) = change.old().and_then(|old| old.spec.source.persistent_volume_name.clone())
+                && let Some(name) =
+                    change.old().and_then(|old| old.spec.source.persistent_volume_name.clone())
             {
                 this.look_at_volume_again(&name);
             }
@@ -265,15 +266,21 @@ impl Provisioner {
         change.left(RESTORES).for_each(|key| self.source_queue.add(sources::snapshot_key(key)));
         let Some(claim) = &change.new else { return };
         let open = is_open(claim) && decide::provisioner(claim).is_some();
-        if open || annotation(claim.as_ref(), ANN_CREATE_REQUEST).is_some() || has_finalizer(claim.as_ref(), FINALIZER_PROVISIONING)
+        if open
+            || annotation(claim.as_ref(), ANN_CREATE_REQUEST).is_some()
+            || has_finalizer(claim.as_ref(), FINALIZER_PROVISIONING)
         {
             self.claim_queue.add(change.key().to_string());
         }
         if is_terminating(claim.as_ref()) && has_finalizer(claim.as_ref(), FINALIZER_CLONING) {
             self.source_queue.add(sources::claim_key(change.key()));
         }
-        let phase = |claim: &Arc<PersistentVolumeClaim>| claim.status.as_ref().and_then(|status| status.phase.clone());
-        if !self.claims.has_indexed(CLONES, change.key()) || change.old().is_some_and(|old| phase(old) == phase(claim)) {
+        let phase = |claim: &Arc<PersistentVolumeClaim>| {
+            claim.status.as_ref().and_then(|status| status.phase.clone())
+        };
+        if !self.claims.has_indexed(CLONES, change.key())
+            || change.old().is_some_and(|old| phase(old) == phase(claim))
+        {
             return;
         }
         // Whoever clones it may have waited for this.

@@ -10,9 +10,9 @@ use orlop_csi::capabilities::{Capabilities, Rpc, Service};
 use orlop_csi::v1::volume_capability::access_mode::Mode;
 
 use super::intent::{Intent, Plan, Secrets, volume_name};
+use super::size;
 use super::source::{self, Asked, Content, SourceError};
 use super::topology::{Requirement, TopologyError};
-use super::size;
 use crate::csi::modes::{self, ModeError};
 use crate::csi::secrets::{self, PREFIX, Purpose, SecretError};
 
@@ -42,7 +42,9 @@ const RESERVED: [&str; 17] = [
 /// Why no driver is asked.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
-    #[error("CSI driver does not support dynamic provisioning: plugin CONTROLLER_SERVICE capability is not reported")]
+    #[error(
+        "CSI driver does not support dynamic provisioning: plugin CONTROLLER_SERVICE capability is not reported"
+    )]
     NoController,
     #[error(
         "CSI driver does not support dynamic provisioning: controller CREATE_DELETE_VOLUME capability is not reported"
@@ -52,9 +54,13 @@ pub(super) enum Refusal {
         "CSI driver does not support snapshot restore: controller CREATE_DELETE_SNAPSHOT capability is not reported"
     )]
     NoSnapshots,
-    #[error("CSI driver does not support clone operations: controller CLONE_VOLUME capability is not reported")]
+    #[error(
+        "CSI driver does not support clone operations: controller CLONE_VOLUME capability is not reported"
+    )]
     NoClones,
-    #[error("CSI driver does not support VolumeAttributesClass: controller MODIFY_VOLUME capability is not reported")]
+    #[error(
+        "CSI driver does not support VolumeAttributesClass: controller MODIFY_VOLUME capability is not reported"
+    )]
     NoModify,
     #[error("claim Selector is not supported")]
     Selector,
@@ -119,7 +125,9 @@ impl<'a> Wish<'a> {
             (matches!(asked, Asked::Claim(_)), Rpc::CloneVolume, Refusal::NoClones),
             (self.attributes_class().is_some(), Rpc::ModifyVolume, Refusal::NoModify),
         ];
-        if let Some((_, _, refusal)) = needs.into_iter().find(|(needed, rpc, _)| *needed && !self.can.can(*rpc)) {
+        if let Some((_, _, refusal)) =
+            needs.into_iter().find(|(needed, rpc, _)| *needed && !self.can.can(*rpc))
+        {
             return Err(refusal);
         }
         if self.claim.spec.as_ref().is_some_and(|spec| spec.selector.is_some()) {
@@ -179,7 +187,8 @@ impl<'a> Wish<'a> {
 
     /// One capability for each access mode.
     fn modes(&self) -> Result<Vec<Mode>, Refusal> {
-        let modes = self.claim.spec.as_ref().and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default();
+        let modes =
+            self.claim.spec.as_ref().and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default();
         let one = |mode: &String| modes::of_modes(std::slice::from_ref(mode), self.can);
         Ok(modes.iter().map(one).collect::<Result<_, _>>()?)
     }

@@ -6,10 +6,10 @@ use orlop_apimachinery::quantity::Quantity;
 use orlop_csi::v1;
 use serde::{Deserialize, Serialize};
 
+use super::size;
 use crate::csi::handle;
 use crate::meta::{annotation, has_finalizer, is_terminating};
 use crate::names::{ANN_ALLOW_MODE_CHANGE, FINALIZER_SNAPSHOT_SOURCE};
-use super::size;
 use crate::snapshots::{self, VolumeSnapshot, VolumeSnapshotContent};
 
 /// The content of a volume before anybody has written to it.
@@ -52,7 +52,9 @@ pub(super) enum Asked<'a> {
 pub(super) enum SourceError {
     #[error("the PVC source not found for PVC {0}")]
     Nameless(String),
-    #[error("the PVC source does not belong to the right APIGroup. Expected snapshot.storage.k8s.io, Got {0}")]
+    #[error(
+        "the PVC source does not belong to the right APIGroup. Expected snapshot.storage.k8s.io, Got {0}"
+    )]
     Group(String),
     #[error("error getting handle for DataSource Type {kind} by Name {name}: {cause}")]
     Unfit { kind: &'static str, name: String, cause: Unfit },
@@ -237,8 +239,11 @@ fn snapshot_handle(
     let differs = content.spec.source_volume_mode.as_deref().is_some_and(|has| mode(Some(has)) != wanted);
     if differs && annotation(content, ANN_ALLOW_MODE_CHANGE) != Some("true") {
         let meta = &claim.metadata;
-        let claim =
-            format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
+        let claim = format!(
+            "{}/{}",
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default()
+        );
         return Err(Unfit::ModeChange { claim, content: content.metadata.name.clone().unwrap_or_default() });
     }
     Ok(id)

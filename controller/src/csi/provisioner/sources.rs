@@ -84,14 +84,18 @@ impl Provisioner {
             }
             let change = change(claim.as_ref(), FINALIZER_CLONING, false);
             let api = self.claims_api(key);
-            (api.patch(split_key(key).1, &PatchParams::default(), &Patch::Merge(change)).await.map(drop), &source)
+            (
+                api.patch(split_key(key).1, &PatchParams::default(), &Patch::Merge(change)).await.map(drop),
+                &source,
+            )
         } else {
             let key = source.strip_prefix(SNAPSHOT).unwrap_or(&source);
             let (namespace, name) = split_key(key);
             let api = self.snapshots_api(namespace);
             let failed = |cause| ProvisionError::Source { source_key: source.clone(), cause };
             let Some(snapshot) = api.get_opt(name).await.map_err(failed)? else { return Ok(()) };
-            if !has_finalizer(&snapshot, FINALIZER_SNAPSHOT_SOURCE) || self.claims.has_indexed(RESTORES, key) {
+            if !has_finalizer(&snapshot, FINALIZER_SNAPSHOT_SOURCE) || self.claims.has_indexed(RESTORES, key)
+            {
                 return Ok(());
             }
             let change = change(&snapshot, FINALIZER_SNAPSHOT_SOURCE, false);

@@ -114,7 +114,8 @@ async fn a_claim_gets_a_volume_and_the_volume_goes_with_it() {
     assert_eq!(request.name, volume.metadata.name.unwrap());
     assert_eq!(request.capacity_range.unwrap().required_bytes, 1 << 30);
     assert_eq!(rig.events("ProvisioningSucceeded").len(), 1);
-    let written: Vec<String> = rig.api.take_writes().iter().map(|w| format!("{} {}", w.verb, w.resource)).collect();
+    let written: Vec<String> =
+        rig.api.take_writes().iter().map(|w| format!("{} {}", w.verb, w.resource)).collect();
     // The binder's request, the note, the volume, and the binder's three: the note goes with the first on the claim.
     assert_eq!(
         written,
@@ -181,7 +182,11 @@ async fn i9_a_claim_stays_until_the_outcome_is_known_and_its_volume_is_reclaimed
     assert_eq!((rig.volumes().len(), rig.double.volume_ids().len()), (0, 0));
     let names: BTreeSet<String> =
         rig.double.requests::<CreateVolumeRequest>().into_iter().map(|request| request.name).collect();
-    assert_eq!((names.len(), rig.double.calls().len()), (1, 5), "the same request every time, then one deletion");
+    assert_eq!(
+        (names.len(), rig.double.calls().len()),
+        (1, 5),
+        "the same request every time, then one deletion"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,7 +285,9 @@ async fn a_volume_that_is_too_small_goes_back_before_the_note_goes() {
     assert!(matches!(noted(&rig.claim("a")), Noted::Intent(_)), "it could not be deleted");
     tokio::time::sleep(std::time::Duration::from_millis(1200)).await;
     assert_eq!((noted(&rig.claim("a")), rig.double.volume_ids().len()), (Noted::None, 0));
-    assert!(rig.events("ProvisioningFailed")[0].contains("capacity 5 less than requested capacity 1073741824"));
+    assert!(
+        rig.events("ProvisioningFailed")[0].contains("capacity 5 less than requested capacity 1073741824")
+    );
     rig.double.state().volume_lie = None;
     rig.api.settle().await;
     assert_eq!(rig.phase("a"), "Bound");
@@ -320,7 +327,8 @@ async fn without_room_on_the_chosen_node_another_is_chosen() {
     choose("n2");
     rig.api.settle().await;
     assert_eq!(rig.phase("a"), "Bound");
-    let topology = rig.double.requests::<CreateVolumeRequest>().pop().unwrap().accessibility_requirements.unwrap();
+    let topology =
+        rig.double.requests::<CreateVolumeRequest>().pop().unwrap().accessibility_requirements.unwrap();
     assert_eq!((topology.requisite.len(), topology.preferred[0].segments["zone"].as_str()), (2, "n2"));
     let affinity = rig.volumes().remove(0).spec.unwrap().node_affinity.unwrap().required.unwrap();
     let zone = &affinity.node_selector_terms[0].match_expressions.as_ref().unwrap()[0];
@@ -331,7 +339,8 @@ async fn without_room_on_the_chosen_node_another_is_chosen() {
 async fn secrets_are_read_for_every_call_and_are_never_noted() {
     let rig = Rig::simple().await;
     let prefix = "csi.storage.k8s.io/provisioner-secret-";
-    let parameters = json!({format!("{prefix}name"): "s", format!("{prefix}namespace"): "ns", "kind": "fast"});
+    let parameters =
+        json!({format!("{prefix}name"): "s", format!("{prefix}namespace"): "ns", "kind": "fast"});
     rig.api.seed(class("s", json!({"parameters": parameters})));
     let _running = rig.start();
     rig.double.fail("CreateVolume", 0, Failing::AnswerLost);
@@ -339,7 +348,9 @@ async fn secrets_are_read_for_every_call_and_are_never_noted() {
     rig.api.settle().await;
     assert_eq!(rig.double.calls().len(), 0, "the secret is missing");
     assert!(rig.events("ProvisioningFailed")[0].contains("error getting secret s in namespace ns"));
-    rig.api.create(json!({"kind": "Secret", "metadata": {"namespace": "ns", "name": "s"}, "data": {"key": "aHVzaA=="}}));
+    rig.api.create(
+        json!({"kind": "Secret", "metadata": {"namespace": "ns", "name": "s"}, "data": {"key": "aHVzaA=="}}),
+    );
     rig.api.settle().await;
     assert_eq!(rig.phase("a"), "Bound");
     let requests = rig.double.requests::<CreateVolumeRequest>();

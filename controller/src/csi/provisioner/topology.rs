@@ -41,7 +41,9 @@ pub(super) fn segment(term: &Term) -> v1::Topology {
 pub(super) enum TopologyError {
     #[error("no topology key found on CSINode {0}")]
     NoKeys(String),
-    #[error("topology labels from selected node {labels:?} does not match topology keys from CSINode {keys:?}")]
+    #[error(
+        "topology labels from selected node {labels:?} does not match topology keys from CSINode {keys:?}"
+    )]
     NoLabel { labels: BTreeMap<String, String>, keys: Vec<String> },
     #[error("selected node '{node:?}' topology '{term:?}' is not in allowed topologies: {allowed:?}")]
     NotAllowed { node: String, term: Term, allowed: Vec<Term> },
@@ -140,7 +142,10 @@ fn selected(
         return Err(TopologyError::NoKeys(name));
     }
     let Some(term) = term_of(node, &keys) else {
-        return Err(TopologyError::NoLabel { labels: node.metadata.labels.clone().unwrap_or_default(), keys });
+        return Err(TopologyError::NoLabel {
+            labels: node.metadata.labels.clone().unwrap_or_default(),
+            keys,
+        });
     };
     if question.strict && !question.allowed.is_empty() && !allowed.iter().any(|one| is_part(one, &term)) {
         return Err(TopologyError::NotAllowed { node: name, term, allowed: allowed.to_vec() });

@@ -14,8 +14,8 @@ use orlop_csi::v1;
 
 use super::intent::Intent;
 use crate::names::{
-    ANN_DELETION_SECRET_NAME, ANN_DELETION_SECRET_NAMESPACE, ANN_MODIFY_SECRET_NAME, ANN_MODIFY_SECRET_NAMESPACE,
-    ANN_PROVISIONED_BY, FINALIZER_EXTERNAL_PROVISIONER,
+    ANN_DELETION_SECRET_NAME, ANN_DELETION_SECRET_NAMESPACE, ANN_MODIFY_SECRET_NAME,
+    ANN_MODIFY_SECRET_NAMESPACE, ANN_PROVISIONED_BY, FINALIZER_EXTERNAL_PROVISIONER,
 };
 
 /// Attribute of a volume: which provisioner made it.
@@ -36,7 +36,10 @@ pub(super) enum Flaw {
 }
 
 /// Looks at an answer.
-pub(super) fn checked(intent: &Intent, answer: v1::CreateVolumeResponse) -> Result<v1::Volume, (Flaw, String)> {
+pub(super) fn checked(
+    intent: &Intent,
+    answer: v1::CreateVolumeResponse,
+) -> Result<v1::Volume, (Flaw, String)> {
     let Some(mut volume) = answer.volume else { return Err((Flaw::Nothing("a volume"), String::new())) };
     let id = volume.volume_id.clone();
     if id.is_empty() {
@@ -84,7 +87,8 @@ pub(super) fn object(
             name: Some(intent.name.clone()),
             annotations: Some(annotations(intent)),
             // Under another policy it would be taken off again at once.
-            finalizers: (plan.reclaim_policy == "Delete").then(|| vec![FINALIZER_EXTERNAL_PROVISIONER.to_owned()]),
+            finalizers: (plan.reclaim_policy == "Delete")
+                .then(|| vec![FINALIZER_EXTERNAL_PROVISIONER.to_owned()]),
             ..Default::default()
         },
         spec: Some(PersistentVolumeSpec {

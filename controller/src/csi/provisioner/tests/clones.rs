@@ -14,12 +14,22 @@ async fn a_clone_waits_for_its_source_and_holds_it() {
     rig.api.create(clone("copy", "a"));
     rig.api.settle().await;
     assert_eq!(rig.double.calls(), Vec::<String>::new());
-    assert!(rig.events("ProvisioningFailed")[0].contains("error getting handle for DataSource Type PersistentVolumeClaim"));
+    assert!(
+        rig.events("ProvisioningFailed")[0]
+            .contains("error getting handle for DataSource Type PersistentVolumeClaim")
+    );
     rig.api.create(claim("a", json!({})));
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    assert_eq!((rig.phase("a").as_str(), rig.phase("copy").as_str()), ("Bound", "Bound"), "woken by its source");
+    assert_eq!(
+        (rig.phase("a").as_str(), rig.phase("copy").as_str()),
+        ("Bound", "Bound"),
+        "woken by its source"
+    );
     let request = rig.double.requests::<CreateVolumeRequest>().pop().unwrap();
-    assert_eq!(request.volume_content_source.unwrap(), super::super::Content::Volume("vol-1".to_owned()).message());
+    assert_eq!(
+        request.volume_content_source.unwrap(),
+        super::super::Content::Volume("vol-1".to_owned()).message()
+    );
     assert!(rig.claim("a").metadata.finalizers.unwrap().contains(&FINALIZER_CLONING.to_owned()));
     rig.double.fail_times("CreateVolume", 0, 2, Failing::Broken);
     rig.api.create(clone("late", "a"));
@@ -55,5 +65,8 @@ async fn what_others_fill_is_left_to_them() {
     rig.api.create(claim("a", json!({"spec": {"dataSourceRef": source}})));
     rig.api.settle().await;
     assert_eq!(rig.double.calls(), Vec::<String>::new());
-    assert!(rig.events("Provisioning")[0].contains("Assuming an external populator") || rig.events("Provisioning").len() == 2);
+    assert!(
+        rig.events("Provisioning")[0].contains("Assuming an external populator")
+            || rig.events("Provisioning").len() == 2
+    );
 }

@@ -37,7 +37,10 @@ async fn the_finalizer_follows_the_policy() {
     let mut foreign = bound.clone();
     foreign["metadata"] = json!({"annotations": migrated});
     rig.api.seed(volume("by-another", foreign));
-    rig.api.seed(volume("other-driver", json!({"spec": {"csi": {"driver": "other.example"}}, "status": {"phase": "Bound"}})));
+    rig.api.seed(volume(
+        "other-driver",
+        json!({"spec": {"csi": {"driver": "other.example"}}, "status": {"phase": "Bound"}}),
+    ));
     rig.api.seed(volume("retained", with(json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}}))));
     rig.api.seed(volume("recycled", with(json!({"spec": {"persistentVolumeReclaimPolicy": "Recycle"}}))));
     rig.api.seed(volume("available", json!({"status": {"phase": "Available"}})));
@@ -46,7 +49,10 @@ async fn the_finalizer_follows_the_policy() {
     for name in ["by-another", "other-driver", "available"] {
         assert_eq!(finalizers(&rig, name), Vec::<String>::new(), "{name}");
     }
-    assert_eq!((finalizers(&rig, "retained"), finalizers(&rig, "recycled")), (vec!["x".into()], vec!["x".into()]));
+    assert_eq!(
+        (finalizers(&rig, "retained"), finalizers(&rig, "recycled")),
+        (vec!["x".into()], vec!["x".into()])
+    );
     assert_eq!(rig.double.calls(), Vec::<String>::new());
 }
 
@@ -102,7 +108,10 @@ async fn what_is_to_be_kept_or_used_or_of_another_kind_is_not_deleted() {
             "going-without-us",
             json!({"metadata": {"finalizers": ["x"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
         ),
-        ("by-another", json!({"metadata": {"annotations": {"pv.kubernetes.io/provisioned-by": "other.example"}}})),
+        (
+            "by-another",
+            json!({"metadata": {"annotations": {"pv.kubernetes.io/provisioned-by": "other.example"}}}),
+        ),
         (
             "of-another-kind",
             json!({"metadata": {"annotations": {"pv.kubernetes.io/provisioned-by": DRIVER}},
