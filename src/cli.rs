@@ -16,11 +16,13 @@ use orlop_apiserver::services::range::{self, AddressRange};
 
 pub(crate) use self::driver::CsiHostpathArgs;
 pub(crate) use self::keep::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
+pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};
 use crate::bench::args::BenchArgs;
 use crate::values;
 
 mod driver;
 mod keep;
+mod volumes;
 
 /// What `--help` says of exit codes and of where values come from.
 const AFTER_HELP: &str = "\
@@ -66,6 +68,9 @@ pub(crate) enum Command {
     /// Look after the directory of a store that is not running
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Look after the volumes that CSI drivers have
+    #[command(subcommand)]
+    Volumes(VolumesCommand),
     /// Run a CSI driver for laboratories: its volumes are directories and files of this machine
     #[command(after_help = AFTER_HELP)]
     CsiHostpath(Box<CsiHostpathArgs>),
@@ -299,7 +304,7 @@ pub(crate) struct ApiArgs {
 }
 
 /// Which API server the controllers work on.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "API server to work on")]
 pub(crate) struct RemoteArgs {
     /// URL of the API server, such as http://127.0.0.1:8080
@@ -383,6 +388,21 @@ pub(crate) struct LoopArgs {
     /// Finished pods that are kept before the oldest are deleted; 0 or less keeps all
     #[arg(long, value_name = "N", default_value_t = 12_500, allow_negative_numbers = true)]
     pub(crate) terminated_pod_gc_threshold: i32,
+    /// How long a node that is not ready may keep a volume that no pod wants there, before it is detached by force; annotations
+    /// (orlop.dev/force-detach-after) of classes, volumes and nodes win
+    #[arg(long, value_name = "DURATION", default_value = "6m0s", value_parser = values::duration)]
+    pub(crate) attach_detach_force_detach_after: Duration,
+    /// Detach nothing by force but where an annotation or the out-of-service taint asks for it
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) disable_force_detach_on_timeout: bool,
+    /// Believe for ever that what was attached is attached
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) disable_attach_detach_reconcile_sync: bool,
+    /// How often all attached volumes are compared with their VolumeAttachments, changed or not
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
+    pub(crate) attach_detach_reconcile_sync_period: Duration,
     /// Workers that make claims for ephemeral volumes
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) concurrent_ephemeralvolume_syncs: usize,
@@ -426,6 +446,9 @@ pub(crate) struct LoopArgs {
     /// Workers that roll out Deployments
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) concurrent_deployment_syncs: usize,
+    /// How long a pod that was given a node waits for its claims before another node is looked for
+    #[arg(long, value_name = "DURATION", default_value = "10m0s", value_parser = values::duration)]
+    pub(crate) scheduler_bind_timeout: Duration,
     /// Workers that keep the pods and claims of StatefulSets
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) concurrent_statefulset_syncs: usize,
@@ -438,9 +461,12 @@ pub(crate) struct LoopArgs {
     /// Longest time that a call to a CSI driver may take
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::duration)]
     pub(crate) csi_timeout: Duration,
-    /// Volumes that CSI drivers are asked to make at a time, and as many that they are asked to delete
+    /// Calls of one kind that one CSI driver is asked at the same time
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) csi_worker_threads: usize,
+    /// How often attachments are compared with the list of their CSI driver, where it gives one
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
+    pub(crate) csi_reconcile_sync: Duration,
     /// Tell CSI drivers the names of claim and volume with every new volume
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]

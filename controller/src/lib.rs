@@ -4,6 +4,7 @@
 //! [`manager::run`] starts the controllers that `--controllers` names. Each controller is a folder or file of its own:
 //! informers feed keys into a queue, workers sync one key at a time, pure functions decide, and the effects are thin.
 
+pub mod attach;
 pub mod client;
 pub mod clock;
 pub mod csi;
@@ -27,9 +28,11 @@ pub mod pv;
 pub mod queue;
 pub mod quota;
 pub mod recorder;
+pub mod schedule;
 pub mod snapshots;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod translate;
 pub mod uid;
 pub mod worker;
 pub mod workload;

@@ -11,6 +11,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Backoff, Clock};
+use crate::csi::attacher;
 use crate::csi::drivers::Drivers;
 use crate::csi::provisioner;
 use crate::gc;
@@ -21,7 +22,7 @@ pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
 use crate::workload::{deployment, replicas, stateful_set};
-use crate::{ephemeral, expand, protection, pv, quota};
+use crate::{attach, csi, ephemeral, expand, protection, pv, quota, schedule};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -44,7 +45,7 @@ pub struct Context {
 
 impl Context {
     /// A recorder that writes as `component`.
-    pub fn recorder(&self, component: &'static str) -> Recorder {
+    pub fn recorder(&self, component: impl Into<Arc<str>>) -> Recorder {
         self.events.recorder(component)
     }
 
@@ -84,6 +85,7 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::VAC_PROTECTION, alias: None, run: protection::attributes_class::run },
     Known { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
     Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
+    Known { name: controller::ATTACH_DETACH, alias: Some("attachdetach"), run: attach::run },
     Known { name: controller::CSI_PROVISIONER, alias: Some("csi-provisioner"), run: provisioner::run },
     Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
     Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
@@ -95,6 +97,7 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::REPLICA_SET, alias: Some("replicaset"), run: replicas::replica_sets },
     Known { name: controller::DEPLOYMENT, alias: Some("deployment"), run: deployment::run },
     Known { name: controller::STATEFUL_SET, alias: Some("statefulset"), run: stateful_set::run },
+    Known { name: controller::SCHEDULER, alias: Some("kube-scheduler"), run: schedule::run },
     Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
     Known { name: controller::RESOURCE_QUOTA, alias: Some("resourcequota"), run: quota::run },
     Known { name: controller::SERVICE_ACCOUNT, alias: Some("serviceaccount"), run: given::accounts::run },
@@ -103,6 +106,11 @@ pub const CONTROLLERS: &[Known] = &[
         alias: Some("root-ca-cert-publisher"),
         run: given::root_ca::run,
     },
+    Known { name: controller::CSI_ATTACHER, alias: None, run: attacher::run },
+    Known { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },
+    Known { name: controller::CSI_MODIFIER, alias: None, run: csi::modifier::run },
+    Known { name: controller::SNAPSHOT, alias: None, run: csi::snapshotter::common::run },
+    Known { name: controller::CSI_SNAPSHOTTER, alias: None, run: csi::snapshotter::lane::run },
 ];
 
 /// Why the controllers did not start.

@@ -1,7 +1,10 @@
 //! What it means when a call fails. Everything that decides between "nothing was made" and "something may have been
 //! made" asks here, because a volume is forgotten where the two are taken for each other.
 
-use tonic::{Code, Status};
+use tonic::Status;
+
+/// Codes of gRPC, as drivers answer with them.
+pub use tonic::Code;
 
 /// A call that failed. Its text is the one that Go's gRPC gives, which is what people find in events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -11,6 +11,7 @@ pub mod capabilities;
 pub mod driver;
 pub mod error;
 pub mod hostpath;
+mod lists;
 pub mod socket;
 
 /// Messages and services of the Container Storage Interface (specification: csi.proto, `csi.v1`).

@@ -87,18 +87,23 @@ impl Drivers {
         self.shared.known.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Told whenever a driver came, went, or can do something else: everything that waits for one is due then.
+    /// Told whenever a driver came, went, can do something else, or answers again after it was away: everything that waits
+    /// for one is due then.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changed.subscribe()
     }
 
     /// Takes a driver up, or what it says now.
     pub fn put(&self, driver: Driver) {
+        self.take_up(driver, false);
+    }
+
+    fn take_up(&self, driver: Driver, was_away: bool) {
         let name = driver.name().to_owned();
         {
             let mut known = self.shared.known.write().unwrap_or_else(PoisonError::into_inner);
             let before = known.insert(name.clone(), driver.clone());
-            if before.is_some_and(|before| before == driver) {
+            if !was_away && before.is_some_and(|before| before == driver) {
                 return;
             }
         }
@@ -123,7 +128,7 @@ impl Drivers {
         loop {
             let wait = match self.ask(&at).await {
                 Ok(driver) => {
-                    self.put(driver);
+                    self.take_up(driver, said.is_some());
                     (waits, said) = (Backoff::new(WAITS.0, WAITS.1), None);
                     ASK_AGAIN
                 }

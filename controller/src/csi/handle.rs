@@ -1,6 +1,6 @@
 //! Names that are made of a driver's name and its ids.
 
-use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume};
+use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::CSINode;
 
 use crate::names::FINALIZER_EXTERNAL_ATTACHER_PREFIX;
@@ -38,6 +38,20 @@ pub fn node_id<'a>(node: &'a CSINode, driver: &str) -> Option<&'a str> {
 /// The CSI source of a volume.
 pub fn source(volume: &PersistentVolume) -> Option<&CSIPersistentVolumeSource> {
     volume.spec.as_ref()?.csi.as_ref()
+}
+
+/// The key of the claim that a volume is bound to, or reserved for.
+pub fn claim_key(volume: &PersistentVolume) -> Option<String> {
+    let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    Some(format!("{}/{}", claim.namespace.as_deref()?, claim.name.as_deref()?))
+}
+
+/// The volume is bound to this very claim.
+pub fn is_bound_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    reference.is_some_and(|r| {
+        r.namespace == claim.metadata.namespace && r.uid.is_some() && r.uid == claim.metadata.uid
+    })
 }
 
 #[cfg(test)]

@@ -165,7 +165,7 @@ fn templates<'a>(
     }
 }
 
-fn resolved(
+pub(super) fn resolved(
     template: &str,
     value_of: impl Fn(&str) -> Option<String>,
     faults: impl Fn(&str) -> Vec<String>,

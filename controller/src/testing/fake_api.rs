@@ -222,6 +222,13 @@ impl FakeApi {
         writes.into_iter().filter(|w| w.resource != "events").collect()
     }
 
+    /// Every change of an object after a revision, in order: revision, `ADDED`, `MODIFIED` or `DELETED`, the object then.
+    pub(crate) fn changes(&self, after: u64) -> Vec<(u64, &'static str, Value)> {
+        let state = self.state();
+        let log = state.store.log.iter().filter(|change| change.revision > after);
+        log.map(|change| (change.revision, change.type_, change.object.clone())).collect()
+    }
+
     /// All requests so far, `VERB path`.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.state().requests.clone()

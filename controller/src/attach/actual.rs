@@ -1,0 +1,254 @@
+//! What is: which volume is attached where, which volumes a node has in use, and what its status has to list. Only this
+//! module knows how it is indexed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use tokio::time::Instant;
+
+use super::volume::{Key, Spec};
+use crate::meta::annotation;
+use crate::names::{ANN_FORCE_DETACH_AFTER, TAINT_OUT_OF_SERVICE};
+
+/// Since when a volume that is attached is not wanted, on both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Since {
+    pub(super) at: Instant,
+    pub(super) wall: Timestamp,
+}
+
+/// A volume on a node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attached {
+    /// The attacher said so. If not, it may or may not be attached.
+    pub(super) confirmed: bool,
+    /// Since when it has to go.
+    pub(super) unwanted: Option<Since>,
+}
+
+#[derive(Debug, Default)]
+struct Volume {
+    spec: Option<Arc<Spec>>,
+    nodes: BTreeMap<Arc<str>, Attached>,
+}
+
+/// What a Node object says that matters for detaching.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeFacts {
+    /// There is such an object and its condition Ready is True.
+    pub(super) healthy: bool,
+    /// There is such an object.
+    pub(super) exists: bool,
+    /// It has the taint, whatever value or effect; readiness is not looked at.
+    pub(super) out_of_service: bool,
+    /// Its annotation [`ANN_FORCE_DETACH_AFTER`].
+    pub(super) force_after: Option<Box<str>>,
+}
+
+impl NodeFacts {
+    // Tests: AD-071, AD-075
+    pub(super) fn of(node: &Node) -> Self {
+        let conditions =
+            node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+        Self {
+            healthy: conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"),
+            exists: true,
+            out_of_service: taints.iter().any(|taint| taint.key == TAINT_OUT_OF_SERVICE),
+            force_after: annotation(node, ANN_FORCE_DETACH_AFTER).map(Into::into),
+        }
+    }
+}
+
+/// A node.
+#[derive(Debug, Default)]
+pub(super) struct NodeState {
+    pub(super) facts: NodeFacts,
+    /// Version of the object that the facts and `in_use` are from.
+    pub(super) version: u64,
+    volumes: BTreeSet<Arc<str>>,
+    in_use: HashSet<Arc<str>>,
+    /// Put on the list of the node, which has not answered yet: it may have begun to use them.
+    assumed: HashSet<Arc<str>>,
+    listed: BTreeSet<Arc<str>>,
+    unwritten: bool,
+}
+
+/// The actual state.
+#[derive(Debug, Default)]
+pub(super) struct Actual {
+    volumes: HashMap<Arc<str>, Volume>,
+    nodes: HashMap<Arc<str>, NodeState>,
+}
+
+impl Actual {
+    /// The volume on the node, if it is or may be there.
+    pub(super) fn get(&self, key: &Key) -> Option<&Attached> {
+        self.volumes.get(&key.volume)?.nodes.get(&key.node)
+    }
+
+    /// The same, to note since when it is not wanted.
+    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut Attached> {
+        self.volumes.get_mut(&key.volume)?.nodes.get_mut(&key.node)
+    }
+
+    /// Where the volume is or may be.
+    pub(super) fn nodes_of(&self, volume: &str) -> impl Iterator<Item = (&Arc<str>, &Attached)> {
+        self.volumes.get(volume).into_iter().flat_map(|volume| &volume.nodes)
+    }
+
+    /// What is known of a volume that is somewhere.
+    pub(super) fn spec(&self, volume: &str) -> Option<&Arc<Spec>> {
+        self.volumes.get(volume)?.spec.as_ref()
+    }
+
+    /// Says what a volume is that was known by name alone.
+    pub(super) fn learn(&mut self, spec: &Arc<Spec>) {
+        if let Some(volume) = self.volumes.get_mut(&spec.unique) {
+            volume.spec.get_or_insert_with(|| Arc::clone(spec));
+        }
+    }
+
+    /// The volume is on the node, or may be there.
+    pub(super) fn put(&mut self, key: &Key, spec: Option<&Arc<Spec>>, confirmed: bool) {
+        let volume = self.volumes.entry(Arc::clone(&key.volume)).or_default();
+        if volume.spec.is_none() {
+            volume.spec = spec.map(Arc::clone);
+        }
+        volume.nodes.entry(Arc::clone(&key.node)).or_default().confirmed = confirmed;
+        self.nodes.entry(Arc::clone(&key.node)).or_default().volumes.insert(Arc::clone(&key.volume));
+    }
+
+    /// The volume is not on the node.
+    pub(super) fn remove(&mut self, key: &Key) {
+        self.unlist(key);
+        if let Some(volume) = self.volumes.get_mut(&key.volume) {
+            volume.nodes.remove(&key.node);
+            if volume.nodes.is_empty() {
+                self.volumes.remove(&key.volume);
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(&key.node) {
+            node.volumes.remove(&key.volume);
+            node.assumed.remove(&key.volume);
+        }
+        self.tidy(&key.node);
+    }
+
+    /// The node has the volume in use, as far as it is known. Pessimistic: see [`list`](Self::list).
+    pub(super) fn in_use(&self, key: &Key) -> bool {
+        let node = self.nodes.get(&key.node);
+        node.is_some_and(|node| node.in_use.contains(&key.volume) || node.assumed.contains(&key.volume))
+    }
+
+    /// The node said of itself that it has the volume in use, later than what was known.
+    pub(super) fn assume_in_use(&mut self, key: &Key) {
+        self.nodes.entry(Arc::clone(&key.node)).or_default().assumed.insert(Arc::clone(&key.volume));
+    }
+
+    /// The node's status has to list the volume. From now on the node may use it, so it counts as in use until the node has
+    /// been seen again.
+    pub(super) fn list(&mut self, key: &Key) {
+        let node = self.nodes.entry(Arc::clone(&key.node)).or_default();
+        if node.listed.insert(Arc::clone(&key.volume)) {
+            node.unwritten = true;
+            node.assumed.insert(Arc::clone(&key.volume));
+        }
+    }
+
+    /// The node's status must not list the volume any more. False if it was not on the list.
+    pub(super) fn unlist(&mut self, key: &Key) -> bool {
+        let Some(node) = self.nodes.get_mut(&key.node) else { return false };
+        let was = node.listed.remove(&key.volume);
+        node.unwritten |= was;
+        was
+    }
+
+    /// The list that the node's status has to hold, if it has to be written.
+    pub(super) fn take_unwritten(&mut self, node: &str) -> Option<Vec<Arc<str>>> {
+        let node = self.nodes.get_mut(node)?;
+        std::mem::take(&mut node.unwritten).then(|| node.listed.iter().cloned().collect())
+    }
+
+    /// The list could not be written, or the object that held it is gone.
+    pub(super) fn set_unwritten(&mut self, node: &str) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.unwritten = true;
+        }
+    }
+
+    /// The list was written, and this is the node as it was right after. What it does not have in use then is not in use.
+    pub(super) fn written(&mut self, node: &str, list: &[Arc<str>], in_use: &[String]) {
+        let Some(node) = self.nodes.get_mut(node) else { return };
+        for volume in list.iter().filter(|volume| !in_use.iter().any(|name| **name == ***volume)) {
+            node.assumed.remove(volume);
+        }
+    }
+
+    /// The list is as the node's status has it.
+    pub(super) fn is_listed_as(&self, node: &str, names: &[&str]) -> bool {
+        let Some(node) = self.nodes.get(node) else { return names.is_empty() };
+        node.listed.len() == names.len() && names.iter().all(|name| node.listed.contains(*name))
+    }
+
+    /// Takes up what a status lists when the controller starts.
+    pub(super) fn adopt_listed(&mut self, key: &Key) {
+        self.nodes.entry(Arc::clone(&key.node)).or_default().listed.insert(Arc::clone(&key.volume));
+    }
+
+    /// A Node object was seen, for the last time if `facts` say that it does not exist. True if something changed that
+    /// decides about detaching.
+    pub(super) fn saw_node(
+        &mut self,
+        name: &Arc<str>,
+        facts: NodeFacts,
+        version: u64,
+        in_use: &[String],
+    ) -> bool {
+        let node = self.nodes.entry(Arc::clone(name)).or_default();
+        let same = node.facts == facts
+            && node.assumed.is_empty()
+            && node.in_use.len() == in_use.len()
+            && in_use.iter().all(|name| node.in_use.contains(name.as_str()));
+        node.version = version;
+        if same {
+            return false;
+        }
+        node.facts = facts;
+        node.assumed.clear();
+        node.in_use = in_use.iter().map(|name| Arc::from(name.as_str())).collect();
+        self.tidy(name);
+        true
+    }
+
+    /// What is known of a node.
+    pub(super) fn node(&self, name: &str) -> Option<&NodeState> {
+        self.nodes.get(name)
+    }
+
+    /// Every volume that is or may be on the node.
+    pub(super) fn volumes_on(&self, node: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.nodes.get(node).into_iter().flat_map(|node| &node.volumes)
+    }
+
+    /// Every volume on every node.
+    pub(super) fn all(&self) -> impl Iterator<Item = (Key, &Attached)> {
+        self.volumes.iter().flat_map(|(volume, state)| {
+            let nodes = state.nodes.iter();
+            nodes.map(|(node, attached)| {
+                (Key { volume: Arc::clone(volume), node: Arc::clone(node) }, attached)
+            })
+        })
+    }
+
+    /// Forgets a node that is no more and has nothing.
+    fn tidy(&mut self, name: &str) {
+        let empty =
+            |node: &NodeState| !node.facts.exists && node.volumes.is_empty() && node.listed.is_empty();
+        if self.nodes.get(name).is_some_and(empty) {
+            self.nodes.remove(name);
+        }
+    }
+}

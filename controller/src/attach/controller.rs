@@ -1,0 +1,343 @@
+//! The machine: one look at one volume on one node at a time, a decision, and what follows from it in memory. Requests are in
+//! [`steps`](super::steps).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass, VolumeAttachment};
+use kube::Client;
+use tokio::time::Instant;
+
+use super::actual::NodeFacts;
+use super::attachment::{View, stamp};
+use super::desired::PodRef;
+use super::events;
+use super::operation::{Cause, Kind, Phase};
+use super::reconcile::{self, Decision, Failed, Force};
+use super::report::{Writers, volumes_in_use};
+use super::restart;
+use super::state::{Caches, Settings, State};
+use super::volume::{Key, Spec, csi_parts, digest_of_name};
+use crate::clock::Clock;
+use crate::informer::Change;
+use crate::manager::Context;
+use crate::meta::annotation;
+use crate::names::{ANN_CONTROLLER_MANAGED_ATTACH, ANN_FORCE_DETACH_AFTER, COMPONENT_ATTACH_DETACH, reason};
+use crate::pods;
+use crate::queue::WorkQueue;
+use crate::recorder::{EventType, Recorder};
+
+/// The controller.
+pub(super) struct Controller {
+    pub(super) client: Client,
+    pub(super) caches: Caches,
+    pub(super) settings: Settings,
+    pub(super) clock: Clock,
+    pub(super) recorder: Recorder,
+    pub(super) writers: Writers,
+    /// Pods to look at.
+    pub(super) pods: WorkQueue<Arc<str>>,
+    /// Volumes on nodes to look at.
+    pub(super) keys: WorkQueue<Key>,
+    /// Nodes whose status has to be written.
+    pub(super) reports: WorkQueue<Arc<str>>,
+    state: Mutex<State>,
+}
+
+/// What a look led to.
+pub(super) enum Step {
+    /// Nothing more now; the time of the forced detach that its VolumeAttachment has to show, if that is known.
+    Rest(Shown),
+    /// Requests of an attach.
+    Attach(Arc<Spec>),
+    /// Requests of a detach.
+    Detach(Option<Force>),
+}
+
+/// What the VolumeAttachment shows about a forced detach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// As it is.
+    Same,
+    /// Nothing.
+    Nothing,
+    /// This time.
+    At(String),
+}
+
+impl Controller {
+    pub(super) fn new(context: &Context, settings: Settings) -> Self {
+        Self {
+            client: context.client.clone(),
+            caches: Caches::of(context),
+            settings,
+            clock: context.clock,
+            recorder: context.recorder(COMPONENT_ATTACH_DETACH),
+            writers: Writers::default(),
+            pods: WorkQueue::new(context.options.rate_limit),
+            keys: WorkQueue::new(context.options.rate_limit),
+            reports: WorkQueue::new(context.options.rate_limit),
+            state: Mutex::default(),
+        }
+    }
+
+    /// What the controller remembers. Never held while it waits.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A look, and all that follows from it without a request.
+    pub(super) fn look(&self, key: &Key) -> Step {
+        let mut state = self.state();
+        loop {
+            if state.forget(key) {
+                return Step::Rest(Shown::Same);
+            }
+            let now = Instant::now();
+            state.note_unwanted(key, now, self.clock.now());
+            let facts = state.facts(key, &self.caches, &self.settings, now);
+            let decision = reconcile::decide(&facts);
+            match decision {
+                Decision::Rest => return Step::Rest(Shown::Same),
+                Decision::Keep => return Step::Rest(Shown::Nothing),
+                Decision::WaitUntil(at) => {
+                    self.keys.add_after(key.clone(), at.saturating_duration_since(now));
+                    return Step::Rest(Shown::Same);
+                }
+                Decision::WaitForNode { deadline: None } => return Step::Rest(Shown::Nothing),
+                Decision::WaitForNode { deadline: Some(deadline) } => {
+                    self.keys.add_after(key.clone(), deadline.saturating_duration_since(now));
+                    let at = state.forced_at(key, deadline).map(stamp);
+                    return Step::Rest(at.map_or(Shown::Same, Shown::At));
+                }
+                Decision::Lost => {
+                    tracing::info!(volume = %key.volume, node = %key.node, "the volume is not attached any more");
+                    let others = state.others(key);
+                    state.actual.remove(key);
+                    // Whoever takes VolumeAttachments away by hand is not fought at once.
+                    state.operations.delay(key, Kind::Attach, Cause::Request, now);
+                    self.reports.add(Arc::clone(&key.node));
+                    others.into_iter().for_each(|other| self.keys.add(other));
+                }
+                Decision::HolderFirst => {
+                    state.holders(key, &self.caches).into_iter().for_each(|holder| self.keys.add(holder));
+                    return Step::Rest(Shown::Same);
+                }
+                Decision::Refuse => {
+                    self.refuse(&mut state, key, now);
+                    return Step::Rest(Shown::Same);
+                }
+                Decision::Attach => {
+                    let Some(wanted) = state.desired.get(key) else { return Step::Rest(Shown::Same) };
+                    let (spec, pods) = (Arc::clone(&wanted.spec), wanted.pods.clone());
+                    state.operations.begin(key, Kind::Attach, Some(Arc::clone(&spec)), pods, now);
+                    return Step::Attach(spec);
+                }
+                Decision::Detach { force } => {
+                    let spec = state.spec(&key.volume).cloned();
+                    state.operations.begin(key, Kind::Detach, spec, Vec::new(), now);
+                    return Step::Detach(force);
+                }
+                Decision::Succeeded => self.succeeded(&mut state, key),
+                Decision::Failed(failed) => self.failed(&mut state, key, &failed, now),
+            }
+        }
+    }
+
+    fn succeeded(&self, state: &mut State, key: &Key) {
+        let others = state.others(key);
+        let Some(operation) = state.operations.succeed(key) else { return };
+        match operation.kind {
+            Kind::Attach => {
+                state.actual.put(key, operation.spec.as_ref(), true);
+                state.actual.list(key);
+                let title = operation.spec.as_ref().map_or(&*key.volume, |spec| &spec.title);
+                for pod in &operation.pods {
+                    let text = events::attached(title);
+                    events::tell(
+                        &self.recorder,
+                        pod,
+                        EventType::Normal,
+                        reason::SUCCESSFUL_ATTACH_VOLUME,
+                        text,
+                    );
+                }
+            }
+            // The list may hold it again when the node was found to use it.
+            Kind::Detach => state.actual.remove(key),
+        }
+        self.reports.add(Arc::clone(&key.node));
+        others.into_iter().for_each(|other| self.keys.add(other));
+    }
+
+    fn failed(&self, state: &mut State, key: &Key, failed: &Failed, now: Instant) {
+        let driver = csi_parts(&key.volume).map_or("unknown", |(driver, _)| driver);
+        let text = match failed {
+            Failed::Answer(message) => message.clone(),
+            Failed::Leaving => "volume attachment is being deleted".to_owned(),
+            Failed::TakenAway => "volume attachment was deleted before the volume was attached".to_owned(),
+            Failed::Timeout => {
+                let handle = csi_parts(&key.volume).map_or(&*key.volume, |(_, handle)| handle);
+                format!(
+                    "timed out waiting for external-attacher of {driver} CSI driver to attach volume {handle}"
+                )
+            }
+            Failed::GivenUp => String::new(),
+        };
+        self.fail(state, key, failed.cause(), &text, now);
+    }
+
+    /// What runs has failed after the attacher was asked, or may have been: nobody knows where the volume is.
+    pub(super) fn fail(&self, state: &mut State, key: &Key, cause: Cause, text: &str, now: Instant) {
+        let others = state.others(key);
+        let Some(operation) = state.operations.fail(key, cause, now) else { return };
+        state.actual.put(key, operation.spec.as_ref(), false);
+        if state.actual.unlist(key) {
+            self.reports.add(Arc::clone(&key.node));
+        }
+        tracing::debug!(volume = %key.volume, node = %key.node, kind = ?operation.kind, error = text, "failed");
+        if operation.kind == Kind::Attach && !text.is_empty() {
+            let title = operation.spec.as_ref().map_or(&*key.volume, |spec| &spec.title);
+            for pod in &operation.pods {
+                let text = events::attach_failed(title, text);
+                events::tell(&self.recorder, pod, EventType::Warning, reason::FAILED_ATTACH_VOLUME, text);
+            }
+        }
+        others.into_iter().for_each(|other| self.keys.add(other));
+    }
+
+    /// Tells the pods, once, that another node has the volume.
+    fn refuse(&self, state: &mut State, key: &Key, now: Instant) {
+        let holders = state.holders(key, &self.caches);
+        let users = state.pods_on(&holders);
+        let held: Vec<_> =
+            holders.iter().map(|holder| state.held(holder, &self.caches, &self.settings, now)).collect();
+        let Some(wanted) = state.desired.get_mut(key) else { return };
+        if std::mem::replace(&mut wanted.refusal_told, true) {
+            return;
+        }
+        let title = &wanted.spec.title;
+        for pod in &wanted.pods {
+            let texts =
+                [events::refused(title, &pod.namespace, &users), events::held(title, &pod.namespace, &held)];
+            for text in texts {
+                events::tell(&self.recorder, pod, EventType::Warning, reason::FAILED_ATTACH_VOLUME, text);
+            }
+        }
+    }
+
+    /// Pods of other nodes that wait for this volume.
+    pub(super) fn waiting_pods(&self, key: &Key) -> Vec<Arc<PodRef>> {
+        let state = self.state();
+        state.pods_on(&state.others(key))
+    }
+
+    /// Looks at what is on the node and not wanted there.
+    pub(super) fn wake_unwanted(&self, node: &Arc<str>) {
+        let state = self.state();
+        let keys = state
+            .actual
+            .volumes_on(node)
+            .map(|volume| Key { volume: Arc::clone(volume), node: Arc::clone(node) });
+        keys.filter(|key| state.desired.get(key).is_none()).for_each(|key| self.keys.add(key));
+    }
+
+    /// A node changed.
+    pub(super) fn on_node(&self, change: &Change<Node>) {
+        let name = change.key();
+        let mut newly_managed = false;
+        {
+            let mut state = self.state();
+            let version = change.kept().and_then(|kept| kept.version()).unwrap_or(u64::MAX);
+            let changed = match (change.new.as_deref(), change.old()) {
+                (Some(node), _) => {
+                    if !state.started && change.is_new() {
+                        restart::adopt_node(&mut state, name, node);
+                    }
+                    if annotation(node, ANN_CONTROLLER_MANAGED_ATTACH).is_some() {
+                        newly_managed = state.desired.manage(name) && state.started;
+                    }
+                    let fresh = change.is_new() || change.replaced();
+                    if state.started && fresh && !state.actual.is_listed_as(name, &restart::listed(node)) {
+                        state.actual.set_unwritten(name);
+                        self.reports.add(Arc::clone(name));
+                    }
+                    state.actual.saw_node(name, NodeFacts::of(node), version, volumes_in_use(node))
+                }
+                // What it had in use when it was seen last, it has in use.
+                (None, Some(last)) => {
+                    state.desired.drop_node(name);
+                    state.actual.saw_node(name, NodeFacts::default(), version, volumes_in_use(last))
+                }
+                (None, None) => false,
+            };
+            if !changed && !newly_managed {
+                return;
+            }
+        }
+        self.wake_unwanted(name);
+        if newly_managed {
+            for pod in self.caches.pods.by_index(pods::INDEX_NODE, name) {
+                self.pods.add(crate::informer::key_of(pod.as_ref()).into());
+            }
+        }
+    }
+
+    /// A VolumeAttachment changed: who waits for it looks at once.
+    pub(super) fn on_attachment(&self, change: &Change<VolumeAttachment>) {
+        let Some(digest) = digest_of_name(change.key()) else { return };
+        let mut state = self.state();
+        let Some(key) = state.by_digest(&digest).cloned() else { return };
+        if let Some(operation) = state.operations.get_mut(&key) {
+            operation.seen = true;
+            // The object is no more, even if another one has its name by now.
+            operation.gone |= operation.phase == Phase::Waiting && change.gone_uid().is_some();
+        }
+        let others = state.others(&key);
+        drop(state);
+        self.keys.add(key);
+        others.into_iter().for_each(|other| self.keys.add(other));
+    }
+
+    /// A driver changed. Whether its volumes are attached at all is decided anew when that has changed: a rare thing.
+    pub(super) fn on_driver(&self, change: &Change<CSIDriver>) {
+        let attaches =
+            |driver: Option<&CSIDriver>| driver.and_then(|d| d.spec.attach_required) != Some(false);
+        if !self.state().started || attaches(change.new.as_deref()) == attaches(change.old().map(Arc::as_ref))
+        {
+            return;
+        }
+        for pod in self.caches.pods.kept() {
+            self.pods.add(Arc::clone(pod.key()));
+        }
+    }
+
+    /// A class changed: what counts down may have another time.
+    pub(super) fn on_class(&self, change: &Change<StorageClass>) {
+        let asks = |class: Option<&StorageClass>| {
+            class.and_then(|c| annotation(c, ANN_FORCE_DETACH_AFTER).map(str::to_owned))
+        };
+        if asks(change.new.as_deref()) == asks(change.old().map(Arc::as_ref)) {
+            return;
+        }
+        let state = self.state();
+        let unwanted = state.actual.all().filter(|(_, attached)| attached.unwanted.is_some());
+        unwanted.for_each(|(key, _)| self.keys.add(key));
+    }
+
+    /// Looks at every volume whose VolumeAttachment does not say that it is attached. A net under the watch: it walks over
+    /// all, and finds nothing.
+    pub(super) fn verify(&self) {
+        let confirmed: Vec<Key> = {
+            let state = self.state();
+            state.actual.all().filter(|(_, attached)| attached.confirmed).map(|(key, _)| key).collect()
+        };
+        for key in confirmed {
+            let attachment = self.caches.attachment(&key);
+            let fine = matches!(View::of(attachment.as_deref()), View::There(there) if there.attached);
+            if !fine && csi_parts(&key.volume).is_some() {
+                self.keys.add(key);
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What should be: managed node -> volume -> the pods there that want it. Only this module knows how it is indexed; a change
+//! of one pod touches what that pod has.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::volume::{Key, Spec};
+use crate::few::Few;
+
+/// A pod, as far as events need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PodRef {
+    pub(super) namespace: Box<str>,
+    pub(super) name: Box<str>,
+    pub(super) uid: Box<str>,
+}
+
+/// A volume that pods of a node want.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    /// The volume as the first of the pods names it.
+    pub(super) spec: Arc<Spec>,
+    /// Who wants it.
+    pub(super) pods: Vec<Arc<PodRef>>,
+    /// The pods were told that another node has it.
+    pub(super) refusal_told: bool,
+}
+
+/// A pod that was taken up, and what it wants.
+#[derive(Debug)]
+struct Taken {
+    pod: Arc<PodRef>,
+    node: Arc<str>,
+    volumes: Vec<Arc<str>>,
+}
+
+/// The desired state.
+#[derive(Debug, Default)]
+pub(super) struct Desired {
+    nodes: HashMap<Arc<str>, HashMap<Arc<str>, Wanted>>,
+    by_volume: HashMap<Arc<str>, Few<Arc<str>>>,
+    pods: HashMap<Arc<str>, Taken>,
+}
+
+impl Desired {
+    /// The node is managed from now on. False if it was.
+    // Tests: AD-003, AD-004, AD-005
+    pub(super) fn manage(&mut self, node: &Arc<str>) -> bool {
+        if self.nodes.contains_key(node) {
+            return false;
+        }
+        self.nodes.insert(Arc::clone(node), HashMap::new());
+        true
+    }
+
+    /// The node is gone. One with wanted volumes stays managed: its pods have to go first.
+    // Tests: AD-081, AD-082
+    pub(super) fn drop_node(&mut self, node: &str) {
+        if self.nodes.get(node).is_some_and(HashMap::is_empty) {
+            self.nodes.remove(node);
+        }
+    }
+
+    /// Whether volumes of pods on this node are attached here.
+    pub(super) fn is_managed(&self, node: &str) -> bool {
+        self.nodes.contains_key(node)
+    }
+
+    /// The UID of the pod that was taken up under this key, and its volumes.
+    pub(super) fn taken(&self, pod: &str) -> Option<(&str, &[Arc<str>])> {
+        self.pods.get(pod).map(|taken| (&*taken.pod.uid, &*taken.volumes))
+    }
+
+    /// A pod wants a volume on its managed node. The key if that node did not have the volume wanted before.
+    // Tests: AD-018, AD-021
+    pub(super) fn want(
+        &mut self,
+        key: &Arc<str>,
+        pod: &Arc<PodRef>,
+        node: &str,
+        spec: Arc<Spec>,
+    ) -> Option<Key> {
+        let (node, _) = self.nodes.get_key_value(node)?;
+        let node = Arc::clone(node);
+        let known = self.by_volume.get_key_value(&spec.unique).map(|(name, _)| Arc::clone(name));
+        let volume = known.unwrap_or_else(|| Arc::clone(&spec.unique));
+        let volumes = self.nodes.get_mut(&node)?;
+        let is_new = !volumes.contains_key(&volume);
+        let wanted = volumes.entry(Arc::clone(&volume)).or_insert_with(|| Wanted {
+            spec,
+            pods: Vec::new(),
+            refusal_told: false,
+        });
+        if !wanted.pods.iter().any(|known| known.uid == pod.uid) {
+            wanted.pods.push(Arc::clone(pod));
+        }
+        let taken = self.pods.entry(Arc::clone(key)).or_insert_with(|| Taken {
+            pod: Arc::clone(pod),
+            node: Arc::clone(&node),
+            volumes: Vec::new(),
+        });
+        if !taken.volumes.contains(&volume) {
+            taken.volumes.push(Arc::clone(&volume));
+        }
+        if !is_new {
+            return None;
+        }
+        self.by_volume.entry(Arc::clone(&volume)).or_default().insert(Arc::clone(&node));
+        Some(Key { volume, node })
+    }
+
+    /// The pod wants nothing any more. What no other pod of its node wants.
+    pub(super) fn release_pod(&mut self, pod: &str) -> Vec<Key> {
+        let Some(taken) = self.pods.remove(pod) else { return Vec::new() };
+        let Taken { pod, node, volumes } = taken;
+        volumes
+            .into_iter()
+            .filter_map(|volume| self.unwant(&pod, Key { volume, node: Arc::clone(&node) }))
+            .collect()
+    }
+
+    /// The pod does not want this volume any more. The key if no other pod of its node does.
+    pub(super) fn release(&mut self, pod: &str, volume: &str) -> Option<Key> {
+        let taken = self.pods.get_mut(pod)?;
+        let at = taken.volumes.iter().position(|name| &**name == volume)?;
+        let key = Key { volume: taken.volumes.swap_remove(at), node: Arc::clone(&taken.node) };
+        let pod = Arc::clone(&taken.pod);
+        self.unwant(&pod, key)
+    }
+
+    fn unwant(&mut self, pod: &PodRef, key: Key) -> Option<Key> {
+        let volumes = self.nodes.get_mut(&key.node)?;
+        let wanted = volumes.get_mut(&key.volume)?;
+        wanted.pods.retain(|known| known.uid != pod.uid);
+        if !wanted.pods.is_empty() {
+            return None;
+        }
+        volumes.remove(&key.volume);
+        if let Some(nodes) = self.by_volume.get_mut(&key.volume) {
+            nodes.remove(&key.node);
+            if nodes.is_empty() {
+                self.by_volume.remove(&key.volume);
+            }
+        }
+        Some(key)
+    }
+
+    /// The volume on the node, if it is wanted there.
+    pub(super) fn get(&self, key: &Key) -> Option<&Wanted> {
+        self.nodes.get(&key.node)?.get(&key.volume)
+    }
+
+    /// The same, to note that pods were told.
+    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut Wanted> {
+        self.nodes.get_mut(&key.node)?.get_mut(&key.volume)
+    }
+
+    /// Where the volume is wanted.
+    pub(super) fn nodes_of(&self, volume: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.by_volume.get(volume).into_iter().flatten()
+    }
+
+    /// What is known of a volume that somebody wants.
+    pub(super) fn spec(&self, volume: &str) -> Option<&Arc<Spec>> {
+        let node = self.nodes_of(volume).next()?;
+        Some(&self.nodes.get(node)?.get(volume)?.spec)
+    }
+}

@@ -1,0 +1,148 @@
+//! What users are told. Upstream's texts letter by letter, and behind them what upstream leaves open: who has the volume, since
+//! when, and when it will be let go. Pure but for [`tell`].
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use super::desired::PodRef;
+use crate::recorder::{EventType, Recorder};
+
+/// Records an event about a pod.
+pub(super) fn tell(
+    recorder: &Recorder,
+    pod: &PodRef,
+    type_: EventType,
+    reason: &str,
+    message: impl Into<String>,
+) {
+    let pod = ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        namespace: Some(pod.namespace.to_string()),
+        name: Some(pod.name.to_string()),
+        uid: Some(pod.uid.to_string()),
+        ..ObjectReference::default()
+    };
+    recorder.event_for(pod, type_, reason, message);
+}
+
+/// The attach was done. The blank at the end is upstream's.
+pub(super) fn attached(volume: &str) -> String {
+    format!("AttachVolume.Attach succeeded for volume \"{volume}\" ")
+}
+
+/// The attach failed.
+pub(super) fn attach_failed(volume: &str, error: &str) -> String {
+    format!("AttachVolume.Attach failed for volume \"{volume}\" : {error}")
+}
+
+/// Upstream's refusal for a pod of `namespace`; `users` are the pods on the nodes that have the volume.
+// Tests: AD-043, AD-051, AD-054
+pub(super) fn refused(volume: &str, namespace: &str, users: &[Arc<PodRef>]) -> String {
+    let (here, elsewhere) = names(namespace, users);
+    let mut text = format!("Multi-Attach error for volume \"{volume}\" ");
+    // Writing to a text cannot fail.
+    let _ = match (here.is_empty(), elsewhere) {
+        (true, 0) => {
+            write!(
+                text,
+                "Volume is already exclusively attached to one node and can't be attached to another"
+            )
+        }
+        (true, n) => write!(text, "Volume is already used by {n} pod(s) in different namespaces"),
+        (false, 0) => write!(text, "Volume is already used by pod(s) {}", here.join(", ")),
+        (false, n) => {
+            let here = here.join(", ");
+            write!(text, "Volume is already used by pod(s) {here} and {n} pod(s) in different namespaces")
+        }
+    };
+    text
+}
+
+/// Names of the pods in the namespace, and how many there are in others, whose names are nobody's business here.
+fn names<'a>(namespace: &str, users: &'a [Arc<PodRef>]) -> (Vec<&'a str>, usize) {
+    let here: Vec<&str> =
+        users.iter().filter(|pod| *pod.namespace == *namespace).map(|pod| &*pod.name).collect();
+    let elsewhere = users.len() - here.len();
+    (here, elsewhere)
+}
+
+/// A node that has a volume which another one was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) node: Arc<str>,
+    /// Pods there that want it.
+    pub(super) pods: Vec<Arc<PodRef>>,
+    /// Its VolumeAttachment and when that was made.
+    pub(super) attachment: Option<(String, Option<String>)>,
+    pub(super) ends: Ends,
+}
+
+/// When it will be let go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// When the pods there are over.
+    WithPods,
+    /// When the node does not report it in use any more.
+    Unmounted,
+    /// The same, or by force at this time.
+    Forced(String),
+    /// The node is not healthy, and nothing is ever taken from it by force.
+    NeverForced,
+    /// When its VolumeAttachment is gone.
+    Detached,
+}
+
+/// Who has it.
+// Tests: NEW-AD-HELD
+pub(super) fn held(volume: &str, namespace: &str, holders: &[Held]) -> String {
+    let told: Vec<String> = holders.iter().map(|held| one_held(namespace, held)).collect();
+    format!("Multi-Attach error for volume \"{volume}\": {}", told.join("; "))
+}
+
+fn one_held(namespace: &str, held: &Held) -> String {
+    let (here, elsewhere) = names(namespace, &held.pods);
+    let mut who: Vec<String> = here.iter().map(|name| format!("pod {namespace}/{name}")).collect();
+    if elsewhere > 0 {
+        who.push(format!("{elsewhere} pod(s) in different namespaces"));
+    }
+    let who = if who.is_empty() { "no pod any more".to_owned() } else { who.join(", ") };
+    let node = &held.node;
+    let mut text = format!("held by {who} on node {node}");
+    // Writing to a text cannot fail.
+    if let Some((name, since)) = &held.attachment {
+        let _ = write!(text, " through attachment {name}");
+        if let Some(since) = since {
+            let _ = write!(text, ", since {since}");
+        }
+    }
+    let _ = match &held.ends {
+        Ends::WithPods => write!(text, "; will be let go when these pods have ended"),
+        Ends::Unmounted => write!(text, "; will be let go when node {node} reports it as not in use"),
+        Ends::Forced(at) => write!(
+            text,
+            "; will be let go when node {node} reports it as not in use, at the latest by force at {at}"
+        ),
+        Ends::NeverForced => write!(
+            text,
+            "; node {node} is not ready, and by force it is never let go: the node has to come back, or be tainted as out of service"
+        ),
+        Ends::Detached => write!(text, "; will be let go when its attacher has detached it"),
+    };
+    text
+}
+
+/// A countdown begins.
+pub(super) fn waiting(volume: &str, node: &str, at: &str) -> String {
+    format!(
+        "no pod on node {node} wants volume \"{volume}\" any more, but the node is not ready and has not said that the volume is \
+         unmounted; it will be let go by force at {at}"
+    )
+}
+
+/// Taken by force. `why` as in the record on the VolumeAttachment.
+pub(super) fn forced(volume: &str, node: &str, why: &str) -> String {
+    format!("volume \"{volume}\" is detached from node {node} by force: {why}")
+}

@@ -1,0 +1,125 @@
+//! The attach/detach controller ("persistentvolume-attach-detach-controller"): sees to it that a volume is attached to the
+//! nodes whose pods want it, and to no other. It makes and deletes VolumeAttachments; the driver is asked by whoever answers
+//! those. Rules and differences from upstream are told in docs/attach-detach.md.
+//!
+//! Reading order. Names: `volume`. What should be: `desired`, made by `populate`. What is: `actual`, found again by
+//! `restart`. What is being done: `operation`. What to do: `reconcile` (pure). How it is done: `controller`, `steps`,
+//! `attachment`, `report`, `patience`, `events`.
+//!
+//! Upstream: pkg/controller/volume/attachdetach.
+
+mod actual;
+mod attachment;
+mod controller;
+mod desired;
+mod events;
+mod operation;
+mod patience;
+mod populate;
+mod reconcile;
+mod report;
+mod restart;
+mod state;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod volume;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+pub use steps::AttachError;
+
+use crate::manager::{Context, ControllerError};
+use crate::names::controller as names;
+use crate::options::Options;
+use crate::worker;
+use controller::Controller;
+use state::Settings;
+
+/// Attaches and detaches whose requests are under way at a time.
+const AT_ONCE: usize = 64;
+/// Nodes whose status is written at a time.
+const REPORTS_AT_ONCE: usize = 16;
+/// A shorter period of verification switches it off. Upstream: the same.
+const LEAST_VERIFICATION: Duration = Duration::from_secs(1);
+
+fn settings(options: &Options) -> Settings {
+    let verify_every = options.attach_detach_reconcile_sync_period;
+    Settings {
+        force_after: (!options.disable_force_detach_on_timeout)
+            .then_some(options.attach_detach_force_detach_after),
+        verify_every: (!options.disable_attach_detach_reconcile_sync && verify_every >= LEAST_VERIFICATION)
+            .then_some(verify_every),
+    }
+}
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let this = Arc::new(Controller::new(&context, settings(&context.options)));
+        let caches = this.caches.clone();
+        macro_rules! handled {
+            ($informer:ident, $handler:ident) => {{
+                let this = Arc::clone(&this);
+                caches.$informer.add_handler(move |change| this.$handler(change))
+            }};
+        }
+        let _handlers = (
+            handled!(nodes, on_node),
+            handled!(pods, on_pod),
+            handled!(claims, on_claim),
+            handled!(volumes, on_volume),
+            handled!(classes, on_class),
+            handled!(drivers, on_driver),
+            handled!(attachments, on_attachment),
+        );
+        if !context.ready(caches.synced()).await {
+            return Ok(());
+        }
+        {
+            let mut state = this.state();
+            this.adopt_attachments(&mut state);
+            state.started = true;
+        }
+        // All pods are known before anything is done.
+        while let Some(pod) = this.pods.try_get() {
+            this.look_at_pod(&pod);
+            this.pods.done(&pod);
+        }
+        this.look_at_all();
+        let pods =
+            worker::run_until(&context.shutdown, &this.pods, 1, names::ATTACH_DETACH, |pod: Arc<str>| {
+                this.look_at_pod(&pod);
+                std::future::ready(Ok::<_, AttachError>(()))
+            });
+        let keys = async {
+            worker::run_in_order(&this.keys, AT_ONCE, names::ATTACH_DETACH, |key| {
+                let this = Arc::clone(&this);
+                async move { this.sync(key).await }
+            })
+            .await;
+        };
+        let reports = worker::run_until(
+            &context.shutdown,
+            &this.reports,
+            REPORTS_AT_ONCE,
+            names::ATTACH_DETACH,
+            |node| this.sync_report(node),
+        );
+        let end = async {
+            context.shutdown.cancelled().await;
+            this.keys.shutdown();
+        };
+        let verification = async {
+            let Some(period) = this.settings.verify_every else { return };
+            while tokio::time::timeout(period, context.shutdown.cancelled()).await.is_err() {
+                this.verify();
+            }
+        };
+        tokio::join!(pods, keys, reports, verification, end);
+        Ok(())
+    })
+}

@@ -1,0 +1,154 @@
+//! What is being done and what failed a short while ago. Of an exclusive volume one thing is done at a time, on whatever node;
+//! of any volume on a node one. A failure delays the next try of the same kind alone.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::desired::PodRef;
+use super::volume::{Key, Spec};
+
+/// Delay after the first failure; doubles. Upstream: exponentialbackoff.
+const FIRST: Duration = Duration::from_millis(500);
+/// The longest delay.
+const LONGEST: Duration = Duration::from_secs(122);
+/// How long an attacher may take. Upstream: the CSI timeout.
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Attach,
+    Detach,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Requests to the API server are under way.
+    Asking,
+    /// The attacher has to answer.
+    Waiting,
+}
+
+/// One thing that is being done.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub(super) kind: Kind,
+    pub(super) phase: Phase,
+    /// When the attacher has taken too long.
+    pub(super) deadline: Instant,
+    /// The VolumeAttachment was in the cache since this began.
+    pub(super) seen: bool,
+    /// The VolumeAttachment is no more.
+    pub(super) gone: bool,
+    /// The volume; none if it is known by name alone.
+    pub(super) spec: Option<Arc<Spec>>,
+    /// Pods that wanted it when this began.
+    pub(super) pods: Vec<Arc<PodRef>>,
+}
+
+/// Why a try failed, as far as it decides when the next one is worth it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A request to the API server failed, or the node says no.
+    Request,
+    /// The attacher said so, or nothing in time.
+    Attacher,
+    /// The VolumeAttachment was on its way out.
+    Leaving,
+}
+
+/// A failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) kind: Kind,
+    pub(super) cause: Cause,
+    /// No try of this kind before.
+    pub(super) until: Instant,
+    delay: Duration,
+}
+
+/// All operations and failures.
+#[derive(Debug, Default)]
+pub(super) struct Operations {
+    running: HashMap<Arc<str>, BTreeMap<Arc<str>, Operation>>,
+    failures: HashMap<Key, Failure>,
+}
+
+impl Operations {
+    /// Begins. A failure of the other kind is forgotten.
+    pub(super) fn begin(
+        &mut self,
+        key: &Key,
+        kind: Kind,
+        spec: Option<Arc<Spec>>,
+        pods: Vec<Arc<PodRef>>,
+        now: Instant,
+    ) {
+        if self.failures.get(key).is_some_and(|failure| failure.kind != kind) {
+            self.failures.remove(key);
+        }
+        let deadline = now + ANSWER_WITHIN;
+        let operation =
+            Operation { kind, phase: Phase::Asking, deadline, seen: false, gone: false, spec, pods };
+        self.running.entry(Arc::clone(&key.volume)).or_default().insert(Arc::clone(&key.node), operation);
+    }
+
+    /// What is being done.
+    pub(super) fn get(&self, key: &Key) -> Option<&Operation> {
+        self.running.get(&key.volume)?.get(&key.node)
+    }
+
+    /// The same, to note progress.
+    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut Operation> {
+        self.running.get_mut(&key.volume)?.get_mut(&key.node)
+    }
+
+    /// Something is being done with the volume on another node.
+    pub(super) fn elsewhere(&self, key: &Key) -> bool {
+        self.running.get(&key.volume).is_some_and(|nodes| nodes.keys().any(|node| *node != key.node))
+    }
+
+    /// It is done.
+    pub(super) fn succeed(&mut self, key: &Key) -> Option<Operation> {
+        self.failures.remove(key);
+        self.end(key)
+    }
+
+    /// It failed.
+    pub(super) fn fail(&mut self, key: &Key, cause: Cause, now: Instant) -> Option<Operation> {
+        let operation = self.end(key)?;
+        self.delay(key, operation.kind, cause, now);
+        Some(operation)
+    }
+
+    /// Nothing of this kind for a while.
+    pub(super) fn delay(&mut self, key: &Key, kind: Kind, cause: Cause, now: Instant) {
+        let last = self.failures.get(key).filter(|failure| failure.kind == kind);
+        let delay = last.map_or(FIRST, |failure| (failure.delay * 2).min(LONGEST));
+        self.failures.insert(key.clone(), Failure { kind, cause, until: now + delay, delay });
+    }
+
+    /// It was given up; there is no reason to wait.
+    pub(super) fn end(&mut self, key: &Key) -> Option<Operation> {
+        let nodes = self.running.get_mut(&key.volume)?;
+        let ended = nodes.remove(&key.node);
+        if nodes.is_empty() {
+            self.running.remove(&key.volume);
+        }
+        ended
+    }
+
+    /// The last failure.
+    pub(super) fn failure(&self, key: &Key) -> Option<&Failure> {
+        self.failures.get(key)
+    }
+
+    /// Nothing is wanted and nothing is there: failures of the past do not matter.
+    pub(super) fn forget(&mut self, key: &Key) {
+        self.failures.remove(key);
+    }
+}

@@ -1,0 +1,284 @@
+//! What to do next about one volume on one node. Pure: all that decides is in [`Facts`].
+//!
+//! Detach before attach (I7): a volume that only one node may have is not attached while another node has it or may have it,
+//! and what is done with it on one node ends before anything begins on another.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::attachment::View;
+use super::operation::{Cause, Failure, Kind, Phase};
+
+/// Whether the volume is on the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// No.
+    Absent,
+    /// Something was tried and failed, or a controller before this one left it.
+    Uncertain,
+    /// The attacher said so.
+    Confirmed,
+}
+
+/// What is being done with the volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Running {
+    /// Nothing that this would disturb.
+    Nothing,
+    /// Something on another node, and only one node may have the volume.
+    Elsewhere,
+    /// This, here.
+    Here {
+        kind: Kind,
+        phase: Phase,
+        deadline: Instant,
+        /// The VolumeAttachment was there since it began.
+        seen: bool,
+        /// The VolumeAttachment is no more.
+        gone: bool,
+    },
+}
+
+/// Another node that has a volume which only one may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// There is none.
+    Nobody,
+    /// One that can be let go at once.
+    CanLetGo,
+    /// One that stays for now.
+    Stays,
+}
+
+/// All that decides.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    /// A pod of the node wants the volume.
+    pub(super) wanted: bool,
+    pub(super) presence: Presence,
+    pub(super) running: Running,
+    /// The last failure here.
+    pub(super) failure: Option<Failure>,
+    pub(super) holder: Holder,
+    /// The VolumeAttachment as it is cached.
+    pub(super) view: View,
+    /// What is attached is compared with its VolumeAttachment.
+    pub(super) verified: bool,
+    /// The node has it in use, or may have.
+    pub(super) in_use: bool,
+    /// The node exists and is Ready.
+    pub(super) healthy: bool,
+    /// The node has the taint.
+    pub(super) out_of_service: bool,
+    /// Since when it is not wanted.
+    pub(super) unwanted_since: Option<Instant>,
+    /// How long a node that is not healthy may keep it; none means for ever.
+    pub(super) force_after: Option<Duration>,
+    pub(super) now: Instant,
+}
+
+/// Why a volume is taken from a node that may still use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Force {
+    /// The node is not healthy and had its time.
+    Timeout,
+    /// Somebody said with the taint that the node is off.
+    OutOfService,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Nothing; what changes it wakes us.
+    Rest,
+    /// It is where it should be.
+    Keep,
+    /// Nothing before this time.
+    WaitUntil(Instant),
+    /// The node has to unmount it; it is taken by force at the deadline.
+    WaitForNode { deadline: Option<Instant> },
+    /// Its VolumeAttachment is gone or says that it is not attached: it is not on the node.
+    Lost,
+    /// Take it from the node. Without force the node is asked first.
+    Detach { force: Option<Force> },
+    /// Give it to the node.
+    Attach,
+    /// Look at the node that can let it go first.
+    HolderFirst,
+    /// Another node has it.
+    Refuse,
+    /// What runs here is done.
+    Succeeded,
+    /// What runs here failed.
+    Failed(Failed),
+}
+
+/// How what runs failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failed {
+    /// The attacher's words.
+    Answer(String),
+    /// The VolumeAttachment is being deleted.
+    Leaving,
+    /// The VolumeAttachment was taken away while the attacher worked on it.
+    TakenAway,
+    /// The attacher said nothing.
+    Timeout,
+    /// Nobody wants it any more.
+    GivenUp,
+}
+
+impl Failed {
+    pub(super) fn cause(&self) -> Cause {
+        match self {
+            Failed::Answer(_) | Failed::Timeout | Failed::TakenAway | Failed::GivenUp => Cause::Attacher,
+            Failed::Leaving => Cause::Leaving,
+        }
+    }
+}
+
+/// Decides.
+pub(super) fn decide(facts: &Facts) -> Decision {
+    match &facts.running {
+        // Tests: NEW-AD-BUSY
+        Running::Elsewhere => return Decision::Rest,
+        Running::Here { phase: Phase::Asking, .. } => return Decision::Rest,
+        Running::Here { kind: Kind::Attach, phase: Phase::Waiting, deadline, seen, gone } => {
+            return attaching(facts, *deadline, *seen || *gone);
+        }
+        Running::Here { kind: Kind::Detach, phase: Phase::Waiting, deadline, seen, gone } => {
+            return detaching(facts, *deadline, *seen, *gone);
+        }
+        Running::Nothing => {}
+    }
+    match (facts.presence, facts.wanted) {
+        // Tests: AD-002, AD-003, AD-006, AD-010, AD-015, AD-029, AD-030, AD-093, AD-094
+        (Presence::Absent, false) => Decision::Rest,
+        // Tests: AD-097, AD-098, AD-099
+        (Presence::Confirmed, true | false) if facts.verified && is_lost(&facts.view) => Decision::Lost,
+        // Tests: AD-073, AD-081
+        (Presence::Confirmed, true) => Decision::Keep,
+        (Presence::Absent | Presence::Uncertain, true) => attach(facts),
+        (Presence::Confirmed | Presence::Uncertain, false) => detach(facts),
+    }
+}
+
+fn is_lost(view: &View) -> bool {
+    match view {
+        View::NotNeeded => false,
+        View::Absent => true,
+        View::There(there) => !there.attached,
+    }
+}
+
+/// Whether a VolumeAttachment of another node keeps the volume from this one: it does until its attacher has said that it
+/// could not attach, or could not detach. Upstream lets one pass whose attacher has not answered at all.
+// Tests: AD-055, AD-064, NEW-AD-UNANSWERED
+pub(super) fn holds(presence: Presence, view: &View) -> bool {
+    match (presence, view) {
+        (Presence::Absent, _) => false,
+        (Presence::Confirmed, _) => true,
+        (Presence::Uncertain, View::NotNeeded | View::Absent) => false,
+        (Presence::Uncertain, View::There(there)) => match there.leaving {
+            true => there.detach_error.is_none(),
+            false => there.attached || there.attach_error.is_none(),
+        },
+    }
+}
+
+/// A volume that is wanted and not there.
+fn attach(facts: &Facts) -> Decision {
+    match facts.holder {
+        Holder::Nobody => {}
+        // Tests: AD-040, AD-095
+        Holder::CanLetGo => return Decision::HolderFirst,
+        // Tests: AD-043, AD-051, AD-052, AD-054
+        Holder::Stays => return Decision::Refuse,
+    }
+    if let Some(failure) =
+        facts.failure.filter(|failure| failure.kind == Kind::Attach && failure.until > facts.now)
+    {
+        let news = match (failure.cause, &facts.view) {
+            // Tests: AD-057
+            (Cause::Attacher, View::There(there)) => there.attached && !there.leaving,
+            // Tests: NEW-AD-LEAVING
+            (Cause::Leaving, View::Absent) => true,
+            (Cause::Request | Cause::Attacher | Cause::Leaving, _) => false,
+        };
+        if !news {
+            return Decision::WaitUntil(failure.until);
+        }
+    }
+    // Tests: AD-004, AD-007, AD-008, AD-018, AD-021, AD-023, AD-026, AD-027, AD-047, AD-048, AD-049, AD-091, AD-101
+    Decision::Attach
+}
+
+/// A volume that is there and not wanted.
+fn detach(facts: &Facts) -> Decision {
+    if let Some(failure) =
+        facts.failure.filter(|failure| failure.kind == Kind::Detach && failure.until > facts.now)
+    {
+        let news = failure.cause == Cause::Attacher && facts.view == View::Absent;
+        if !news {
+            return Decision::WaitUntil(failure.until);
+        }
+    }
+    // Tests: AD-070, AD-071, AD-074
+    if facts.out_of_service {
+        return Decision::Detach { force: Some(Force::OutOfService) };
+    }
+    let since = facts.unwanted_since.unwrap_or(facts.now);
+    // Tests: AD-067, AD-069, AD-080
+    let deadline = facts.force_after.filter(|_| !facts.healthy).map(|patience| since + patience);
+    if deadline.is_some_and(|deadline| facts.now >= deadline) {
+        return Decision::Detach { force: Some(Force::Timeout) };
+    }
+    if facts.in_use {
+        // Tests: AD-038, AD-075, AD-087
+        return Decision::WaitForNode { deadline };
+    }
+    // Tests: AD-031, AD-035, AD-039, AD-042, AD-058, AD-069, AD-078, AD-086, AD-088, AD-089, AD-096, AD-100
+    Decision::Detach { force: None }
+}
+
+/// The attacher has to attach it. `known`: the VolumeAttachment was there since this began.
+fn attaching(facts: &Facts, deadline: Instant, known: bool) -> Decision {
+    let waiting = match &facts.view {
+        View::NotNeeded => return Decision::Succeeded,
+        View::There(there) if there.leaving => return Decision::Failed(Failed::Leaving),
+        View::There(there) if there.attached => return Decision::Succeeded,
+        View::There(there) => match &there.attach_error {
+            // Tests: AD-055, AD-056
+            Some(message) => return Decision::Failed(Failed::Answer(message.clone())),
+            // Tests: AD-092
+            None => Decision::WaitUntil(deadline),
+        },
+        // Upstream goes on waiting for two minutes.
+        View::Absent if known => return Decision::Failed(Failed::TakenAway),
+        View::Absent => Decision::WaitUntil(deadline),
+    };
+    if !facts.wanted {
+        return Decision::Failed(Failed::GivenUp);
+    }
+    if facts.now >= deadline { Decision::Failed(Failed::Timeout) } else { waiting }
+}
+
+/// The attacher has to detach it.
+fn detaching(facts: &Facts, deadline: Instant, seen: bool, gone: bool) -> Decision {
+    if gone {
+        return Decision::Succeeded;
+    }
+    match &facts.view {
+        View::NotNeeded => return Decision::Succeeded,
+        View::Absent if seen => return Decision::Succeeded,
+        // Deleted by now, and the cache has not even seen it made.
+        View::Absent => {}
+        View::There(there) => {
+            if let Some(message) = &there.detach_error {
+                return Decision::Failed(Failed::Answer(message.clone()));
+            }
+        }
+    }
+    if facts.now >= deadline { Decision::Failed(Failed::Timeout) } else { Decision::WaitUntil(deadline) }
+}

@@ -1,0 +1,78 @@
+//! `node.status.volumesAttached`: what a node may mount. Changes of one node that come while its status is being written go
+//! into the next write together.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::controller::Controller;
+use crate::client::is_not_found;
+use crate::lean::Lean;
+
+/// One writer per node at a time.
+#[derive(Default)]
+pub(super) struct Writers(Mutex<HashMap<Arc<str>, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Writers {
+    fn of(&self, node: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
+        let mut writers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(writers.entry(Arc::clone(node)).or_default())
+    }
+
+    fn done(&self, node: &Arc<str>) {
+        let mut writers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // This one and the map's: nobody waits.
+        if writers.get(node).is_some_and(|writer| Arc::strong_count(writer) <= 2) {
+            writers.remove(node);
+        }
+    }
+}
+
+impl Controller {
+    /// Writes the list of a node if it has changed since the last write. When this returns without an error, the server has
+    /// all that was to be written when it was called, or the node is no more.
+    ///
+    /// # Errors
+    /// The write failed; the list still has to be written.
+    // Tests: AD-042, AD-078, AD-082
+    pub(super) async fn write_report(&self, node: &Arc<str>) -> kube::Result<()> {
+        let writer = self.writers.of(node);
+        let outcome = {
+            let _turn = writer.lock().await;
+            self.write_report_now(node).await
+        };
+        self.writers.done(node);
+        outcome
+    }
+
+    async fn write_report_now(&self, node: &Arc<str>) -> kube::Result<()> {
+        let Some(list) = self.state().actual.take_unwritten(node) else { return Ok(()) };
+        let entries: Vec<_> = list.iter().map(|name| json!({"name": &**name, "devicePath": ""})).collect();
+        let patch = json!({"status": {"volumesAttached": entries}});
+        let api: Api<Lean<Node>> = Api::all(self.client.clone());
+        match api.patch_status(node, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(Lean(written)) => {
+                let in_use = volumes_in_use(&written);
+                let mut state = self.state();
+                state.actual.written(node, &list, in_use);
+                drop(state);
+                self.wake_unwanted(node);
+                Ok(())
+            }
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(error) => {
+                self.state().actual.set_unwritten(node);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// `status.volumesInUse`.
+pub(super) fn volumes_in_use(node: &Node) -> &[String] {
+    node.status.as_ref().and_then(|status| status.volumes_in_use.as_deref()).unwrap_or_default()
+}

@@ -1,0 +1,165 @@
+//! Names and texts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::attach::desired::PodRef;
+use crate::attach::events::{Ends, Held, held, refused};
+use crate::attach::patience::force_after;
+use crate::attach::volume::{Key, Spec, attachment_name, can_be_detached_by_name, digest, digest_of_name};
+
+fn name(volume: &str, node: &str) -> Option<String> {
+    digest(&Key::new(volume, node)).map(|digest| attachment_name(&digest))
+}
+
+#[test]
+fn names_of_attachments() {
+    let long = name("kubernetes.io/csi/b.example.org^h/1 2", "node-1").unwrap();
+    assert_eq!(long, "csi-80788d16087705beed7aa1e9c12852479a1fa5e04e91d10649449d417c8a7e8d", "AD-101");
+    assert_eq!(digest_of_name(&long), digest(&Key::new("kubernetes.io/csi/b.example.org^h/1 2", "node-1")));
+    assert_eq!(name("kubernetes.io/iscsi/p:q:0", "node-1"), None);
+    for other in
+        ["csi-", "csi-80788d", "node-1", &long.replace("csi-8", "csi-x"), &long.replace("csi-80", "csi-é")]
+    {
+        assert_eq!(digest_of_name(other), None, "{other}");
+    }
+    assert!(
+        !can_be_detached_by_name("kubernetes.io/csi/d^a^b")
+            && can_be_detached_by_name("kubernetes.io/csi/d^a")
+    );
+}
+
+#[test]
+fn what_of_a_volume_is_attached() {
+    let volume = |source: serde_json::Value, modes: serde_json::Value| {
+        let mut volume = json!({"metadata": {"name": "pv-1"}, "spec": source});
+        volume["spec"]["accessModes"] = modes;
+        Spec::of_volume(&serde_json::from_value(volume).unwrap())
+    };
+    let csi = || json!({"csi": {"driver": "d", "volumeHandle": "h"}});
+    let table = [
+        ("AD-043", csi(), json!(["ReadWriteOnce"]), Some(("kubernetes.io/csi/d^h", true))),
+        ("NEW-AD-RWOP", csi(), json!(["ReadWriteOncePod"]), Some(("kubernetes.io/csi/d^h", true))),
+        ("AD-047", csi(), json!(["ReadWriteMany"]), Some(("kubernetes.io/csi/d^h", false))),
+        ("AD-048", csi(), json!(["ReadOnlyMany"]), Some(("kubernetes.io/csi/d^h", false))),
+        ("AD-049", csi(), json!(["ReadWriteOnce", "ReadOnlyMany"]), Some(("kubernetes.io/csi/d^h", false))),
+        ("without modes", csi(), json!([]), Some(("kubernetes.io/csi/d^h", false))),
+        (
+            "AD-013",
+            json!({"iscsi": {"targetPortal": "192.0.2.1:3260", "iqn": "iqn.2001-04.com.example:st", "lun": 0}}),
+            json!(["ReadWriteOnce"]),
+            Some(("kubernetes.io/iscsi/192.0.2.1:3260:iqn.2001-04.com.example:st:0", true)),
+        ),
+        (
+            "Fibre Channel by names",
+            json!({"fc": {"targetWWNs": ["a", "b"], "lun": 2}}),
+            json!(["ReadOnlyMany"]),
+            Some(("kubernetes.io/fc/[a b]:2", false)),
+        ),
+        (
+            "Fibre Channel by identifiers",
+            json!({"fc": {"wwids": ["a"]}}),
+            json!(["ReadWriteOnce"]),
+            Some(("kubernetes.io/fc/[a]", true)),
+        ),
+        ("Fibre Channel by nothing", json!({"fc": {"targetWWNs": ["a"]}}), json!(["ReadWriteOnce"]), None),
+        ("AD-011", json!({"local": {"path": "/a"}}), json!(["ReadWriteOnce"]), None),
+        ("NFS", json!({"nfs": {"server": "s", "path": "/a"}}), json!(["ReadWriteMany"]), None),
+    ];
+    for (id, source, modes, wanted) in table {
+        let spec = volume(source, modes);
+        let got = spec.as_ref().map(|spec| (&*spec.unique, spec.exclusive));
+        assert_eq!(got, wanted, "{id}");
+    }
+}
+
+fn pods(names: &[(&str, &str)]) -> Vec<Arc<PodRef>> {
+    let pod = |(namespace, name): &(&str, &str)| {
+        Arc::new(PodRef { namespace: (*namespace).into(), name: (*name).into(), uid: (*name).into() })
+    };
+    names.iter().map(pod).collect()
+}
+
+#[test]
+fn refusals() {
+    let table: [(&str, &[(&str, &str)], &str); 5] = [
+        (
+            "nobody",
+            &[],
+            "Volume is already exclusively attached to one node and can't be attached to another",
+        ),
+        ("AD-043", &[("a", "p-1")], "Volume is already used by pod(s) p-1"),
+        ("AD-054", &[("a", "p-1"), ("a", "p-2")], "Volume is already used by pod(s) p-1, p-2"),
+        ("AD-051", &[("b", "p-1")], "Volume is already used by 1 pod(s) in different namespaces"),
+        (
+            "both",
+            &[("a", "p-1"), ("b", "p-2"), ("b", "p-3")],
+            "Volume is already used by pod(s) p-1 and 2 pod(s) in different namespaces",
+        ),
+    ];
+    for (name, users, text) in table {
+        let wanted = format!("Multi-Attach error for volume \"pv-1\" {text}");
+        assert_eq!(refused("pv-1", "a", &pods(users)), wanted, "{name}");
+    }
+}
+
+#[test]
+fn who_has_it_is_told_without_names_of_other_namespaces() {
+    let attachment = || Some(("csi-1".to_owned(), Some("2026-01-01T00:00:00Z".to_owned())));
+    let holder = |users: &[(&str, &str)], attachment, ends| Held {
+        node: "n".into(),
+        pods: pods(users),
+        attachment,
+        ends,
+    };
+    let table = [
+        (
+            holder(&[("a", "p-1"), ("b", "hidden")], attachment(), Ends::WithPods),
+            "held by pod a/p-1, 1 pod(s) in different namespaces on node n through attachment csi-1, since \
+             2026-01-01T00:00:00Z; will be let go when these pods have ended",
+        ),
+        (
+            holder(&[], attachment(), Ends::Forced("2026-01-01T00:06:00Z".into())),
+            "held by no pod any more on node n through attachment csi-1, since 2026-01-01T00:00:00Z; will be let go when node n \
+             reports it as not in use, at the latest by force at 2026-01-01T00:06:00Z",
+        ),
+        (
+            holder(&[], None, Ends::Unmounted),
+            "held by no pod any more on node n; will be let go when node n reports it as not in use",
+        ),
+        (
+            holder(&[], None, Ends::NeverForced),
+            "held by no pod any more on node n; node n is not ready, and by force it is never let go: the node has to come \
+             back, or be tainted as out of service",
+        ),
+        (
+            holder(&[], None, Ends::Detached),
+            "held by no pod any more on node n; will be let go when its attacher has detached it",
+        ),
+    ];
+    for (holder, text) in table {
+        let wanted = format!("Multi-Attach error for volume \"pv-1\": {text}");
+        assert_eq!(held("pv-1", "a", &[holder]), wanted, "NEW-AD-HELD");
+    }
+}
+
+#[test]
+fn how_long_a_node_may_keep_a_volume() {
+    let seconds = |n| Some(Duration::from_secs(n));
+    let table: [(&str, [Option<&str>; 3], Option<Duration>, usize); 8] = [
+        ("NEW-AD-PATIENCE nobody says anything", [None, None, None], seconds(360), 0),
+        ("the class", [Some("30s"), None, None], seconds(30), 0),
+        ("the volume over the class", [Some("30s"), Some("1h"), None], seconds(3600), 0),
+        ("the node over both", [Some("30s"), Some("1h"), Some("0s")], seconds(0), 0),
+        ("never", [Some("30s"), Some("never"), None], None, 0),
+        ("the node over never", [Some("never"), Some("never"), Some("1m30s")], seconds(90), 0),
+        ("what cannot be read is passed over", [Some("30s"), Some("soon"), Some("")], seconds(30), 2),
+        ("less than nothing", [None, None, Some("-5s")], seconds(360), 1),
+    ];
+    for (name, asked, wanted, problems) in table {
+        let (got, told) = force_after(seconds(360), asked);
+        assert_eq!((got, told.len()), (wanted, problems), "{name}: {told:?}");
+    }
+}
