@@ -21,6 +21,7 @@ mod linear;
 mod overload;
 mod page;
 mod process;
+mod provision;
 mod quota;
 mod schedule;
 mod snapshot;

@@ -55,7 +55,7 @@ fn the_object() {
     let secrets = json!({"provisioner": {"name": "p", "namespace": "n"}, "nodeStage": {"name": "s", "namespace": "n"},
         "controllerModify": {"name": "m", "namespace": "n"}});
     let intent = intent(json!({"volume": {"secrets": secrets, "attributesClass": "gold"}}));
-    let object = serde_json::to_value(object(&intent, &claim("Filesystem"), answer(5 << 30), false)).unwrap();
+    let object = serde_json::to_value(object(&intent, &claim("Filesystem"), answer(5 << 30), false).unwrap()).unwrap();
     assert_eq!(
         object,
         json!({"apiVersion": "v1", "kind": "PersistentVolume",
@@ -79,7 +79,7 @@ fn the_object() {
 #[test]
 fn a_device_has_no_file_system_and_what_is_kept_needs_no_finalizer() {
     let intent = intent(json!({"block": true, "volume": {"reclaimPolicy": "Retain"}}));
-    let object = object(&intent, &claim("Block"), answer(1024), false);
+    let object = object(&intent, &claim("Block"), answer(1024), false).unwrap();
     assert_eq!(object.metadata.finalizers, None);
     let annotations = object.metadata.annotations.unwrap();
     assert_eq!(annotations[ANN_DELETION_SECRET_NAME], "", "none, and the class is not asked later");
@@ -95,7 +95,7 @@ fn where_it_can_be_used() {
     volume.accessible_topology =
         vec![segment(&[("zone", "a"), ("rack", "1")]), segment(&[]), segment(&[("zone", "b")])];
     let affinity = |volume: &v1::Volume, topology| {
-        object(&intent(json!({})), &claim("Filesystem"), volume.clone(), topology).spec.unwrap().node_affinity
+        object(&intent(json!({})), &claim("Filesystem"), volume.clone(), topology).unwrap().spec.unwrap().node_affinity
     };
     let is = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
     assert_eq!(
@@ -106,4 +106,18 @@ fn where_it_can_be_used() {
     assert_eq!(affinity(&volume, false), None, "a driver without topology");
     volume.accessible_topology = vec![segment(&[])];
     assert_eq!(affinity(&volume, true), None, "a term without labels would match no node");
+}
+
+#[test]
+fn a_class_of_a_plugin_that_a_driver_took_over_gives_the_old_source() {
+    let aws = |provisioner: &str| {
+        intent(json!({"driver": "ebs.csi.aws.com", "volume": {"provisioner": provisioner}}))
+    };
+    let mut volume = answer(1 << 30);
+    volume.volume_id = "vol-1".to_owned();
+    let made = object(&aws("kubernetes.io/aws-ebs"), &claim("Filesystem"), volume.clone(), true).unwrap();
+    let spec = made.spec.unwrap();
+    assert_eq!((spec.aws_elastic_block_store.unwrap().volume_id.as_str(), spec.csi), ("vol-1", None));
+    assert_eq!(made.metadata.annotations.unwrap()[ANN_PROVISIONED_BY], "kubernetes.io/aws-ebs");
+    assert!(object(&aws("ebs.csi.aws.com"), &claim("Filesystem"), volume, true).unwrap().spec.unwrap().csi.is_some());
 }
