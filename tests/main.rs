@@ -22,6 +22,7 @@ mod linear;
 mod overload;
 mod page;
 mod process;
+mod provision;
 mod quota;
 mod schedule;
 mod snapshot;

@@ -184,7 +184,13 @@ impl TestDriver {
         }
         let fault = self.fault(rpc);
         self.state().calls.push(rpc.to_owned());
-        let work = ControllerServer::new(self).oneshot(request);
+        // Time passes on the way and while it works, in which others act and a process may die.
+        let work = async {
+            tokio::task::yield_now().await;
+            let answer = ControllerServer::new(self).oneshot(request).await;
+            tokio::task::yield_now().await;
+            answer
+        };
         match fault {
             None => Ok(work.await?),
             Some(Failing::Refuses(code, why)) => Ok(Status::new(code, why).into_http()),

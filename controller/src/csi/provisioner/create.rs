@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -21,15 +21,16 @@ use super::request::{Refusal, Wish};
 use super::source::{self, Asked, Content};
 use super::topology::{self, Question, Requirement};
 use super::volume::{self, Flaw};
-use super::{AGAIN, ProvisionError, Provisioner, carries, class_name, size, version};
+use super::{AGAIN, ProvisionError, Provisioner, carries, class_name, size, source_of, version};
 use crate::client::{is_already_exists, is_conflict, is_not_found, message_of};
 use crate::csi::handle;
 use crate::csi::secrets;
 use crate::informer::{key_of, split_key};
 use crate::lean::Lean;
-use crate::names::{ANN_SELECTED_NODE, reason};
+use crate::names::{ANN_SELECTED_NODE, migrated_driver, reason};
 use crate::recorder::EventType;
 use crate::snapshots::{VolumeSnapshot, VolumeSnapshotContent};
+use crate::translate;
 
 /// How long the binder has to bind a claim whose volume is saved, and to take the note off with the same write. After that it
 /// is taken off here.
@@ -217,6 +218,15 @@ impl Provisioner {
         driver: &Driver,
         node: Option<&str>,
     ) -> Result<Option<(Intent, Secrets)>, Refusal> {
+        let provisioner = &class.provisioner;
+        let translated = match migrated_driver(provisioner) {
+            None => None,
+            Some(_) => {
+                let translated = translate::class_to_csi(class);
+                Some(translated.ok_or_else(|| Refusal::Class(provisioner.clone()))?)
+            }
+        };
+        let class = translated.as_ref().unwrap_or(class);
         let attributes = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref());
         let attributes = attributes.and_then(|name| self.attributes.get(name));
         let wish = Wish {
@@ -240,7 +250,8 @@ impl Provisioner {
             Asked::Snapshot(name) => Some(self.content_of_snapshot(claim, name, driver.name()).await?),
         };
         let topology = self.topology(claim, class, driver, node)?;
-        let intent = wish.intent(content, topology)?;
+        let mut intent = wish.intent(content, topology)?;
+        intent.volume.provisioner.clone_from(provisioner);
         let secrets = self.secrets_of(&intent).await?;
         Ok(Some((intent, secrets)))
     }
@@ -343,11 +354,16 @@ impl Provisioner {
         let volume = match volume::checked(intent, answer) {
             Ok(volume) => volume,
             Err((flaw @ Flaw::Nothing(_), _)) => return Outcome::Unknown { why: flaw.to_string() },
-            Err((flaw @ (Flaw::TooSmall { .. } | Flaw::NoContent), id)) => {
+            Err((flaw @ (Flaw::TooSmall { .. } | Flaw::NoContent | Flaw::NotInTree(_)), id)) => {
                 return self.take_back(driver, intent, id, for_deletion, &flaw).await;
             }
         };
-        match self.save(claim, intent, driver, volume).await {
+        let id = volume.volume_id.clone();
+        let object = match volume::object(intent, claim, volume, driver.can().has_topology()) {
+            Ok(object) => object,
+            Err(flaw) => return self.take_back(driver, intent, id, for_deletion, &flaw).await,
+        };
+        match self.save(intent, driver, &id, object).await {
             Ok(()) => Outcome::Saved,
             Err(why) => Outcome::Unknown { why },
         }
@@ -378,20 +394,18 @@ impl Provisioner {
     /// Saves the volume's object. Nobody has two objects for one volume.
     async fn save(
         &self,
-        claim: &PersistentVolumeClaim,
         intent: &Intent,
         driver: &Driver,
-        volume: v1::Volume,
+        id: &str,
+        object: PersistentVolume,
     ) -> Result<(), String> {
-        let id = volume.volume_id.clone();
-        self.reserve(driver.name(), &id, &intent.name).map_err(|other| in_use(&id, &other))?;
-        let object = Lean(volume::object(intent, claim, volume, driver.can().has_topology()));
+        self.reserve(driver.name(), id, &intent.name).map_err(|other| in_use(id, &other))?;
         let api = self.volumes_api();
-        match api.create(&PostParams::default(), &object).await {
+        match api.create(&PostParams::default(), &Lean(object)).await {
             Ok(_) => Ok(()),
             Err(error) if is_already_exists(&error) => match api.get_opt(&intent.name).await {
                 // It is our own of an earlier attempt, or somebody else's who was quick.
-                Ok(Some(found)) => match handle::source(&found.0) {
+                Ok(Some(found)) => match source_of(&found.0) {
                     Some(csi) if csi.driver == intent.driver && csi.volume_handle == id => Ok(()),
                     Some(_) | None => Err(format!(
                         "a PersistentVolume {} exists that is not the volume {id} of this claim; delete it, so that the \

@@ -161,7 +161,7 @@ pub(super) fn volume(volume: &PersistentVolume, served: impl Fn(&str) -> bool) -
     let going = is_terminating(volume);
     match (policy.unwrap_or("Retain"), phase) {
         ("Delete", "Bound") if !held && !going => Protect,
-        ("Delete", "Released") if held || !going => match handle::source(volume) {
+        ("Delete", "Released") if held || !going => match super::source_of(volume) {
             Some(csi) if csi.driver == driver && !csi.volume_handle.is_empty() => {
                 Delete { driver: driver.to_owned(), handle: csi.volume_handle.clone() }
             }

@@ -18,6 +18,7 @@ use super::topology::Requirement;
 use crate::csi::handle;
 use crate::csi::modes::Access;
 use crate::meta::{annotation, has_finalizer};
+use crate::translate;
 use crate::names::{ANN_CREATE_REQUEST, ANN_SELECTED_NODE, FINALIZER_PROVISIONING};
 
 /// A CreateVolume request and what becomes of its answer.
@@ -141,8 +142,8 @@ pub fn volume_name(claim: &PersistentVolumeClaim) -> String {
 /// Whether an intent is fulfilled by a volume that is saved: then nothing is forgotten when it goes.
 pub fn is_fulfilled(intent: &Intent, volume: &PersistentVolume) -> bool {
     let name = volume.metadata.name.as_deref() == Some(intent.name.as_str());
-    let source = handle::source(volume).is_some_and(|csi| csi.driver == intent.driver);
-    name && source
+    let driver = handle::source(volume).map(|csi| csi.driver.as_str()).or_else(|| translate::driver_of(volume));
+    name && driver == Some(intent.driver.as_str())
 }
 
 /// Takes a fulfilled intent off a claim that is about to be written anyway, because it is bound to that volume now. True if

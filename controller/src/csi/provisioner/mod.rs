@@ -26,12 +26,13 @@ mod volume;
 pub use source::Content;
 pub use topology::{Requirement, Term};
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment, VolumeAttributesClass};
 use kube::{Api, Client};
 use tokio::time::Instant;
@@ -53,6 +54,7 @@ use crate::names::{
 use crate::options::Options;
 use crate::queue::WorkQueue;
 use crate::recorder::{EventSink, Recorder};
+use crate::translate;
 use crate::worker;
 
 /// Index of claims without a volume, by their driver; also of those whose driver was asked already.
@@ -207,7 +209,7 @@ impl Provisioner {
             _ => Vec::new(),
         });
         this.volumes.add_index(BY_HANDLE, |volume| {
-            let csi = handle::source(volume);
+            let csi = source_of(volume);
             csi.map(|csi| handle::unique_name(&csi.driver, &csi.volume_handle)).into_iter().collect()
         });
         this.attachments.add_index(ATTACHED, |attachment| {
@@ -275,6 +277,14 @@ impl Provisioner {
         if is_terminating(claim.as_ref()) && has_finalizer(claim.as_ref(), FINALIZER_CLONING) {
             self.source_queue.add(sources::claim_key(change.key()));
         }
+        let phase = |claim: &Arc<PersistentVolumeClaim>| {
+            claim.status.as_ref().and_then(|status| status.phase.clone())
+        };
+        if !self.claims.has_indexed(CLONES, change.key())
+            || change.old().is_some_and(|old| phase(old) == phase(claim))
+        {
+            return;
+        }
         // Whoever clones it may have waited for this.
         for waiting in self.claims.by_index(CLONES, change.key()) {
             self.attempts.hurry(waiting.metadata.uid.as_deref().unwrap_or_default());
@@ -287,7 +297,7 @@ impl Provisioner {
             self.attempts.forget(&uid.to_string());
         }
         let Some(volume) = &change.new else { return };
-        if let Some(csi) = handle::source(volume) {
+        if let Some(csi) = source_of(volume) {
             // The cache knows it now.
             self.memory().handles.remove(&handle::unique_name(&csi.driver, &csi.volume_handle));
         }
@@ -339,6 +349,15 @@ impl Provisioner {
     fn volumes_api(&self) -> Api<Lean<PersistentVolume>> {
         Api::all(self.client.clone())
     }
+}
+
+/// What a volume is to its driver; of one that a driver took over, what it is called there.
+fn source_of(volume: &PersistentVolume) -> Option<Cow<'_, CSIPersistentVolumeSource>> {
+    if let Some(csi) = handle::source(volume) {
+        return Some(Cow::Borrowed(csi));
+    }
+    translate::driver_of(volume)?;
+    translate::to_csi(volume)?.spec?.csi.map(Cow::Owned)
 }
 
 /// A claim that has no volume.

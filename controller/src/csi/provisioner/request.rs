@@ -62,6 +62,8 @@ pub(super) enum Refusal {
         "CSI driver does not support VolumeAttributesClass: controller MODIFY_VOLUME capability is not reported"
     )]
     NoModify,
+    #[error("failed to translate storage class: its parameters and topologies cannot be said to the driver of {0}")]
+    Class(String),
     #[error("claim Selector is not supported")]
     Selector,
     #[error("fstype specified in parameters with both \"fstype\" and \"csi.storage.k8s.io/fstype\" keys")]

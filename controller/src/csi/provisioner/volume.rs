@@ -15,8 +15,9 @@ use orlop_csi::v1;
 use super::intent::Intent;
 use crate::names::{
     ANN_DELETION_SECRET_NAME, ANN_DELETION_SECRET_NAMESPACE, ANN_MODIFY_SECRET_NAME,
-    ANN_MODIFY_SECRET_NAMESPACE, ANN_PROVISIONED_BY, FINALIZER_EXTERNAL_PROVISIONER,
+    ANN_MODIFY_SECRET_NAMESPACE, ANN_PROVISIONED_BY, FINALIZER_EXTERNAL_PROVISIONER, migrated_driver,
 };
+use crate::translate;
 
 /// Attribute of a volume: which provisioner made it.
 const IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";
@@ -33,6 +34,9 @@ pub(super) enum Flaw {
     /// The volume has to go again.
     #[error("volume content source missing")]
     NoContent,
+    /// The class is of a plugin that the driver took over, and the volume cannot be said with its words.
+    #[error("failed to translate CSI PV to in-tree: the driver calls it {0:?}")]
+    NotInTree(String),
 }
 
 /// Looks at an answer.
@@ -58,8 +62,23 @@ pub(super) fn checked(
     Ok(volume)
 }
 
-/// The object of a volume that was made for a claim. Its phase, and its being bound, are the binder's.
+/// The object of a volume with the source that its class stands for: that of a plugin which the driver took over, or CSI's.
 pub(super) fn object(
+    intent: &Intent,
+    claim: &PersistentVolumeClaim,
+    volume: v1::Volume,
+    has_topology: bool,
+) -> Result<PersistentVolume, Flaw> {
+    let id = volume.volume_id.clone();
+    let object = csi_object(intent, claim, volume, has_topology);
+    match migrated_driver(&intent.volume.provisioner) {
+        None => Ok(object),
+        Some(_) => translate::from_csi(&object).ok_or(Flaw::NotInTree(id)),
+    }
+}
+
+/// The object of a volume that was made for a claim. Its phase, and its being bound, are the binder's.
+fn csi_object(
     intent: &Intent,
     claim: &PersistentVolumeClaim,
     volume: v1::Volume,

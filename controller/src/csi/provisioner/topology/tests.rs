@@ -1,1 +1,131 @@
-//! Table tests.
+//! Rules of topology (upstream: external-provisioner's topology_test.go has the same situations).
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+
+use super::*;
+
+struct Fixed {
+    keys: Option<Vec<String>>,
+    terms: BTreeSet<Term>,
+}
+
+impl Cluster for Fixed {
+    fn keys(&self) -> Option<Vec<String>> {
+        self.keys.clone()
+    }
+
+    fn terms(&self, _: &[String]) -> BTreeSet<Term> {
+        self.terms.clone()
+    }
+}
+
+fn term(pairs: &[(&str, &str)]) -> Term {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn zone(name: &str) -> Term {
+    term(&[("zone", name)])
+}
+
+fn zones(names: &[&str]) -> Fixed {
+    Fixed { keys: Some(vec!["zone".to_owned()]), terms: names.iter().map(|name| zone(name)).collect() }
+}
+
+fn node(labels: Value) -> Node {
+    serde_json::from_value(json!({"metadata": {"name": "n", "labels": labels}})).unwrap()
+}
+
+fn csi_node(keys: &[&str]) -> CSINode {
+    let driver = json!({"name": "d", "nodeID": "n", "topologyKeys": keys});
+    serde_json::from_value(json!({"metadata": {"name": "n"}, "spec": {"drivers": [driver]}})).unwrap()
+}
+
+fn allowed(terms: Value) -> Vec<TopologySelectorTerm> {
+    serde_json::from_value(terms).unwrap()
+}
+
+fn question<'a>(
+    allowed: &'a [TopologySelectorTerm],
+    selected: Option<(&'a Node, &'a CSINode)>,
+    strict: bool,
+) -> Question<'a> {
+    Question { driver: "d", claim: "claim", allowed, selected, strict, immediate: true }
+}
+
+#[test]
+fn values_are_alternatives_and_expressions_hold_together() {
+    let given = allowed(json!([
+        {"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}, {"key": "rack", "values": ["1", "2"]}]},
+        {"matchLabelExpressions": [{"key": "zone", "values": ["c"]}]}]));
+    let both = |zone, rack| term(&[("zone", zone), ("rack", rack)]);
+    assert_eq!(flatten(&given), [both("a", "1"), both("b", "1"), both("a", "2"), both("b", "2"), zone("c")]);
+}
+
+#[test]
+fn the_segment_of_the_chosen_node_comes_first() {
+    let (node, csi_node) = (node(json!({"zone": "b"})), csi_node(&["zone"]));
+    let asked = question(&[], Some((&node, &csi_node)), false);
+    let found = requirement(&asked, &zones(&["a", "b", "c"])).unwrap().unwrap();
+    assert_eq!(found.requisite, [zone("a"), zone("b"), zone("c")]);
+    assert_eq!(found.preferred, [zone("b"), zone("c"), zone("a")]);
+}
+
+#[test]
+fn strict_is_the_chosen_node_alone() {
+    let (node, csi_node) = (node(json!({"zone": "b"})), csi_node(&["zone"]));
+    let given = allowed(json!([{"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}]));
+    let found = requirement(&question(&given, Some((&node, &csi_node)), true), &zones(&["a", "b"]));
+    let found = found.unwrap().unwrap();
+    assert_eq!((found.requisite, found.preferred), (vec![zone("b")], vec![zone("b")]));
+    let other = allowed(json!([{"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}]));
+    let error =
+        requirement(&question(&other, Some((&node, &csi_node)), true), &zones(&["a", "b"])).unwrap_err();
+    assert!(matches!(error, TopologyError::NotAllowed { .. }), "{error}");
+    let error =
+        requirement(&question(&other, Some((&node, &csi_node)), false), &zones(&["a", "b"])).unwrap_err();
+    assert!(matches!(error, TopologyError::NotInRequisite { .. }), "{error}");
+}
+
+#[test]
+fn allowed_topologies_win_over_what_nodes_say() {
+    let given = allowed(json!([{"matchLabelExpressions": [{"key": "zone", "values": ["x", "x"]}]}]));
+    let found = requirement(&question(&given, None, false), &zones(&["a"])).unwrap().unwrap();
+    assert_eq!(found.requisite, [zone("x")], "once each");
+    let nothing = allowed(json!([{}]));
+    assert_eq!(requirement(&question(&nothing, None, false), &zones(&["a"])), Ok(None));
+}
+
+#[test]
+fn nodes_and_labels_that_do_not_fit() {
+    let (bare, known) = (node(json!({})), node(json!({"zone": "a"})));
+    let error = |node: &Node, csi_node: &CSINode, cluster: &Fixed| {
+        requirement(&question(&[], Some((node, csi_node)), false), cluster).unwrap_err()
+    };
+    let (none, keys) = (csi_node(&[]), csi_node(&["zone"]));
+    assert_eq!(error(&known, &none, &zones(&["a"])).to_string(), "no topology key found on CSINode n");
+    assert!(matches!(error(&bare, &keys, &zones(&["a"])), TopologyError::NoLabel { .. }));
+    assert!(matches!(error(&known, &keys, &zones(&["b"])), TopologyError::NotInRequisite { .. }));
+    let nowhere = Fixed { keys: None, terms: BTreeSet::new() };
+    let error = requirement(&question(&[], None, false), &nowhere).unwrap_err();
+    assert_eq!(error.to_string(), "no available topology found");
+    let lazy = Question { immediate: false, ..question(&[], None, false) };
+    assert_eq!(requirement(&lazy, &nowhere), Ok(None));
+}
+
+#[test]
+fn replicas_spread_and_claims_of_one_replica_stay_together() {
+    // Reference values of FNV-1 with 32 bits.
+    assert_eq!((fnv1(b""), fnv1(b"a"), fnv1(b"foobar")), (0x811c_9dc5, 0x050c_5d7e, 0x31f0_b262));
+    let firsts: Vec<usize> = (0..4).map(|n| first_for(&format!("data-db-{n}"), 3)).collect();
+    assert_eq!(firsts[3], firsts[0]);
+    assert_eq!(BTreeSet::from_iter(&firsts[..3]).len(), 3, "{firsts:?}");
+    assert_eq!(first_for("log-db-1", 3), firsts[1], "the same replica");
+    assert_eq!(first_for("db-1", 3), firsts[1], "without a claim's name");
+    assert_eq!(first_for("plain", 3), fnv1(b"plain") as usize % 3);
+    assert_eq!(first_for("data-db-99999999999", 3), fnv1(b"data-db-99999999999") as usize % 3, "no 32 bits");
+    let found =
+        requirement(&Question { claim: "data-db-1", ..question(&[], None, false) }, &zones(&["a", "b", "c"]));
+    let found = found.unwrap().unwrap();
+    assert_eq!(found.preferred[0], found.requisite[firsts[1]]);
+}
