@@ -21,6 +21,7 @@ mod page;
 mod process;
 mod quota;
 mod snapshot;
+mod snapshots_and_resize;
 mod story;
 mod tidy;
 mod tls;
