@@ -1,6 +1,8 @@
 //! The resizer on the fake API with a driver in memory.
 #![allow(clippy::unwrap_used)]
 
+mod nodes;
+
 use std::time::Duration;
 
 use orlop_csi::error::Code;
