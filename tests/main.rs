@@ -26,6 +26,7 @@ mod provision;
 mod quota;
 mod schedule;
 mod snapshot;
+mod snapshots_and_resize;
 mod story;
 mod tidy;
 mod tls;

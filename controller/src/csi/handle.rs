@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::CSINode;
 
+use crate::informer::Change;
 use crate::names::FINALIZER_EXTERNAL_ATTACHER_PREFIX;
 
 /// What every unique name of a CSI volume begins with.
@@ -44,6 +45,16 @@ pub fn source(volume: &PersistentVolume) -> Option<&CSIPersistentVolumeSource> {
 pub fn claim_key(volume: &PersistentVolume) -> Option<String> {
     let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
     Some(format!("{}/{}", claim.namespace.as_deref()?, claim.name.as_deref()?))
+}
+
+/// The volume is new, or bound or reserved for another claim than before.
+pub fn has_new_claim(change: &Change<PersistentVolume>) -> bool {
+    let claim = |volume: &PersistentVolume| {
+        let reference = volume.spec.as_ref()?.claim_ref.as_ref()?;
+        Some((reference.namespace.clone(), reference.name.clone(), reference.uid.clone()))
+    };
+    let Some(new) = change.new.as_deref() else { return false };
+    change.is_new() || change.replaced() || change.old().is_none_or(|old| claim(old) != claim(new))
 }
 
 /// The volume is bound to this very claim.

@@ -102,7 +102,7 @@ async fn serve(
     let _volumes = lane.volumes.add_handler({
         let queue = queue.clone();
         move |change: &Change<PersistentVolume>| {
-            if let Some(volume) = change.new.as_deref().filter(|_| change.is_new() || change.replaced()) {
+            if let Some(volume) = change.new.as_deref().filter(|_| handle::has_new_claim(change)) {
                 handle::claim_key(volume).into_iter().for_each(|key| queue.add(key));
             }
         }

@@ -22,6 +22,7 @@ use crate::meta::annotation;
 use crate::names::{ANN_NODE_EXPANSION_NOT_REQUIRED, ANN_PRE_RESIZE_CAPACITY, reason};
 use crate::pods;
 use crate::recorder::EventType::{Normal, Warning};
+use crate::translate;
 
 /// Why a claim has not the size that it asks for.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +64,8 @@ pub(super) enum AskError {
     Modes(#[from] ModeError),
     #[error("the driver is gone")]
     Gone,
+    #[error("the driver has no name for this volume")]
+    Source,
 }
 
 /// What the driver answered.
@@ -158,9 +161,11 @@ impl Lane {
             return Ok(Expanded { size: size.clone(), by_node: true });
         }
         let driver = self.drivers.get(&self.name).ok_or(AskError::Gone)?;
-        let (Some(spec), Some(source)) = (&volume.spec, handle::source(volume)) else {
-            return Err(AskError::Gone);
-        };
+        let translated = translate::to_csi(volume);
+        let as_csi = if handle::source(volume).is_some() { Some(volume) } else { translated.as_ref() };
+        let (spec, source) = as_csi
+            .and_then(|volume| Some((volume.spec.as_ref()?, handle::source(volume)?)))
+            .ok_or(AskError::Source)?;
         let secrets = secrets::read(&self.client, source.controller_expand_secret_ref.as_ref()).await?;
         let request = ControllerExpandVolumeRequest {
             volume_id: source.volume_handle.clone(),
@@ -191,7 +196,7 @@ impl Lane {
         let verdict = match &cause {
             AskError::Call(error) if error.is_uncertain() => None,
             AskError::Call(error) => Some((error.code, is_infeasible(error))),
-            AskError::Secret(_) | AskError::Modes(_) | AskError::Gone => None,
+            AskError::Secret(_) | AskError::Modes(_) | AskError::Gone | AskError::Source => None,
         };
         let infeasible = verdict.is_some_and(|(_, infeasible)| infeasible);
         self.memory.set_settled(key, verdict.is_some());

@@ -36,6 +36,7 @@ use crate::names::{ANN_PRE_RESIZE_CAPACITY, ANN_STORAGE_RESIZER, controller};
 use crate::pods;
 use crate::queue::WorkQueue;
 use crate::recorder::Recorder;
+use crate::translate;
 use crate::worker;
 
 use expand::ResizeError;
@@ -107,7 +108,7 @@ async fn serve(
     let _volumes = lane.volumes.add_handler({
         let queue = queue.clone();
         move |change: &Change<PersistentVolume>| {
-            if let Some(volume) = change.new.as_deref().filter(|_| change.is_new() || change.replaced()) {
+            if let Some(volume) = change.new.as_deref().filter(|_| handle::has_new_claim(change)) {
                 handle::claim_key(volume).into_iter().for_each(|key| queue.add(key));
             }
         }
@@ -195,7 +196,7 @@ impl Lane {
         let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
         // One that is not there yet wakes its claim.
         let Some(volume) = volume.and_then(|name| self.volumes.get(name)) else { return Ok(()) };
-        if !self.serves(&volume) || !handle::is_bound_to(&volume, &claim) {
+        if !self.serves(&volume, &claim) || !handle::is_bound_to(&volume, &claim) {
             return Ok(());
         }
         let is_marked = annotation(volume.as_ref(), ANN_PRE_RESIZE_CAPACITY).is_some();
@@ -207,7 +208,10 @@ impl Lane {
         }
         // Decided and written on both as the server has them.
         let Some((claim, volume)) = self.live(&key).await? else { return Ok(()) };
-        if !target::is_needed(&claim) || !handle::is_bound_to(&volume, &claim) || !self.serves(&volume) {
+        if !target::is_needed(&claim)
+            || !handle::is_bound_to(&volume, &claim)
+            || !self.serves(&volume, &claim)
+        {
             return Ok(());
         }
         match target::decide(&self.facts(&key, &claim, &volume)) {
@@ -238,9 +242,15 @@ impl Lane {
         }
     }
 
-    /// Whether a volume is this driver's.
-    fn serves(&self, volume: &PersistentVolume) -> bool {
-        handle::source(volume).is_some_and(|source| source.driver == self.name)
+    /// Whether a volume is this driver's: its own, or one whose in-tree plugin it took over and whose claim was handed to it.
+    fn serves(&self, volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+        match handle::source(volume) {
+            Some(source) => source.driver == self.name,
+            None => {
+                let handed_over = annotation(claim, ANN_STORAGE_RESIZER) == Some(&self.name);
+                handed_over && translate::driver_of(volume) == Some(&self.name)
+            }
+        }
     }
 
     async fn live(

@@ -1,6 +1,8 @@
 //! The resizer on the fake API with a driver in memory.
 #![allow(clippy::unwrap_used)]
 
+mod nodes;
+
 use std::time::Duration;
 
 use orlop_csi::error::Code;
@@ -233,4 +235,21 @@ async fn secrets_are_sent_and_a_missing_one_is_no_answer() {
     let asked = rig.double.requests::<ControllerExpandVolumeRequest>().pop().unwrap();
     assert_eq!(asked.secrets["key"], "hush");
     assert!(!rig.api.events().concat().contains("hush"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_whose_plugin_the_driver_took_over_is_expanded_when_its_claim_is_handed_over() {
+    let cinder = "cinder.csi.openstack.org";
+    let rig = Rig::with(TestDriver::new(cinder, &[Rpc::ExpandVolume], &[])).await;
+    rig.bound_claim("a", "1Gi");
+    let source = json!({"spec": {"csi": null, "cinder": {"volumeID": "h-a"}}});
+    rig.api.patch("persistentvolumes", "pv-a", "", source);
+    let _running = rig.api.start(&THIS, Options::default());
+    rig.ask_for("a", "2Gi");
+    rig.api.settle().await;
+    assert_eq!(rig.double.calls(), Vec::<String>::new());
+    rig.api.patch(CLAIMS, "ns/a", "", json!({"metadata": {"annotations": {ANN_STORAGE_RESIZER: cinder}}}));
+    rig.api.settle().await;
+    assert_eq!(status(&rig)["capacity"]["storage"], "2Gi");
+    assert_eq!(rig.field("persistentvolumes", "pv-a", "/spec/csi"), Value::Null, "it keeps its source");
 }
