@@ -22,6 +22,11 @@ async fn add_node(http: &Http, name: &str) {
     http.patch(&format!("{NODES}/{name}/status"), &room).await.expect(200);
 }
 
+/// A new node is closed until somebody says that it is ready.
+async fn open_node(http: &Http, name: &str) {
+    http.patch(&format!("{NODES}/{name}"), &json!({"spec": {"taints": null}})).await.expect(200);
+}
+
 async fn add_volume(http: &Http, name: &str, node: &str) {
     let term =
         json!({"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]});
@@ -77,6 +82,12 @@ async fn land(layout: Layout) {
     for node in ["n1", "n2", "n3"] {
         add_node(&http, node).await;
     }
+    let closed = "0/3 nodes are available: 3 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/3 \
+                  nodes are available: 3 Preemption is not helpful for scheduling.";
+    http.until(&format!("{PODS}/first"), "the nodes are closed", |pod| says(pod, closed)).await;
+    for node in ["n1", "n2", "n3"] {
+        open_node(&http, node).await;
+    }
     let nothing = "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind. no new claims to \
                    deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
     http.until(&format!("{PODS}/first"), "there is no volume", |pod| says(pod, nothing)).await;
@@ -130,6 +141,7 @@ async fn without_the_scheduler_pods_are_left_alone() {
         Plane::of(Layout::OneProcess).controller_flags(&["--controllers=*,-kube-scheduler"]).start().await;
     let http = plane.http();
     add_node(&http, "n1").await;
+    open_node(&http, "n1").await;
     add_class(&http).await;
     add_pod(&http, "p").await;
     let waits = |list: &Value| {

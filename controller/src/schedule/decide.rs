@@ -44,7 +44,7 @@ pub fn decide(
     volumes: &mut Volumes,
 ) -> Result<Decision, Broken> {
     if cluster.nodes().len() == 0 {
-        let rules = Rules::of(&[Rule::NodeAffinity]);
+        let rules = Rules::of(&[Rule::NoNodes]);
         return Ok(Decision::Unfit { message: message::NO_NODES.to_owned(), rules });
     }
     let question = match Question::new(pod, facts, cluster, volumes) {

@@ -102,8 +102,9 @@ impl Scheduler {
         if !self.lock().cluster.put_node(facts.clone()) {
             return;
         }
-        // Where the node is no place for a pod itself, it may still be one of the domains that are compared.
-        self.wake(&[Rule::Spread]);
+        // Where the node is no place for a pod itself, it may still be one of the domains that are compared, and what is told of
+        // the pod is no longer that there is none.
+        self.wake(&[Rule::Spread, Rule::NoNodes]);
         self.queue.wake(Rules::of(&ABOUT_NODES), |key| {
             self.pods.get(key).is_some_and(|pod| may_suit(&pod, &facts))
         });

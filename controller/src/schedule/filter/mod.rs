@@ -17,6 +17,8 @@ pub mod zone;
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
+    /// There are no nodes.
+    NoNodes,
     /// The node is closed.
     Unschedulable,
     /// Taints and tolerations.

@@ -139,7 +139,8 @@ mod tests {
     fn where_a_pod_may_go() {
         let db = |affinity: Value| (pod("db", "db", affinity), "a1");
         let all = ["a1", "a2", "b1", "bare"];
-        let table: [(&str, Vec<(PodFacts, &str)>, PodFacts, &[&str]); 11] = [
+        type There<'a> = Vec<(PodFacts, &'a str)>;
+        let table: [(&str, There<'_>, PodFacts, &[&str]); 11] = [
             ("no wishes", vec![db(json!({}))], pod("p", "web", json!({})), &all),
             (
                 "together in the zone",

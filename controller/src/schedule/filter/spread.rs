@@ -119,7 +119,8 @@ mod tests {
     fn where_a_pod_may_go() {
         let skip_c = json!({"nodeTaintsPolicy": "Honor"});
         let other = json!({"labelSelector": {"matchLabels": {"app": "y"}}});
-        let table: [(&str, &[(&str, &str)], Value, &[&str]); 9] = [
+        type There<'a> = &'a [(&'a str, &'a str)];
+        let table: [(&str, There<'_>, Value, &[&str]); 9] = [
             ("nobody there", &[], json!({}), &["a1", "a2", "b1", "c1"]),
             ("one in a", &[("1", "a1")], json!({}), &["b1", "c1"]),
             (

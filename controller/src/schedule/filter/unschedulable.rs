@@ -10,15 +10,15 @@ const REASON: &str = "node(s) were unschedulable";
 
 /// The rule.
 pub fn check(pod: &Pod, node: &NodeFacts) -> Result<(), Misfit> {
+    if !node.unschedulable {
+        return Ok(());
+    }
     let closed = Taint {
         key: "node.kubernetes.io/unschedulable".to_owned(),
         effect: "NoSchedule".to_owned(),
         ..Taint::default()
     };
-    if !node.unschedulable || tolerates(pod, &closed) {
-        return Ok(());
-    }
-    Err(Misfit::fixed(Rule::Unschedulable, REASON))
+    if tolerates(pod, &closed) { Ok(()) } else { Err(Misfit::fixed(Rule::Unschedulable, REASON)) }
 }
 
 #[cfg(test)]

@@ -291,3 +291,28 @@ async fn claims_that_are_not_there_yet_wake_their_pod() {
     api.settle().await;
     assert_eq!(node_of(&api, "p").as_deref(), Some("n3"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_share_a_claim_wait_for_it_together() {
+    let api = FakeApi::new();
+    three_nodes(&api);
+    api.seed(class("local", "kubernetes.io/no-provisioner"));
+    api.seed(class("fast", "d"));
+    api.seed(local("pv-3", "n3"));
+    let _running = api.start(&WITH_BINDER, Options::default());
+    api.create(claim("there", "local", "ReadWriteOnce"));
+    api.create(claim("made", "fast", "ReadWriteOnce"));
+    for name in ["p", "q", "r"] {
+        api.create(pod(name, &["there", "made"]));
+    }
+    api.settle().await;
+    assert_eq!(selected(&api, "made").as_deref(), Some("n3"), "where the other claim's volume is");
+    assert!(["p", "q", "r"].iter().all(|pod| node_of(&api, pod).is_none()));
+    provision(&api, "made", "c");
+    api.settle().await;
+    for name in ["p", "q", "r"] {
+        assert_eq!(node_of(&api, name).as_deref(), Some("n3"), "{name}");
+    }
+    let events = api.events();
+    assert!(!events.iter().any(|event| event.contains("FailedScheduling")), "{events:?}");
+}
