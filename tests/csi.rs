@@ -52,6 +52,8 @@ impl Lab {
         self.http
             .create(NODES, &json!({"metadata": {"name": name, "labels": labels, "annotations": managed}}))
             .await;
+        // A new node is closed until somebody says that it is ready.
+        self.http.patch(&format!("{NODES}/{name}"), &json!({"spec": {"taints": null}})).await.expect(200);
         let entry = json!({"name": DRIVER, "nodeID": name, "topologyKeys": [SEGMENT]});
         let object = json!({"metadata": {"name": name}, "spec": {"drivers": [entry]}});
         self.http.create(&format!("{STORAGE}/csinodes"), &object).await;
