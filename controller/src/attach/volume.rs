@@ -80,7 +80,7 @@ impl Spec {
     }
 
     /// What can be attached of a PersistentVolume; none if it is of a kind that nobody attaches.
-    // Tests: AD-011, AD-013, AD-049, AD-103, AD-104
+    // Tests: AD-011, AD-013, AD-049
     pub(super) fn of_volume(volume: &PersistentVolume) -> Option<Self> {
         let spec = volume.spec.as_ref()?;
         let title = volume.metadata.name.as_deref()?;
