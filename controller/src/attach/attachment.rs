@@ -40,9 +40,8 @@ impl View {
     pub(super) fn of(attachment: Option<&VolumeAttachment>) -> Self {
         let Some(attachment) = attachment else { return View::Absent };
         let status = attachment.status.as_ref();
-        let message = |error: &k8s_openapi::api::storage::v1::VolumeError| {
-            error.message.clone().unwrap_or_default()
-        };
+        let message =
+            |error: &k8s_openapi::api::storage::v1::VolumeError| error.message.clone().unwrap_or_default();
         View::There(There {
             attached: status.is_some_and(|status| status.attached),
             leaving: attachment.metadata.deletion_timestamp.is_some(),
@@ -53,7 +52,13 @@ impl View {
 }
 
 /// Makes the VolumeAttachment. One that exists is fine.
-pub(super) async fn create(client: &Client, name: &str, node: &str, driver: &str, spec: &Spec) -> kube::Result<()> {
+pub(super) async fn create(
+    client: &Client,
+    name: &str,
+    node: &str,
+    driver: &str,
+    spec: &Spec,
+) -> kube::Result<()> {
     let source = VolumeAttachmentSource {
         persistent_volume_name: spec.persistent_volume().map(str::to_owned),
         inline_volume_spec: spec.inline.as_deref().cloned(),
@@ -82,7 +87,11 @@ pub(super) async fn delete(client: &Client, name: &str) -> kube::Result<bool> {
 }
 
 /// Writes or takes away annotations. One that is not there needs none.
-pub(super) async fn mark(client: &Client, name: &str, marks: &BTreeMap<&str, Option<String>>) -> kube::Result<()> {
+pub(super) async fn mark(
+    client: &Client,
+    name: &str,
+    marks: &BTreeMap<&str, Option<String>>,
+) -> kube::Result<()> {
     let api: Api<Lean<VolumeAttachment>> = Api::all(client.clone());
     let patch = json!({"metadata": {"annotations": marks}});
     match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {

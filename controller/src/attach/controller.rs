@@ -154,7 +154,13 @@ impl Controller {
                 let title = operation.spec.as_ref().map_or(&*key.volume, |spec| &spec.title);
                 for pod in &operation.pods {
                     let text = events::attached(title);
-                    events::tell(&self.recorder, pod, EventType::Normal, reason::SUCCESSFUL_ATTACH_VOLUME, text);
+                    events::tell(
+                        &self.recorder,
+                        pod,
+                        EventType::Normal,
+                        reason::SUCCESSFUL_ATTACH_VOLUME,
+                        text,
+                    );
                 }
             }
             // The list may hold it again when the node was found to use it.
@@ -172,7 +178,9 @@ impl Controller {
             Failed::TakenAway => "volume attachment was deleted before the volume was attached".to_owned(),
             Failed::Timeout => {
                 let handle = csi_parts(&key.volume).map_or(&*key.volume, |(_, handle)| handle);
-                format!("timed out waiting for external-attacher of {driver} CSI driver to attach volume {handle}")
+                format!(
+                    "timed out waiting for external-attacher of {driver} CSI driver to attach volume {handle}"
+                )
             }
             Failed::GivenUp => String::new(),
         };
@@ -227,7 +235,10 @@ impl Controller {
     /// Looks at what is on the node and not wanted there.
     pub(super) fn wake_unwanted(&self, node: &Arc<str>) {
         let state = self.state();
-        let keys = state.actual.volumes_on(node).map(|volume| Key { volume: Arc::clone(volume), node: Arc::clone(node) });
+        let keys = state
+            .actual
+            .volumes_on(node)
+            .map(|volume| Key { volume: Arc::clone(volume), node: Arc::clone(node) });
         keys.filter(|key| state.desired.get(key).is_none()).for_each(|key| self.keys.add(key));
     }
 
@@ -290,8 +301,10 @@ impl Controller {
 
     /// A driver changed. Whether its volumes are attached at all is decided anew when that has changed: a rare thing.
     pub(super) fn on_driver(&self, change: &Change<CSIDriver>) {
-        let attaches = |driver: Option<&CSIDriver>| driver.and_then(|d| d.spec.attach_required) != Some(false);
-        if !self.state().started || attaches(change.new.as_deref()) == attaches(change.old().map(Arc::as_ref)) {
+        let attaches =
+            |driver: Option<&CSIDriver>| driver.and_then(|d| d.spec.attach_required) != Some(false);
+        if !self.state().started || attaches(change.new.as_deref()) == attaches(change.old().map(Arc::as_ref))
+        {
             return;
         }
         for pod in self.caches.pods.kept() {
@@ -301,7 +314,9 @@ impl Controller {
 
     /// A class changed: what counts down may have another time.
     pub(super) fn on_class(&self, change: &Change<StorageClass>) {
-        let asks = |class: Option<&StorageClass>| class.and_then(|c| annotation(c, ANN_FORCE_DETACH_AFTER).map(str::to_owned));
+        let asks = |class: Option<&StorageClass>| {
+            class.and_then(|c| annotation(c, ANN_FORCE_DETACH_AFTER).map(str::to_owned))
+        };
         if asks(change.new.as_deref()) == asks(change.old().map(Arc::as_ref)) {
             return;
         }

@@ -113,7 +113,10 @@ impl Desired {
     pub(super) fn release_pod(&mut self, pod: &str) -> Vec<Key> {
         let Some(taken) = self.pods.remove(pod) else { return Vec::new() };
         let Taken { pod, node, volumes } = taken;
-        volumes.into_iter().filter_map(|volume| self.unwant(&pod, Key { volume, node: Arc::clone(&node) })).collect()
+        volumes
+            .into_iter()
+            .filter_map(|volume| self.unwant(&pod, Key { volume, node: Arc::clone(&node) }))
+            .collect()
     }
 
     /// The pod does not want this volume any more. The key if no other pod of its node does.

@@ -10,7 +10,13 @@ use super::desired::PodRef;
 use crate::recorder::{EventType, Recorder};
 
 /// Records an event about a pod.
-pub(super) fn tell(recorder: &Recorder, pod: &PodRef, type_: EventType, reason: &str, message: impl Into<String>) {
+pub(super) fn tell(
+    recorder: &Recorder,
+    pod: &PodRef,
+    type_: EventType,
+    reason: &str,
+    message: impl Into<String>,
+) {
     let pod = ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Pod".to_owned()),
@@ -40,7 +46,10 @@ pub(super) fn refused(volume: &str, namespace: &str, users: &[Arc<PodRef>]) -> S
     // Writing to a text cannot fail.
     let _ = match (here.is_empty(), elsewhere) {
         (true, 0) => {
-            write!(text, "Volume is already exclusively attached to one node and can't be attached to another")
+            write!(
+                text,
+                "Volume is already exclusively attached to one node and can't be attached to another"
+            )
         }
         (true, n) => write!(text, "Volume is already used by {n} pod(s) in different namespaces"),
         (false, 0) => write!(text, "Volume is already used by pod(s) {}", here.join(", ")),
@@ -54,7 +63,8 @@ pub(super) fn refused(volume: &str, namespace: &str, users: &[Arc<PodRef>]) -> S
 
 /// Names of the pods in the namespace, and how many there are in others, whose names are nobody's business here.
 fn names<'a>(namespace: &str, users: &'a [Arc<PodRef>]) -> (Vec<&'a str>, usize) {
-    let here: Vec<&str> = users.iter().filter(|pod| *pod.namespace == *namespace).map(|pod| &*pod.name).collect();
+    let here: Vec<&str> =
+        users.iter().filter(|pod| *pod.namespace == *namespace).map(|pod| &*pod.name).collect();
     let elsewhere = users.len() - here.len();
     (here, elsewhere)
 }

@@ -49,7 +49,8 @@ const LEAST_VERIFICATION: Duration = Duration::from_secs(1);
 fn settings(options: &Options) -> Settings {
     let verify_every = options.attach_detach_reconcile_sync_period;
     Settings {
-        force_after: (!options.disable_force_detach_on_timeout).then_some(options.attach_detach_force_detach_after),
+        force_after: (!options.disable_force_detach_on_timeout)
+            .then_some(options.attach_detach_force_detach_after),
         verify_every: (!options.disable_attach_detach_reconcile_sync && verify_every >= LEAST_VERIFICATION)
             .then_some(verify_every),
     }
@@ -87,12 +88,18 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         while let Some(pod) = this.pods.try_get() {
             this.look_at_pod(&pod);
             this.pods.done(&pod);
+            tokio::task::consume_budget().await;
         }
         this.look_at_all();
-        let pods = worker::run_until(&context.shutdown, &this.pods, 1, names::ATTACH_DETACH, |pod: Arc<str>| {
-            this.look_at_pod(&pod);
-            std::future::ready(Ok::<_, AttachError>(()))
-        });
+        let pods =
+            worker::run_until(&context.shutdown, &this.pods, 1, names::ATTACH_DETACH, |pod: Arc<str>| {
+                let this = &this;
+                async move {
+                    tokio::task::consume_budget().await;
+                    this.look_at_pod(&pod);
+                    Ok::<_, AttachError>(())
+                }
+            });
         let keys = async {
             worker::run_in_order(&this.keys, AT_ONCE, names::ATTACH_DETACH, |key| {
                 let this = Arc::clone(&this);
@@ -100,10 +107,13 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             })
             .await;
         };
-        let reports =
-            worker::run_until(&context.shutdown, &this.reports, REPORTS_AT_ONCE, names::ATTACH_DETACH, |node| {
-                this.sync_report(node)
-            });
+        let reports = worker::run_until(
+            &context.shutdown,
+            &this.reports,
+            REPORTS_AT_ONCE,
+            names::ATTACH_DETACH,
+            |node| this.sync_report(node),
+        );
         let end = async {
             context.shutdown.cancelled().await;
             this.keys.shutdown();

@@ -15,7 +15,9 @@ pub(super) fn parse(text: &str) -> Result<Option<Duration>, String> {
     if text == NEVER {
         return Ok(None);
     }
-    duration::parse(text).map(Some).map_err(|error| format!("{error}; write a duration such as 90s, or {NEVER}"))
+    duration::parse(text)
+        .map(Some)
+        .map_err(|error| format!("{error}; write a duration such as 90s, or {NEVER}"))
 }
 
 /// Whose annotation it is, the weakest first.
@@ -24,7 +26,10 @@ const LEVELS: [&str; 3] = ["StorageClass", "PersistentVolume", "Node"];
 /// The time after which a volume is taken by force: the node's word, else the volume's, else that of its class, else the
 /// flags'. What cannot be read is passed over; the second part says what and why.
 // Tests: NEW-AD-PATIENCE
-pub(super) fn force_after(flags: Option<Duration>, asked: [Option<&str>; 3]) -> (Option<Duration>, Vec<String>) {
+pub(super) fn force_after(
+    flags: Option<Duration>,
+    asked: [Option<&str>; 3],
+) -> (Option<Duration>, Vec<String>) {
     let (mut patience, mut problems) = (flags, Vec::new());
     for (level, text) in LEVELS.iter().zip(asked) {
         match text.map(parse) {

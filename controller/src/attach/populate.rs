@@ -90,7 +90,9 @@ impl Controller {
     pub(super) fn on_pod(&self, change: &Change<Pod>) {
         let matters = match change.new.as_deref() {
             None => true,
-            Some(pod) => change.replaced() || pods::node_name(pod).is_some() && volumes(pod).iter().any(may_matter),
+            Some(pod) => {
+                change.replaced() || pods::node_name(pod).is_some() && volumes(pod).iter().any(may_matter)
+            }
         };
         if matters {
             self.pods.add(Arc::clone(change.key()));

@@ -196,7 +196,9 @@ fn attach(facts: &Facts) -> Decision {
         // Tests: AD-043, AD-051, AD-052, AD-054, NEW-AD-RWOP
         Holder::Stays => return Decision::Refuse,
     }
-    if let Some(failure) = facts.failure.filter(|failure| failure.kind == Kind::Attach && failure.until > facts.now) {
+    if let Some(failure) =
+        facts.failure.filter(|failure| failure.kind == Kind::Attach && failure.until > facts.now)
+    {
         let news = match (failure.cause, &facts.view) {
             // Tests: AD-057
             (Cause::Attacher, View::There(there)) => there.attached && !there.leaving,
@@ -214,7 +216,9 @@ fn attach(facts: &Facts) -> Decision {
 
 /// A volume that is there and not wanted.
 fn detach(facts: &Facts) -> Decision {
-    if let Some(failure) = facts.failure.filter(|failure| failure.kind == Kind::Detach && failure.until > facts.now) {
+    if let Some(failure) =
+        facts.failure.filter(|failure| failure.kind == Kind::Detach && failure.until > facts.now)
+    {
         let news = failure.cause == Cause::Attacher && facts.view == View::Absent;
         if !news {
             return Decision::WaitUntil(failure.until);

@@ -151,8 +151,12 @@ impl State {
         }
         let there = self.actual.nodes_of(&key.volume).map(|(node, _)| node);
         // Those that may let it go before those that want it.
-        let nodes: Vec<&Arc<str>> = there.chain(self.desired.nodes_of(&key.volume)).filter(|node| **node != key.node).collect();
-        nodes.into_iter().map(|node| Key { volume: Arc::clone(&key.volume), node: Arc::clone(node) }).collect()
+        let nodes: Vec<&Arc<str>> =
+            there.chain(self.desired.nodes_of(&key.volume)).filter(|node| **node != key.node).collect();
+        nodes
+            .into_iter()
+            .map(|node| Key { volume: Arc::clone(&key.volume), node: Arc::clone(node) })
+            .collect()
     }
 
     /// Notes since when it is not wanted, or that it is.
@@ -220,7 +224,9 @@ impl State {
         let keys = others.map(|(node, attached)| {
             (Key { volume: Arc::clone(&key.volume), node: Arc::clone(node) }, presence(Some(attached)))
         });
-        keys.filter(|(other, presence)| reconcile::holds(*presence, &caches.view(other))).map(|(other, _)| other).collect()
+        keys.filter(|(other, presence)| reconcile::holds(*presence, &caches.view(other)))
+            .map(|(other, _)| other)
+            .collect()
     }
 
     fn holder(&self, key: &Key, caches: &Caches, settings: &Settings, now: Instant) -> Holder {

@@ -107,7 +107,8 @@ impl Controller {
         let there = self.caches.attachment(key).is_some();
         if there && !can_be_detached_by_name(&key.volume) {
             let mut state = self.state();
-            let text = "the volume handle holds the separator ^, so the volume cannot be detached by its name";
+            let text =
+                "the volume handle holds the separator ^, so the volume cannot be detached by its name";
             return self.fail(&mut state, key, Cause::Request, text, Instant::now());
         }
         if let Some(force) = force
@@ -209,7 +210,13 @@ impl Controller {
             text.clone(),
         );
         for pod in self.waiting_pods(key) {
-            events::tell(&self.recorder, &pod, EventType::Warning, reason::FORCED_DETACH_VOLUME, text.clone());
+            events::tell(
+                &self.recorder,
+                &pod,
+                EventType::Warning,
+                reason::FORCED_DETACH_VOLUME,
+                text.clone(),
+            );
         }
         Ok(())
     }
@@ -222,7 +229,9 @@ impl Controller {
             Shown::Nothing => None,
             Shown::At(at) => Some(at.clone()),
         };
-        if attachment::countdown(&attachment) == wanted.as_deref() || attachment.metadata.deletion_timestamp.is_some() {
+        if attachment::countdown(&attachment) == wanted.as_deref()
+            || attachment.metadata.deletion_timestamp.is_some()
+        {
             return Ok(());
         }
         let name = attachment.metadata.name.clone().unwrap_or_default();
@@ -231,8 +240,7 @@ impl Controller {
             return Err(AttachError::Countdown { name, cause });
         }
         let Some(at) = wanted else { return Ok(()) };
-        let title =
-            self.state().spec(&key.volume).map_or(&*key.volume, |spec| &spec.title).to_owned();
+        let title = self.state().spec(&key.volume).map_or(&*key.volume, |spec| &spec.title).to_owned();
         let text = events::waiting(&title, &key.node, &at);
         self.recorder.event(
             attachment.as_ref(),
@@ -241,7 +249,13 @@ impl Controller {
             text.clone(),
         );
         for pod in self.waiting_pods(key) {
-            events::tell(&self.recorder, &pod, EventType::Normal, reason::VOLUME_DETACH_WAITING, text.clone());
+            events::tell(
+                &self.recorder,
+                &pod,
+                EventType::Normal,
+                reason::VOLUME_DETACH_WAITING,
+                text.clone(),
+            );
         }
         Ok(())
     }

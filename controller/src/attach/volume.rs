@@ -24,6 +24,7 @@ pub(super) struct Key {
 }
 
 impl Key {
+    #[cfg(test)]
     pub(super) fn new(volume: &str, node: &str) -> Self {
         Self { volume: volume.into(), node: node.into() }
     }
@@ -96,7 +97,8 @@ impl Spec {
             return Some(node_alone(iscsi_name(&source.target_portal, &source.iqn, source.lun)));
         }
         if let Some(source) = &spec.fc {
-            return fc_name(source.target_wwns.as_deref(), source.lun, source.wwids.as_deref()).map(node_alone);
+            return fc_name(source.target_wwns.as_deref(), source.lun, source.wwids.as_deref())
+                .map(node_alone);
         }
         let translated;
         let csi = match &spec.csi {
@@ -106,7 +108,8 @@ impl Spec {
                 translated.spec.as_ref()?.csi.as_ref()?
             }
         };
-        let means = Means::Csi { driver: csi.driver.as_str().into(), handle: csi.volume_handle.as_str().into() };
+        let means =
+            Means::Csi { driver: csi.driver.as_str().into(), handle: csi.volume_handle.as_str().into() };
         let unique = unique_name(&csi.driver, &csi.volume_handle).into();
         Some(Self { unique, title: title.into(), means, exclusive, inline: None })
     }
@@ -125,7 +128,8 @@ impl Spec {
             return Some(node_alone(iscsi_name(&source.target_portal, &source.iqn, source.lun)));
         }
         if let Some(source) = &volume.fc {
-            return fc_name(source.target_wwns.as_deref(), source.lun, source.wwids.as_deref()).map(node_alone);
+            return fc_name(source.target_wwns.as_deref(), source.lun, source.wwids.as_deref())
+                .map(node_alone);
         }
         let translated = inline_to_csi(volume, namespace)?;
         let mut spec = Self::of_volume(&translated)?;

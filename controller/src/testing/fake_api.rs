@@ -221,7 +221,10 @@ impl FakeApi {
     pub(crate) fn changes(&self, after: u64) -> Vec<(u64, &'static str, Value)> {
         let state = self.state();
         let first = state.store.log.partition_point(|change| change.revision <= after);
-        state.store.log[first..].iter().map(|change| (change.revision, change.type_, change.object.clone())).collect()
+        state.store.log[first..]
+            .iter()
+            .map(|change| (change.revision, change.type_, change.object.clone()))
+            .collect()
     }
 
     /// All requests so far, `VERB path`.

@@ -77,62 +77,187 @@ async fn decisions() {
     let table = [
         ("AD-002 nothing wanted, nothing there", base(), Decision::Rest),
         ("AD-004 wanted", wanted(), Decision::Attach),
-        ("AD-081 wanted and there, the node gone", Facts { healthy: false, presence: Presence::Confirmed,
-            view: View::There(there()), ..wanted() }, Decision::Keep),
+        (
+            "AD-081 wanted and there, the node gone",
+            Facts { healthy: false, presence: Presence::Confirmed, view: View::There(there()), ..wanted() },
+            Decision::Keep,
+        ),
         ("AD-097 taken away", Facts { presence: Presence::Confirmed, ..wanted() }, Decision::Lost),
-        ("AD-098 not attached any more", Facts { presence: Presence::Confirmed, view: View::There(There::default()), ..wanted() },
-            Decision::Lost),
-        ("AD-099 nobody verifies", Facts { presence: Presence::Confirmed, verified: false, ..wanted() }, Decision::Keep),
-        ("AD-013 nothing to verify", Facts { presence: Presence::Confirmed, view: View::NotNeeded, ..wanted() }, Decision::Keep),
-        ("AD-091 left by another controller", Facts { presence: Presence::Uncertain, view: View::There(there()), ..wanted() },
-            Decision::Attach),
+        (
+            "AD-098 not attached any more",
+            Facts { presence: Presence::Confirmed, view: View::There(There::default()), ..wanted() },
+            Decision::Lost,
+        ),
+        (
+            "AD-099 nobody verifies",
+            Facts { presence: Presence::Confirmed, verified: false, ..wanted() },
+            Decision::Keep,
+        ),
+        (
+            "AD-013 nothing to verify",
+            Facts { presence: Presence::Confirmed, view: View::NotNeeded, ..wanted() },
+            Decision::Keep,
+        ),
+        (
+            "AD-091 left by another controller",
+            Facts { presence: Presence::Uncertain, view: View::There(there()), ..wanted() },
+            Decision::Attach,
+        ),
         ("AD-043 another node has it", Facts { holder: Holder::Stays, ..wanted() }, Decision::Refuse),
-        ("AD-040 another node can let it go", Facts { holder: Holder::CanLetGo, ..wanted() }, Decision::HolderFirst),
-        ("NEW-AD-BUSY another node is busy with it", Facts { running: Running::Elsewhere, ..wanted() }, Decision::Rest),
-        ("after a failure", Facts { failure: Some(failed(Kind::Attach, Cause::Attacher, now)), ..wanted() },
-            Decision::WaitUntil(short)),
-        ("after a failed detach", Facts { failure: Some(failed(Kind::Detach, Cause::Attacher, now)), ..wanted() }, Decision::Attach),
-        ("AD-057 the attacher was faster", Facts { failure: Some(failed(Kind::Attach, Cause::Attacher, now)),
-            presence: Presence::Uncertain, view: View::There(there()), ..wanted() }, Decision::Attach),
-        ("NEW-AD-LEAVING what was in the way is gone", Facts { failure: Some(failed(Kind::Attach, Cause::Leaving, now)),
-            presence: Presence::Uncertain, ..wanted() }, Decision::Attach),
+        (
+            "AD-040 another node can let it go",
+            Facts { holder: Holder::CanLetGo, ..wanted() },
+            Decision::HolderFirst,
+        ),
+        (
+            "NEW-AD-BUSY another node is busy with it",
+            Facts { running: Running::Elsewhere, ..wanted() },
+            Decision::Rest,
+        ),
+        (
+            "after a failure",
+            Facts { failure: Some(failed(Kind::Attach, Cause::Attacher, now)), ..wanted() },
+            Decision::WaitUntil(short),
+        ),
+        (
+            "after a failed detach",
+            Facts { failure: Some(failed(Kind::Detach, Cause::Attacher, now)), ..wanted() },
+            Decision::Attach,
+        ),
+        (
+            "AD-057 the attacher was faster",
+            Facts {
+                failure: Some(failed(Kind::Attach, Cause::Attacher, now)),
+                presence: Presence::Uncertain,
+                view: View::There(there()),
+                ..wanted()
+            },
+            Decision::Attach,
+        ),
+        (
+            "NEW-AD-LEAVING what was in the way is gone",
+            Facts {
+                failure: Some(failed(Kind::Attach, Cause::Leaving, now)),
+                presence: Presence::Uncertain,
+                ..wanted()
+            },
+            Decision::Attach,
+        ),
         ("AD-031 not wanted, not in use", leftover(now, 0), Decision::Detach { force: None }),
-        ("AD-038 in use", Facts { in_use: true, ..leftover(now, 9999) }, Decision::WaitForNode { deadline: None }),
-        ("AD-075 in use, the node not ready", away(100),
-            Decision::WaitForNode { deadline: Some(now + Duration::from_secs(260)) }),
-        ("AD-067 the node not ready, its time is over", away(360), Decision::Detach { force: Some(Force::Timeout) }),
+        (
+            "AD-038 in use",
+            Facts { in_use: true, ..leftover(now, 9999) },
+            Decision::WaitForNode { deadline: None },
+        ),
+        (
+            "AD-075 in use, the node not ready",
+            away(100),
+            Decision::WaitForNode { deadline: Some(now + Duration::from_secs(260)) },
+        ),
+        (
+            "AD-067 the node not ready, its time is over",
+            away(360),
+            Decision::Detach { force: Some(Force::Timeout) },
+        ),
         ("NEW-AD-NEVER", Facts { force_after: None, ..away(9999) }, Decision::WaitForNode { deadline: None }),
-        ("AD-069 the node not ready, not in use", Facts { in_use: false, ..away(0) }, Decision::Detach { force: None }),
-        ("AD-071 tainted and ready", Facts { in_use: true, out_of_service: true, ..leftover(now, 0) },
-            Decision::Detach { force: Some(Force::OutOfService) }),
-        ("a detach failed", Facts { failure: Some(failed(Kind::Detach, Cause::Attacher, now)), ..leftover(now, 0) },
-            Decision::WaitUntil(short)),
-        ("a detach failed, and its attachment is gone now", Facts { failure: Some(failed(Kind::Detach, Cause::Attacher, now)),
-            view: View::Absent, presence: Presence::Uncertain, ..leftover(now, 0) }, Decision::Detach { force: None }),
-        ("AD-092 the attacher works", Facts { running: waiting(Kind::Attach, later), view: View::There(There::default()), ..wanted() },
-            Decision::WaitUntil(later)),
-        ("the attacher is done", Facts { running: waiting(Kind::Attach, later), view: View::There(there()), ..wanted() },
-            Decision::Succeeded),
-        ("AD-056 the attacher failed", Facts { running: waiting(Kind::Attach, later), view: View::There(error("no")), ..wanted() },
-            Decision::Failed(Failed::Answer("no".into()))),
-        ("it is on its way out", Facts { running: waiting(Kind::Attach, later),
-            view: View::There(There { leaving: true, ..there() }), ..wanted() }, Decision::Failed(Failed::Leaving)),
-        ("the cache does not know it yet", Facts { running: waiting(Kind::Attach, later), ..wanted() },
-            Decision::WaitUntil(later)),
-        ("NEW-AD-TAKEN-AWAY", Facts { running: seen(Kind::Attach, later), ..wanted() }, Decision::Failed(Failed::TakenAway)),
-        ("NEW-AD-GIVEN-UP", Facts { running: waiting(Kind::Attach, later), view: View::There(There::default()), ..base() },
-            Decision::Failed(Failed::GivenUp)),
-        ("nobody answers", Facts { running: waiting(Kind::Attach, now), view: View::There(There::default()), ..wanted() },
-            Decision::Failed(Failed::Timeout)),
-        ("AD-096 the detach is waited for", Facts { running: seen(Kind::Detach, later),
-            view: View::There(There { leaving: true, ..there() }), ..base() }, Decision::WaitUntil(later)),
+        (
+            "AD-069 the node not ready, not in use",
+            Facts { in_use: false, ..away(0) },
+            Decision::Detach { force: None },
+        ),
+        (
+            "AD-071 tainted and ready",
+            Facts { in_use: true, out_of_service: true, ..leftover(now, 0) },
+            Decision::Detach { force: Some(Force::OutOfService) },
+        ),
+        (
+            "a detach failed",
+            Facts { failure: Some(failed(Kind::Detach, Cause::Attacher, now)), ..leftover(now, 0) },
+            Decision::WaitUntil(short),
+        ),
+        (
+            "a detach failed, and its attachment is gone now",
+            Facts {
+                failure: Some(failed(Kind::Detach, Cause::Attacher, now)),
+                view: View::Absent,
+                presence: Presence::Uncertain,
+                ..leftover(now, 0)
+            },
+            Decision::Detach { force: None },
+        ),
+        (
+            "AD-092 the attacher works",
+            Facts { running: waiting(Kind::Attach, later), view: View::There(There::default()), ..wanted() },
+            Decision::WaitUntil(later),
+        ),
+        (
+            "the attacher is done",
+            Facts { running: waiting(Kind::Attach, later), view: View::There(there()), ..wanted() },
+            Decision::Succeeded,
+        ),
+        (
+            "AD-056 the attacher failed",
+            Facts { running: waiting(Kind::Attach, later), view: View::There(error("no")), ..wanted() },
+            Decision::Failed(Failed::Answer("no".into())),
+        ),
+        (
+            "it is on its way out",
+            Facts {
+                running: waiting(Kind::Attach, later),
+                view: View::There(There { leaving: true, ..there() }),
+                ..wanted()
+            },
+            Decision::Failed(Failed::Leaving),
+        ),
+        (
+            "the cache does not know it yet",
+            Facts { running: waiting(Kind::Attach, later), ..wanted() },
+            Decision::WaitUntil(later),
+        ),
+        (
+            "NEW-AD-TAKEN-AWAY",
+            Facts { running: seen(Kind::Attach, later), ..wanted() },
+            Decision::Failed(Failed::TakenAway),
+        ),
+        (
+            "NEW-AD-GIVEN-UP",
+            Facts { running: waiting(Kind::Attach, later), view: View::There(There::default()), ..base() },
+            Decision::Failed(Failed::GivenUp),
+        ),
+        (
+            "nobody answers",
+            Facts { running: waiting(Kind::Attach, now), view: View::There(There::default()), ..wanted() },
+            Decision::Failed(Failed::Timeout),
+        ),
+        (
+            "AD-096 the detach is waited for",
+            Facts {
+                running: seen(Kind::Detach, later),
+                view: View::There(There { leaving: true, ..there() }),
+                ..base()
+            },
+            Decision::WaitUntil(later),
+        ),
         ("detached", Facts { running: seen(Kind::Detach, later), ..base() }, Decision::Succeeded),
-        ("detached, and another one has its name", Facts { running: gone(Kind::Detach, later),
-            view: View::There(There::default()), ..base() }, Decision::Succeeded),
-        ("deleted, and never seen", Facts { running: waiting(Kind::Detach, later), ..base() }, Decision::WaitUntil(later)),
-        ("AD-064 the detach failed", Facts { running: seen(Kind::Detach, later),
-            view: View::There(There { leaving: true, detach_error: Some("no".into()), ..there() }), ..base() },
-            Decision::Failed(Failed::Answer("no".into()))),
+        (
+            "detached, and another one has its name",
+            Facts { running: gone(Kind::Detach, later), view: View::There(There::default()), ..base() },
+            Decision::Succeeded,
+        ),
+        (
+            "deleted, and never seen",
+            Facts { running: waiting(Kind::Detach, later), ..base() },
+            Decision::WaitUntil(later),
+        ),
+        (
+            "AD-064 the detach failed",
+            Facts {
+                running: seen(Kind::Detach, later),
+                view: View::There(There { leaving: true, detach_error: Some("no".into()), ..there() }),
+                ..base()
+            },
+            Decision::Failed(Failed::Answer("no".into())),
+        ),
     ];
     for (name, facts, wanted) in table {
         assert_eq!(decide(&facts), wanted, "{name}: {facts:?}");
@@ -144,7 +269,12 @@ fn who_keeps_others_away() {
     use Presence::{Absent, Confirmed, Uncertain};
     let view = |attached, leaving, attach_error: bool, detach_error: bool| {
         let text = |set: bool| set.then(|| "no".to_owned());
-        View::There(There { attached, leaving, attach_error: text(attach_error), detach_error: text(detach_error) })
+        View::There(There {
+            attached,
+            leaving,
+            attach_error: text(attach_error),
+            detach_error: text(detach_error),
+        })
     };
     let table = [
         ("nothing is there", Absent, view(true, false, false, false), false),

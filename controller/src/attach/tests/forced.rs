@@ -46,10 +46,15 @@ async fn the_end_is_shown_while_it_is_waited_for() {
     let shown = mark(&stage, ANN_DETACH_NOT_BEFORE).unwrap();
     let left = shown.parse::<Timestamp>().unwrap().as_second() - asked.as_second();
     assert!((355..=360).contains(&left), "six minutes after the pod: {left}");
-    let refused = stage.events().into_iter().find(|event| event.contains("p-2") && event.contains("held by")).unwrap();
+    let refused =
+        stage.events().into_iter().find(|event| event.contains("p-2") && event.contains("held by")).unwrap();
     assert!(refused.ends_with("; will be let go when node node-1 reports it as not in use"), "{refused}");
     let told = |object: &str| {
-        stage.events().iter().filter(|e| e.starts_with(object) && e.contains("VolumeDetachWaiting") && e.ends_with(&shown)).count()
+        stage
+            .events()
+            .iter()
+            .filter(|e| e.starts_with(object) && e.contains("VolumeDetachWaiting") && e.ends_with(&shown))
+            .count()
     };
     assert_eq!((told("volumeattachment/"), told("pod/default/p-2")), (1, 1), "{:#?}", stage.events());
     steps(&stage, &["touch node node-1", "wait 60", "touch node node-1"]).await;
@@ -77,7 +82,14 @@ async fn i7_force_is_recorded_before_it_is_used() {
         .api
         .take_writes()
         .iter()
-        .map(|write| format!("{} {}{}", write.verb, write.resource, if write.body.to_string().contains(ANN_FORCED_DETACH) { " forced" } else { "" }))
+        .map(|write| {
+            format!(
+                "{} {}{}",
+                write.verb,
+                write.resource,
+                if write.body.to_string().contains(ANN_FORCED_DETACH) { " forced" } else { "" }
+            )
+        })
         .collect();
     let wanted = [
         "patch nodes",
@@ -88,7 +100,8 @@ async fn i7_force_is_recorded_before_it_is_used() {
     ];
     assert_eq!(writes, wanted);
     for object in ["volumeattachment/", "pod/default/p-2"] {
-        let told = |event: &String| event.starts_with(object) && event.contains(" Warning ForcedDetachVolume ");
+        let told =
+            |event: &String| event.starts_with(object) && event.contains(" Warning ForcedDetachVolume ");
         assert!(stage.events().iter().any(told), "{object}: {:#?}", stage.events());
     }
 }
@@ -130,7 +143,11 @@ async fn i7_a_node_is_asked_itself() {
     let attachment = stage.api.get("volumeattachments", &name).unwrap();
     assert!(attachment["metadata"].get("deletionTimestamp").is_none(), "{attachment}");
     let node = stage.api.get("nodes", "node-1").unwrap();
-    assert_eq!(node["status"]["volumesAttached"][0]["name"], json!(unique), "the node may go on with it: {node}");
+    assert_eq!(
+        node["status"]["volumesAttached"][0]["name"],
+        json!(unique),
+        "the node may go on with it: {node}"
+    );
     steps(&stage, &["uses node-1 -"]).await;
     assert_eq!(stage.api.get("volumeattachments", &name), None);
 }

@@ -20,7 +20,8 @@ const TWO: &[&str] = &[
 ];
 
 /// The node goes away with the volume in use, and then its pod.
-const AWAY: &[&str] = &["uses node-1 HP^v", "ready node-1 false", "settle", "delete pod default/p-1", "wait 1000"];
+const AWAY: &[&str] =
+    &["uses node-1 HP^v", "ready node-1 false", "settle", "delete pod default/p-1", "wait 1000"];
 
 const STAYS: &[&str] = &["node node-1 lists=HP^v", "va HP^v@node-1 pv=pv-1 attached"];
 

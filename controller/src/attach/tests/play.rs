@@ -22,7 +22,9 @@ fn options(flags: &[&str]) -> Options {
     let mut options = Options::default();
     for flag in flags {
         match *flag {
-            "disable-attach-detach-reconcile-sync=true" => options.disable_attach_detach_reconcile_sync = true,
+            "disable-attach-detach-reconcile-sync=true" => {
+                options.disable_attach_detach_reconcile_sync = true
+            }
             "disable-force-detach-on-timeout=true" => options.disable_force_detach_on_timeout = true,
             other => panic!("{other}"),
         }
@@ -85,7 +87,9 @@ impl Stage {
                 let touch = json!({"metadata": {"annotations": {"touched": api.now()}}});
                 api.patch(&format!("{kind}s"), key, "", touch);
             }
-            ["phase", pod, phase] => drop(api.patch("pods", pod, "status", json!({"status": {"phase": phase}}))),
+            ["phase", pod, phase] => {
+                drop(api.patch("pods", pod, "status", json!({"status": {"phase": phase}})))
+            }
             ["manage", node] => {
                 let annotations = json!({crate::names::ANN_CONTROLLER_MANAGED_ATTACH: "true"});
                 api.patch("nodes", node, "", json!({"metadata": {"annotations": annotations}}));
@@ -134,12 +138,22 @@ impl Stage {
 
     /// Events as the rows name them: `pod/NS/NAME TYPE REASON TEXT`.
     pub(super) fn events(&self) -> Vec<String> {
-        let text = |event: &Value, pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
+        let text = |event: &Value, pointer: &str| {
+            event.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned()
+        };
         let line = |event: &Value| {
             let kind = text(event, "/involvedObject/kind").to_lowercase();
-            let (namespace, name) = (text(event, "/involvedObject/namespace"), text(event, "/involvedObject/name"));
-            let object = [kind, namespace, name].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
-            format!("{} {} {} {}", object.join("/"), text(event, "/type"), text(event, "/reason"), text(event, "/message"))
+            let (namespace, name) =
+                (text(event, "/involvedObject/namespace"), text(event, "/involvedObject/name"));
+            let object =
+                [kind, namespace, name].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+            format!(
+                "{} {} {} {}",
+                object.join("/"),
+                text(event, "/type"),
+                text(event, "/reason"),
+                text(event, "/message")
+            )
         };
         self.api.list("events").iter().map(line).collect()
     }

@@ -69,9 +69,11 @@ async fn a_change_of_one_pod_costs_that_pod() {
         }
     };
     create((0..NODES).map(|n| format!("node node-{n}")).collect()).await;
-    create((0..=VOLUMES).map(|n| format!("pv pv-{n} HP^v-{n} RWO ref=default/c-{n}:uid-c-{n}")).collect()).await;
+    create((0..=VOLUMES).map(|n| format!("pv pv-{n} HP^v-{n} RWO ref=default/c-{n}:uid-c-{n}")).collect())
+        .await;
     create((0..=VOLUMES).map(|n| format!("pvc default/c-{n} uid-c-{n} volume=pv-{n}")).collect()).await;
-    create((0..VOLUMES).map(|n| format!("pod default/p-{n} on=node-{} claim=c-{n}", n % NODES)).collect()).await;
+    create((0..VOLUMES).map(|n| format!("pod default/p-{n} on=node-{} claim=c-{n}", n % NODES)).collect())
+        .await;
     stage.step("wait 20").await;
     assert_eq!(stage.api.list("volumeattachments").len(), VOLUMES);
     let before = stage.api.requests().len();
@@ -79,12 +81,20 @@ async fn a_change_of_one_pod_costs_that_pod() {
     stage.step("settle").await;
     let mut requests = stage.api.requests().split_off(before);
     requests.retain(|line| !line.contains("/events"));
-    assert_eq!(requests, ["POST /apis/storage.k8s.io/v1/volumeattachments", "PATCH /api/v1/nodes/node-7/status"]);
+    assert_eq!(
+        requests,
+        ["POST /apis/storage.k8s.io/v1/volumeattachments", "PATCH /api/v1/nodes/node-7/status"]
+    );
     let before = stage.api.requests().len();
     stage.step(&format!("delete pod default/p-{VOLUMES}")).await;
     stage.step("settle").await;
-    let requests: Vec<String> =
-        stage.api.requests().split_off(before).into_iter().map(|line| line.split("/csi-").next().unwrap().to_owned()).collect();
+    let requests: Vec<String> = stage
+        .api
+        .requests()
+        .split_off(before)
+        .into_iter()
+        .map(|line| line.split("/csi-").next().unwrap().to_owned())
+        .collect();
     let wanted = [
         "PATCH /api/v1/nodes/node-7/status",
         "GET /api/v1/nodes/node-7",

@@ -46,7 +46,8 @@ fn place(attachment: &Value) -> (String, String) {
 
 fn names(node: &Value, list: &str, field: &str) -> Vec<String> {
     let entries = node["status"][list].as_array().cloned().unwrap_or_default();
-    let name = |entry: &Value| entry.as_str().or_else(|| entry[field].as_str()).unwrap_or_default().to_owned();
+    let name =
+        |entry: &Value| entry.as_str().or_else(|| entry[field].as_str()).unwrap_or_default().to_owned();
     entries.iter().map(name).collect()
 }
 
@@ -72,7 +73,9 @@ impl History {
         let leaves = |object: &Value| object["metadata"].get("deletionTimestamp").is_some();
         let old = self.attachments.get(name);
         if type_ == "ADDED" && volume != SHARED {
-            for other in self.attachments.values().filter(|other| place(other).0 == volume && place(other).1 != node) {
+            for other in
+                self.attachments.values().filter(|other| place(other).0 == volume && place(other).1 != node)
+            {
                 let status = &other["status"];
                 let failed = match leaves(other) {
                     true => status["detachError"].is_object(),
@@ -105,7 +108,8 @@ impl History {
         for (volume, _) in VOLUMES.iter().filter(|(volume, _)| *volume != SHARED) {
             let unique = unique(&format!("HP^{volume}"));
             let lists = |node: &&Value| names(node, "volumesAttached", "name").contains(&unique);
-            let on: Vec<_> = self.nodes.values().filter(lists).map(|node| text(node, "/metadata/name")).collect();
+            let on: Vec<_> =
+                self.nodes.values().filter(lists).map(|node| text(node, "/metadata/name")).collect();
             assert!(on.len() < 2, "{volume} is on {on:?}");
         }
     }
@@ -129,7 +133,10 @@ impl World {
             api.seed(parse(&format!("node {node}"), ""));
         }
         for (volume, mode) in VOLUMES {
-            api.seed(parse(&format!("pv pv-{volume} HP^{volume} {mode} ref=default/{volume}:uid-{volume}"), ""));
+            api.seed(parse(
+                &format!("pv pv-{volume} HP^{volume} {mode} ref=default/{volume}:uid-{volume}"),
+                "",
+            ));
             api.seed(parse(&format!("pvc default/{volume} uid-{volume} volume=pv-{volume}"), ""));
         }
         let random = StdRng::seed_from_u64(seed);
@@ -169,9 +176,11 @@ impl World {
             if node["status"]["conditions"] != conditions(true) {
                 continue;
             }
-            let (listed, in_use) = (names(&node, "volumesAttached", "name"), names(&node, "volumesInUse", ""));
+            let (listed, in_use) =
+                (names(&node, "volumesAttached", "name"), names(&node, "volumesInUse", ""));
             let wanted = |volume: &str| {
-                let claim = |pod: &Value| text(pod, "/spec/volumes/0/persistentVolumeClaim/claimName") == volume;
+                let claim =
+                    |pod: &Value| text(pod, "/spec/volumes/0/persistentVolumeClaim/claimName") == volume;
                 pods.iter().any(|pod| text(pod, "/spec/nodeName") == name && claim(pod))
             };
             let next: Vec<String> = VOLUMES
@@ -201,7 +210,9 @@ impl World {
     fn answer(&mut self, attachment: &Value, fails: bool) {
         let name = text(attachment, "/metadata/name");
         let place = place(attachment);
-        let patch = |subresource: &str, patch: Value| drop(self.api.patch("volumeattachments", name, subresource, patch));
+        let patch = |subresource: &str, patch: Value| {
+            drop(self.api.patch("volumeattachments", name, subresource, patch))
+        };
         if attachment["metadata"].get("deletionTimestamp").is_some() {
             if fails {
                 return patch("status", json!({"status": {"detachError": {"message": "no"}}}));
@@ -213,7 +224,8 @@ impl World {
             return;
         }
         // A driver has the last word, and this one has: a volume of one node stays one of one node.
-        let elsewhere = place.0 != SHARED && self.published.iter().any(|(volume, node)| *volume == place.0 && *node != place.1);
+        let elsewhere = place.0 != SHARED
+            && self.published.iter().any(|(volume, node)| *volume == place.0 && *node != place.1);
         if fails || elsewhere {
             return patch("status", json!({"status": {"attachError": {"message": "no"}}}));
         }
@@ -228,7 +240,12 @@ impl World {
         match self.random.random_range(0..10) {
             0..4 => {
                 let ready = node["status"]["conditions"] == conditions(true);
-                self.api.patch("nodes", &name, "status", json!({"status": {"conditions": conditions(!ready)}}));
+                self.api.patch(
+                    "nodes",
+                    &name,
+                    "status",
+                    json!({"status": {"conditions": conditions(!ready)}}),
+                );
             }
             4..6 => {
                 let tainted = node["spec"]["taints"].is_array();
@@ -311,7 +328,10 @@ impl World {
         let attachments = self.api.list("volumeattachments");
         let there: BTreeSet<_> = attachments.iter().map(place).collect();
         assert_eq!(there, wanted, "VolumeAttachments {attachments:#?}");
-        assert!(attachments.iter().all(|attachment| attachment["status"]["attached"] == true), "{attachments:#?}");
+        assert!(
+            attachments.iter().all(|attachment| attachment["status"]["attached"] == true),
+            "{attachments:#?}"
+        );
         let listed: BTreeSet<_> = self
             .api
             .list("nodes")
@@ -319,7 +339,9 @@ impl World {
             .flat_map(|node| {
                 let name = text(node, "/metadata/name").to_owned();
                 let volumes = names(node, "volumesAttached", "name");
-                volumes.into_iter().map(move |unique| (unique.rsplit('^').next().unwrap().to_owned(), name.clone()))
+                volumes
+                    .into_iter()
+                    .map(move |unique| (unique.rsplit('^').next().unwrap().to_owned(), name.clone()))
             })
             .collect();
         assert_eq!(listed, wanted, "what node status lists");
@@ -329,7 +351,9 @@ impl World {
 /// `ORLOP_ATTACH_SEED` plays one history, that of the seed.
 #[tokio::test(start_paused = true)]
 async fn i7_no_volume_is_on_two_nodes_whatever_happens() {
-    let asked = std::env::var("ORLOP_ATTACH_SEED").ok().map(|seed| seed.parse::<u64>().expect("ORLOP_ATTACH_SEED is a number"));
+    let asked = std::env::var("ORLOP_ATTACH_SEED")
+        .ok()
+        .map(|seed| seed.parse::<u64>().expect("ORLOP_ATTACH_SEED is a number"));
     let seeds = asked.map_or(20_261_121..20_261_121 + HISTORIES, |seed| seed..seed + 1);
     for seed in seeds {
         println!("ORLOP_ATTACH_SEED={seed}");

@@ -20,10 +20,15 @@ fn names_of_attachments() {
     assert_eq!(long, "csi-80788d16087705beed7aa1e9c12852479a1fa5e04e91d10649449d417c8a7e8d", "AD-101");
     assert_eq!(digest_of_name(&long), digest(&Key::new("kubernetes.io/csi/b.example.org^h/1 2", "node-1")));
     assert_eq!(name("kubernetes.io/iscsi/p:q:0", "node-1"), None);
-    for other in ["csi-", "csi-80788d", "node-1", &long.replace("csi-8", "csi-x"), &long.replace("csi-80", "csi-é")] {
+    for other in
+        ["csi-", "csi-80788d", "node-1", &long.replace("csi-8", "csi-x"), &long.replace("csi-80", "csi-é")]
+    {
         assert_eq!(digest_of_name(other), None, "{other}");
     }
-    assert!(!can_be_detached_by_name("kubernetes.io/csi/d^a^b") && can_be_detached_by_name("kubernetes.io/csi/d^a"));
+    assert!(
+        !can_be_detached_by_name("kubernetes.io/csi/d^a^b")
+            && can_be_detached_by_name("kubernetes.io/csi/d^a")
+    );
 }
 
 #[test]
@@ -79,8 +84,13 @@ fn pods(names: &[(&str, &str)]) -> Vec<Arc<PodRef>> {
 
 #[test]
 fn refusals() {
-    let table: [(&str, &[(&str, &str)], &str); 5] = [
-        ("nobody", &[], "Volume is already exclusively attached to one node and can't be attached to another"),
+    type Row = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+    let table: [Row; 5] = [
+        (
+            "nobody",
+            &[],
+            "Volume is already exclusively attached to one node and can't be attached to another",
+        ),
         ("AD-043", &[("a", "p-1")], "Volume is already used by pod(s) p-1"),
         ("AD-054", &[("a", "p-1"), ("a", "p-2")], "Volume is already used by pod(s) p-1, p-2"),
         ("AD-051", &[("b", "p-1")], "Volume is already used by 1 pod(s) in different namespaces"),
@@ -99,7 +109,12 @@ fn refusals() {
 #[test]
 fn who_has_it_is_told_without_names_of_other_namespaces() {
     let attachment = || Some(("csi-1".to_owned(), Some("2026-01-01T00:00:00Z".to_owned())));
-    let holder = |users: &[(&str, &str)], attachment, ends| Held { node: "n".into(), pods: pods(users), attachment, ends };
+    let holder = |users: &[(&str, &str)], attachment, ends| Held {
+        node: "n".into(),
+        pods: pods(users),
+        attachment,
+        ends,
+    };
     let table = [
         (
             holder(&[("a", "p-1"), ("b", "hidden")], attachment(), Ends::WithPods),
@@ -134,7 +149,8 @@ fn who_has_it_is_told_without_names_of_other_namespaces() {
 #[test]
 fn how_long_a_node_may_keep_a_volume() {
     let seconds = |n| Some(Duration::from_secs(n));
-    let table: [(&str, [Option<&str>; 3], Option<Duration>, usize); 8] = [
+    type Row = (&'static str, [Option<&'static str>; 3], Option<Duration>, usize);
+    let table: [Row; 8] = [
         ("NEW-AD-PATIENCE nobody says anything", [None, None, None], seconds(360), 0),
         ("the class", [Some("30s"), None, None], seconds(30), 0),
         ("the volume over the class", [Some("30s"), Some("1h"), None], seconds(3600), 0),
