@@ -16,11 +16,13 @@ use orlop_apiserver::services::range::{self, AddressRange};
 
 pub(crate) use self::driver::CsiHostpathArgs;
 pub(crate) use self::keep::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
+pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};
 use crate::bench::args::BenchArgs;
 use crate::values;
 
 mod driver;
 mod keep;
+mod volumes;
 
 /// What `--help` says of exit codes and of where values come from.
 const AFTER_HELP: &str = "\
@@ -66,6 +68,9 @@ pub(crate) enum Command {
     /// Look after the directory of a store that is not running
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Look after the volumes that CSI drivers have
+    #[command(subcommand)]
+    Volumes(VolumesCommand),
     /// Run a CSI driver for laboratories: its volumes are directories and files of this machine
     #[command(after_help = AFTER_HELP)]
     CsiHostpath(Box<CsiHostpathArgs>),
@@ -299,7 +304,7 @@ pub(crate) struct ApiArgs {
 }
 
 /// Which API server the controllers work on.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "API server to work on")]
 pub(crate) struct RemoteArgs {
     /// URL of the API server, such as http://127.0.0.1:8080
@@ -441,7 +446,44 @@ pub(crate) struct LoopArgs {
     /// Workers that roll out Deployments
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) concurrent_deployment_syncs: usize,
+    /// How long a pod that was given a node waits for its claims before another node is looked for
+    #[arg(long, value_name = "DURATION", default_value = "10m0s", value_parser = values::duration)]
+    pub(crate) scheduler_bind_timeout: Duration,
     /// Workers that keep the pods and claims of StatefulSets
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) concurrent_statefulset_syncs: usize,
+    /// CSI driver that is called from here, as NAME=unix:///path; may be given several times
+    #[arg(long, value_name = "NAME=ENDPOINT", value_parser = values::csi_endpoint)]
+    pub(crate) csi_endpoint: Vec<orlop_controller::csi::drivers::Endpoint>,
+    /// Directory in which CSI drivers register, as they do with a kubelet
+    #[arg(long, value_name = "DIR")]
+    pub(crate) csi_plugin_dir: Option<PathBuf>,
+    /// Longest time that a call to a CSI driver may take
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::duration)]
+    pub(crate) csi_timeout: Duration,
+    /// Calls of one kind that one CSI driver is asked at the same time
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) csi_worker_threads: usize,
+    /// How often attachments are compared with the list of their CSI driver, where it gives one
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
+    pub(crate) csi_reconcile_sync: Duration,
+    /// Tell CSI drivers the names of claim and volume with every new volume
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) csi_extra_create_metadata: bool,
+    /// File system of new CSI volumes whose class names none [default: what the driver chooses]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) csi_default_fstype: String,
+    /// Tell CSI drivers only the segment of the node that was chosen for a pod
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) csi_strict_topology: bool,
+    /// Tell CSI drivers all segments of the cluster when no node was chosen
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) csi_immediate_topology: bool,
+    /// Publish how much room CSI drivers have left (CSIStorageCapacity)
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) csi_enable_capacity: bool,
 }

@@ -16,11 +16,12 @@ use orlop_csi::hostpath;
 
 use crate::bench::args::BenchArgs;
 use crate::cli::{
-    ApiArgs, Cli, Command, ListenArgs, LoopArgs, Output, ProcessArgs, RemoteArgs, RestoreArgs, SaveArgs,
-    SnapshotArgs, SnapshotCommand, StoreArgs, StoreCommand,
+    ApiArgs, AuditArgs, Cli, Command, ListenArgs, LoopArgs, Output, ProcessArgs, RemoteArgs, RestoreArgs,
+    SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs, StoreCommand, VolumesCommand,
 };
 use crate::config_file;
 use crate::listen;
+use crate::volumes::Audit;
 
 /// What this process shall do.
 pub(crate) enum Config {
@@ -34,6 +35,8 @@ pub(crate) enum Config {
     Snapshot(SnapshotTask),
     /// Look after a store that is not running.
     Store(StoreCommand),
+    /// Compare what drivers have with what the API knows.
+    Volumes(Audit),
     /// Run.
     Run(Box<Run>),
 }
@@ -209,6 +212,7 @@ fn typed(cli: Cli) -> Result<Config, ConfigError> {
             SnapshotCommand::Restore(args) => SnapshotTask::Restore(args),
         })),
         Command::Store(command) => Ok(Config::Store(command)),
+        Command::Volumes(VolumesCommand::Audit(args)) => audit(args),
         Command::Serve(args) => {
             let server = server(args.listen, args.store, args.snapshots, args.api)?;
             run(args.process, Role::Serve(Box::new(server), loops(args.loops)?))
@@ -226,6 +230,21 @@ fn typed(cli: Cli) -> Result<Config, ConfigError> {
             run(args.process, Role::Controller(remote, loops(args.loops)?))
         }
     }
+}
+
+fn audit(mut args: Box<AuditArgs>) -> Result<Config, ConfigError> {
+    if args.csi_timeout.is_zero() {
+        return Err(wrong("--csi-timeout must be more than 0s: every call would be given up at once"));
+    }
+    if let Some(twice) = args.adopt.iter().find(|handle| args.delete.contains(handle)) {
+        return Err(wrong(&format!("--adopt and --delete both name {twice}: one of them")));
+    }
+    let (mut names, known) = (std::collections::BTreeSet::new(), &args.csi_endpoint);
+    if let Some(twice) = known.iter().find(|endpoint| !names.insert(&endpoint.name)) {
+        return Err(wrong(&format!("--csi-endpoint names {} twice", twice.name)));
+    }
+    let server = remote(std::mem::take(&mut args.remote))?;
+    Ok(Config::Volumes(Audit { args, server }))
 }
 
 fn save(args: SaveArgs) -> Result<SnapshotTask, ConfigError> {
@@ -287,6 +306,15 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
     if args.pvclaimbinder_sync_period.is_zero() {
         return Err(wrong("--pvclaimbinder-sync-period must be more than 0s"));
     }
+    if args.csi_timeout.is_zero() {
+        return Err(wrong("--csi-timeout must be more than 0s: every call would be given up at once"));
+    }
+    if args.csi_reconcile_sync.is_zero() {
+        return Err(wrong("--csi-reconcile-sync must be more than 0s: drivers would be asked all the time"));
+    }
+    if args.scheduler_bind_timeout.is_zero() {
+        return Err(wrong("--scheduler-bind-timeout must be more than 0s: no claim would be bound in time"));
+    }
     for (flag, workers) in [
         ("--concurrent-ephemeralvolume-syncs", args.concurrent_ephemeralvolume_syncs),
         ("--concurrent-namespace-syncs", args.concurrent_namespace_syncs),
@@ -295,6 +323,7 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         ("--concurrent-replicaset-syncs", args.concurrent_replicaset_syncs),
         ("--concurrent-deployment-syncs", args.concurrent_deployment_syncs),
         ("--concurrent-statefulset-syncs", args.concurrent_statefulset_syncs),
+        ("--csi-worker-threads", args.csi_worker_threads),
     ] {
         if workers == 0 {
             return Err(wrong(&format!("{flag} must be at least 1: without a worker nothing is done")));

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `cli` declares flags, `config` makes one typed configuration of flags, variables
 //! and file, `wiring` builds the processes from the crates, `shutdown` ends them. `listen`, `tls`,
-//! `data_dir` and `logging` are what the wiring needs of the machine. `snapshot` and `store` are the
+//! `data_dir` and `logging` are what the wiring needs of the machine. `snapshot`, `store` and `volumes` are the
 //! commands for those who look after the data, `bench` measures servers from outside.
 
 mod authority;
@@ -18,6 +18,7 @@ mod snapshot;
 mod store;
 mod tls;
 mod values;
+mod volumes;
 mod wiring;
 
 use std::error::Error;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         }
         Ok(Config::Snapshot(task)) => tool(|| snapshot::run(task)),
         Ok(Config::Store(command)) => tool(|| store::run(command)),
+        Ok(Config::Volumes(audit)) => volumes::run(&audit),
         Ok(Config::Bench(args)) => bench::run(&args),
         Ok(Config::Run(run)) => process(&run),
     }

@@ -6,8 +6,10 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use orlop_apimachinery::duration;
 use orlop_apimachinery::quantity::Quantity;
+use orlop_apimachinery::{duration, names};
+use orlop_controller::csi::drivers::Endpoint;
+use orlop_csi::socket;
 
 /// A duration as Go writes it: `15s`, `1h30m`, `250ms`, `0`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -53,9 +55,35 @@ pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
+/// A CSI driver and its socket: `NAME=unix:///path`.
+pub(crate) fn csi_endpoint(text: &str) -> Result<Endpoint, String> {
+    let (name, endpoint) = text.split_once('=').ok_or_else(|| {
+        format!("`{text}` is no NAME=ENDPOINT such as hostpath.csi.orlop.dev=unix:///run/csi/csi.sock")
+    })?;
+    if let Some(problem) = names::dns_subdomain(name).first() {
+        return Err(format!("`{name}` is no name of a CSI driver: {problem}"));
+    }
+    socket::path_of(endpoint).map_err(|error| error.to_string())?;
+    Ok(Endpoint { name: name.to_owned(), endpoint: endpoint.to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drivers() {
+        let endpoint = csi_endpoint("d.example=unix:///run/d.sock").map(|at| (at.name, at.endpoint));
+        assert_eq!(endpoint, Ok(("d.example".to_owned(), "unix:///run/d.sock".to_owned())));
+        for (text, why) in [
+            ("unix:///run/d.sock", "is no NAME=ENDPOINT"),
+            ("D=unix:///run/d.sock", "is no name of a CSI driver"),
+            ("d=tcp://127.0.0.1:1", "is no unix socket"),
+        ] {
+            let error = csi_endpoint(text).expect_err(text);
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
 
     #[test]
     fn durations_as_go_writes_them() {

@@ -258,8 +258,19 @@ fn options(args: &LoopArgs, root_ca: Option<String>) -> Options {
         concurrent_rc_syncs: args.concurrent_rc_syncs,
         concurrent_replica_set_syncs: args.concurrent_replicaset_syncs,
         concurrent_deployment_syncs: args.concurrent_deployment_syncs,
+        scheduler_bind_timeout: args.scheduler_bind_timeout,
         concurrent_stateful_set_syncs: args.concurrent_statefulset_syncs,
         enable_garbage_collector: args.enable_garbage_collector,
+        csi_endpoints: args.csi_endpoint.clone(),
+        csi_plugin_dir: args.csi_plugin_dir.clone(),
+        csi_timeout: args.csi_timeout,
+        csi_worker_threads: args.csi_worker_threads,
+        csi_reconcile_sync: args.csi_reconcile_sync,
+        csi_extra_create_metadata: args.csi_extra_create_metadata,
+        csi_default_fs_type: args.csi_default_fstype.clone(),
+        csi_strict_topology: args.csi_strict_topology,
+        csi_immediate_topology: args.csi_immediate_topology,
+        csi_enable_capacity: args.csi_enable_capacity,
         ..Options::default()
     }
 }

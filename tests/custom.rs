@@ -279,7 +279,13 @@ async fn documents_and_versions_follow_the_definition() {
     assert_eq!(names, ["widgets", "widgets/scale", "widgets/status"]);
     let headers = [("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")];
     let all = http.send(Method::GET, "/apis", &headers, Vec::new()).await.expect(200);
-    assert_eq!(all["items"].as_array().unwrap().last().unwrap()["metadata"]["name"], "example.com");
+    let names: Vec<&Value> =
+        all["items"].as_array().unwrap().iter().map(|group| &group["metadata"]["name"]).collect();
+    assert_eq!(
+        names[names.len() - 2..],
+        ["example.com", "snapshot.storage.k8s.io"],
+        "behind all given groups"
+    );
 
     http.create(WIDGETS, &widget("a", json!({}))).await;
     // A second version, and a default that objects from before it have as well.
@@ -348,6 +354,46 @@ async fn a_definition_takes_its_objects_along() {
 }
 
 #[tokio::test]
+async fn objects_end_at_a_hundred_levels() {
+    let (_plane, http) = server().await;
+    define(&http, &definition()).await;
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    let widget = |levels: usize| widget("a", json!({"free": {"x": nested(levels)}}));
+    // The widget, its spec and what is free in it stand around the lists.
+    let (fits, deep) = (98, 101);
+    http.create(WIDGETS, &widget(fits)).await;
+    let path = format!("{WIDGETS}/a");
+    let read = http.get(&path).await.expect(200);
+    assert_eq!(read["spec"]["free"]["x"], nested(fits));
+    let mut changed = read.clone();
+    changed["spec"]["free"]["x"] = nested(deep);
+    let change = json!([{"op": "add", "path": "/spec/free/x", "value": nested(deep)}]);
+    for (door, method, path, content, body) in [
+        ("create", Method::POST, WIDGETS, "application/json", widget(deep)),
+        ("create in YAML", Method::POST, WIDGETS, "application/yaml", widget(deep)),
+        ("update", Method::PUT, &path, "application/json", changed.clone()),
+        ("update of the status", Method::PUT, &format!("{path}/status"), "application/json", changed),
+        ("merge patch", Method::PATCH, &path, "application/merge-patch+json", widget(deep)),
+        ("JSON patch", Method::PATCH, &path, "application/json-patch+json", change),
+        (
+            "apply",
+            Method::PATCH,
+            &format!("{path}?fieldManager=m&force=true"),
+            "application/apply-patch+yaml",
+            widget(deep),
+        ),
+    ] {
+        let answer = http.send(method, path, &[("content-type", content)], body.to_string().into()).await;
+        assert!((400..500).contains(&answer.code), "{door}: {}", answer.text());
+        // YAML has a limit of its own, and comes to it first.
+        let is_yaml = content.ends_with("yaml");
+        let want = if is_yaml { "is too deep" } else { "a value is nested more than 100 levels deep" };
+        assert!(message(&answer).contains(want), "{door}: {}", message(&answer));
+    }
+    assert_eq!(http.get(&path).await.expect(200), read, "nothing of it is stored");
+}
+
+#[tokio::test]
 async fn namespaces_and_owners_take_objects_along() {
     let plane = Plane::start().await;
     let http = plane.http();
@@ -370,15 +416,21 @@ async fn namespaces_and_owners_take_objects_along() {
     http.until_gone(&format!("{WIDGETS}/owned")).await;
 }
 
-/// In the form of the snapshots of CSI.
+/// In the form of the group snapshots of CSI, whose group stands beside that of the snapshots that every server has.
 const SNAPSHOTS: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
-  name: volumesnapshots.snapshot.example.com
+  name: volumegroupsnapshots.groupsnapshot.storage.k8s.io
+  annotations: {api-approved.kubernetes.io: "https://github.com/kubernetes-csi/external-snapshotter/pull/1337"}
 spec:
-  group: snapshot.example.com
-  names: {kind: VolumeSnapshot, listKind: VolumeSnapshotList, plural: volumesnapshots, shortNames: [vs], singular: volumesnapshot}
+  group: groupsnapshot.storage.k8s.io
+  names:
+    kind: VolumeGroupSnapshot
+    listKind: VolumeGroupSnapshotList
+    plural: volumegroupsnapshots
+    shortNames: [vgs]
+    singular: volumegroupsnapshot
   scope: Namespaced
   versions:
   - name: v1
@@ -387,13 +439,12 @@ spec:
     subresources: {status: {}}
     additionalPrinterColumns:
     - {name: ReadyToUse, type: boolean, jsonPath: .status.readyToUse}
-    - {name: SourcePVC, type: string, jsonPath: .spec.source.persistentVolumeClaimName}
-    - {name: RestoreSize, type: string, jsonPath: .status.restoreSize}
+    - {name: VolumeGroupSnapshotClass, type: string, jsonPath: .spec.volumeGroupSnapshotClassName}
     schema:
       openAPIV3Schema:
         type: object
         required: [spec]
-        description: A snapshot of a volume.
+        description: A snapshot of a group of volumes.
         properties:
           apiVersion: {type: string}
           kind: {type: string}
@@ -403,37 +454,46 @@ spec:
             required: [source]
             properties:
               source:
-                description: What the snapshot is made of.
+                description: What the snapshots are made of.
                 type: object
                 properties:
-                  persistentVolumeClaimName:
-                    type: string
-                    x-kubernetes-validations: [{rule: self == oldSelf, message: persistentVolumeClaimName is immutable}]
-                  volumeSnapshotContentName: {type: string}
+                  selector:
+                    type: object
+                    x-kubernetes-map-type: atomic
+                    properties:
+                      matchExpressions:
+                        type: array
+                        x-kubernetes-list-type: atomic
+                        items:
+                          type: object
+                          required: [key, operator]
+                          properties:
+                            key: {type: string}
+                            operator: {type: string}
+                            values: {type: array, items: {type: string}, x-kubernetes-list-type: atomic}
+                      matchLabels: {type: object, additionalProperties: {type: string}}
+                    x-kubernetes-validations: [{rule: self == oldSelf, message: selector is immutable}]
+                  volumeGroupSnapshotContentName: {type: string}
                 x-kubernetes-validations:
-                - rule: '!has(oldSelf.persistentVolumeClaimName) || has(self.persistentVolumeClaimName)'
-                  message: persistentVolumeClaimName is required once set
+                - rule: '!has(oldSelf.selector) || has(self.selector)'
+                  message: selector is required once set
                 - rule: |-
-                    (has(self.volumeSnapshotContentName) && !has(self.persistentVolumeClaimName))
-                    || (!has(self.volumeSnapshotContentName) && has(self.persistentVolumeClaimName))
-                  message: exactly one of volumeSnapshotContentName and persistentVolumeClaimName must be set
+                    (has(self.selector) && !has(self.volumeGroupSnapshotContentName))
+                    || (!has(self.selector) && has(self.volumeGroupSnapshotContentName))
+                  message: exactly one of selector and volumeGroupSnapshotContentName must be set
+              volumeGroupSnapshotClassName: {type: string}
           status:
             type: object
             properties:
               readyToUse: {type: boolean}
               creationTime: {type: string, format: date-time}
-              restoreSize:
-                type: string
-                x-kubernetes-int-or-string: true
-                pattern: ^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$
-                anyOf: [{type: integer}, {type: string}]
 "#;
 
 const SNAPSHOT: &str = "
-apiVersion: snapshot.example.com/v1
-kind: VolumeSnapshot
+apiVersion: groupsnapshot.storage.k8s.io/v1
+kind: VolumeGroupSnapshot
 metadata: {name: first, namespace: default}
-spec: {source: {persistentVolumeClaimName: claim}}
+spec: {volumeGroupSnapshotClassName: class, source: {selector: {matchLabels: {app: one}}}}
 ";
 
 #[tokio::test]
@@ -441,31 +501,27 @@ async fn kubectl_takes_them_for_its_own() {
     let (plane, http) = server().await;
     let kubectl = plane.kubectl();
     kubectl.apply(SNAPSHOTS).await;
-    let name = "crd/volumesnapshots.snapshot.example.com";
+    let name = "crd/volumegroupsnapshots.groupsnapshot.storage.k8s.io";
     kubectl.run(&["wait", "--for=condition=Established", "--timeout=30s", name]).await.ok();
     kubectl.apply(SNAPSHOT).await;
     assert!(kubectl.apply(SNAPSHOT).await.contains("unchanged"));
-    let path = "/apis/snapshot.example.com/v1/namespaces/default/volumesnapshots/first";
-    let status = json!({"status": {"readyToUse": true, "restoreSize": "5Gi"}});
+    let path = "/apis/groupsnapshot.storage.k8s.io/v1/namespaces/default/volumegroupsnapshots/first";
+    let status = json!({"status": {"readyToUse": true}});
     http.patch(&format!("{path}/status"), &status).await.expect(200);
-    let table = kubectl.run(&["get", "vs"]).await.ok();
+    let table = kubectl.run(&["get", "vgs"]).await.ok();
     let words: Vec<&str> = table.split_whitespace().collect();
-    assert_eq!(words, ["NAME", "READYTOUSE", "SOURCEPVC", "RESTORESIZE", "first", "true", "claim", "5Gi"]);
-    let explained = kubectl.run(&["explain", "volumesnapshot.spec.source"]).await.ok();
-    assert!(explained.contains("What the snapshot is made of."), "{explained}");
-    let source = |name: Value| json!({"spec": {"source": {"persistentVolumeClaimName": name}}});
-    let refused = http.patch(path, &source("other".into())).await;
-    assert!(message(&refused).contains("persistentVolumeClaimName is immutable"), "{}", message(&refused));
+    assert_eq!(words, ["NAME", "READYTOUSE", "VOLUMEGROUPSNAPSHOTCLASS", "first", "true", "class"]);
+    let explained = kubectl.run(&["explain", "volumegroupsnapshot.spec.source"]).await.ok();
+    assert!(explained.contains("What the snapshots are made of."), "{explained}");
+    let source = |selector: Value| json!({"spec": {"source": {"selector": selector}}});
+    let refused = http.patch(path, &source(json!({"matchLabels": {"app": "two"}}))).await;
+    assert!(message(&refused).contains("selector is immutable"), "{}", message(&refused));
     let refused = http.patch(path, &source(Value::Null)).await;
-    assert!(
-        message(&refused).contains("persistentVolumeClaimName is required once set"),
-        "{}",
-        message(&refused)
-    );
+    assert!(message(&refused).contains("selector is required once set"), "{}", message(&refused));
     let again =
         kubectl.run_with(&["apply", "--server-side", "--force-conflicts", "-f", "-"], SNAPSHOT).await.ok();
     assert!(again.contains("serverside-applied"), "{again}");
-    kubectl.run(&["delete", "vs", "first"]).await.ok();
+    kubectl.run(&["delete", "vgs", "first"]).await.ok();
     kubectl.run(&["delete", name]).await.ok();
-    http.until_gone(&format!("{DEFINITIONS}/volumesnapshots.snapshot.example.com")).await;
+    http.until_gone(&format!("{DEFINITIONS}/volumegroupsnapshots.groupsnapshot.storage.k8s.io")).await;
 }

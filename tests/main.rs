@@ -8,6 +8,8 @@
 
 mod addresses;
 mod api;
+mod attach;
+mod audit;
 mod bench;
 mod clients;
 mod crash;
@@ -20,10 +22,12 @@ mod overload;
 mod page;
 mod process;
 mod quota;
+mod schedule;
 mod snapshot;
 mod story;
 mod tidy;
 mod tls;
 mod upstream;
+mod volume_snapshots;
 mod who;
 mod workload;

@@ -7,6 +7,7 @@
 pub mod attach;
 pub mod client;
 pub mod clock;
+pub mod csi;
 pub mod ephemeral;
 pub mod expand;
 pub mod few;
@@ -27,8 +28,11 @@ pub mod pv;
 pub mod queue;
 pub mod quota;
 pub mod recorder;
+pub mod schedule;
+pub mod snapshots;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod translate;
 pub mod uid;
 pub mod worker;
 pub mod workload;

@@ -11,6 +11,9 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Backoff, Clock};
+use crate::csi::attacher;
+use crate::csi::drivers::Drivers;
+use crate::csi::provisioner;
 use crate::gc;
 use crate::given;
 use crate::informers::Informers;
@@ -19,7 +22,7 @@ pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
 use crate::workload::{deployment, replicas, stateful_set};
-use crate::{attach, ephemeral, expand, protection, pv, quota};
+use crate::{attach, csi, ephemeral, expand, protection, pv, quota, schedule};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -30,6 +33,8 @@ pub struct Context {
     pub informers: Informers,
     /// Takes events.
     pub events: EventSink,
+    /// CSI drivers that can be called.
+    pub drivers: Drivers,
     /// Settings.
     pub options: Arc<Options>,
     /// Wall-clock time.
@@ -40,7 +45,7 @@ pub struct Context {
 
 impl Context {
     /// A recorder that writes as `component`.
-    pub fn recorder(&self, component: &'static str) -> Recorder {
+    pub fn recorder(&self, component: impl Into<Arc<str>>) -> Recorder {
         self.events.recorder(component)
     }
 
@@ -81,6 +86,7 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::EPHEMERAL, alias: Some("ephemeral-volume"), run: ephemeral::run },
     Known { name: controller::EXPANDER, alias: Some("persistentvolume-expander"), run: expand::run },
     Known { name: controller::ATTACH_DETACH, alias: Some("attachdetach"), run: attach::run },
+    Known { name: controller::CSI_PROVISIONER, alias: Some("csi-provisioner"), run: provisioner::run },
     Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
     Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
     Known {
@@ -91,6 +97,7 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::REPLICA_SET, alias: Some("replicaset"), run: replicas::replica_sets },
     Known { name: controller::DEPLOYMENT, alias: Some("deployment"), run: deployment::run },
     Known { name: controller::STATEFUL_SET, alias: Some("statefulset"), run: stateful_set::run },
+    Known { name: controller::SCHEDULER, alias: Some("kube-scheduler"), run: schedule::run },
     Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
     Known { name: controller::RESOURCE_QUOTA, alias: Some("resourcequota"), run: quota::run },
     Known { name: controller::SERVICE_ACCOUNT, alias: Some("serviceaccount"), run: given::accounts::run },
@@ -99,6 +106,11 @@ pub const CONTROLLERS: &[Known] = &[
         alias: Some("root-ca-cert-publisher"),
         run: given::root_ca::run,
     },
+    Known { name: controller::CSI_ATTACHER, alias: None, run: attacher::run },
+    Known { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },
+    Known { name: controller::CSI_MODIFIER, alias: None, run: csi::modifier::run },
+    Known { name: controller::SNAPSHOT, alias: None, run: csi::snapshotter::common::run },
+    Known { name: controller::CSI_SNAPSHOTTER, alias: None, run: csi::snapshotter::lane::run },
 ];
 
 /// Why the controllers did not start.
@@ -137,19 +149,30 @@ async fn run_known(
     let clock = Clock::Wall;
     let (events, writer) = EventSink::start(client.clone(), clock, stop_events.clone());
     let informers = Informers::new(client.clone(), shutdown.child_token());
-    let context = Context { client, informers, events, options: Arc::new(options), clock, shutdown };
+    let drivers = Drivers::new(options.csi_timeout);
+    let options = Arc::new(options);
+    let context = Context { client, informers, events, drivers, options, clock, shutdown };
+    let finding = tokio::spawn(find_drivers(context.clone()));
     tracing::info!(controllers = ?enabled.iter().map(|k| k.name).collect::<Vec<_>>(), "controllers start");
     let tasks = enabled.into_iter().map(|known| {
         let (name, run, context) = (known.name, known.run, context.clone());
         tokio::spawn(async move { supervise(name, run, context).await })
     });
     join_all(tasks).await;
+    if finding.await.is_err() {
+        tracing::warn!("the search for CSI drivers panicked");
+    }
     context.informers.drained().await;
     stop_events.cancel();
     if writer.await.is_err() {
         tracing::warn!("the event writer panicked");
     }
     Ok(())
+}
+
+async fn find_drivers(context: Context) {
+    let Context { drivers, options, shutdown, .. } = context;
+    drivers.find(&options.csi_endpoints, options.csi_plugin_dir.clone(), shutdown).await;
 }
 
 /// Runs one controller again and again until the end was asked for.

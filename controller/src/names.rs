@@ -35,6 +35,18 @@ pub const ANN_DELETION_SECRET_NAMESPACE: &str = "volume.kubernetes.io/provisione
 pub const ANN_MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify-secret-name";
 /// PV: namespace of the secret for ControllerModifyVolume.
 pub const ANN_MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
+/// VolumeSnapshotClass: exactly `true` marks a default class of its driver.
+pub const ANN_DEFAULT_SNAPSHOT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
+/// VolumeSnapshotContent: its snapshot is deleted. Value [`YES`].
+pub const ANN_SNAPSHOT_BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
+/// VolumeSnapshotContent: the driver was asked for it, and its answer is not known. Value [`YES`].
+pub const ANN_SNAPSHOT_BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
+/// VolumeSnapshotContent: name of the secret for CreateSnapshot and DeleteSnapshot.
+pub const ANN_SNAPSHOT_SECRET_NAME: &str = "snapshot.storage.kubernetes.io/deletion-secret-name";
+/// VolumeSnapshotContent: namespace of the secret for CreateSnapshot and DeleteSnapshot.
+pub const ANN_SNAPSHOT_SECRET_NAMESPACE: &str = "snapshot.storage.kubernetes.io/deletion-secret-namespace";
+/// VolumeSnapshotContent: a member of a group; the group is asked for, not the member.
+pub const ANN_SNAPSHOT_GROUP_HANDLE: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle";
 /// VolumeAttachment: CSI node id of the publish call.
 pub const ANN_CSI_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
 /// Node: presence puts the node under the attach/detach controller.
@@ -46,6 +58,10 @@ pub const ANN_FORCE_DETACH_AFTER: &str = "orlop.dev/force-detach-after";
 pub const ANN_DETACH_NOT_BEFORE: &str = "orlop.dev/detach-not-before";
 /// VolumeAttachment: its volume was detached by force; when and why.
 pub const ANN_FORCED_DETACH: &str = "orlop.dev/forced-detach";
+/// PVC: the whole CreateVolume request, from before the driver is asked until the outcome is final. See [`FINALIZER_PROVISIONING`].
+pub const ANN_CREATE_REQUEST: &str = "csi.orlop.dev/create-request";
+/// VolumeSnapshotContent: exactly `true` lets a volume of another mode be made of the snapshot.
+pub const ANN_ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
 /// CSINode: comma list of in-tree plugin names.
 pub const ANN_MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 /// Any object: what it is there for, in words.
@@ -63,8 +79,25 @@ pub const FINALIZER_VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
 pub const FINALIZER_PV_CONTROLLER: &str = "kubernetes.io/pv-controller";
 /// PV: the same for external provisioners.
 pub const FINALIZER_EXTERNAL_PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
+/// PVC: a driver was asked for its volume, and what has become of that is not known for certain or not saved yet.
+pub const FINALIZER_PROVISIONING: &str = "csi.orlop.dev/provisioning";
+/// PVC: clones of it are being made.
+pub const FINALIZER_CLONING: &str = "provisioner.storage.kubernetes.io/cloning-protection";
+/// VolumeSnapshot: volumes of it are being made.
+pub const FINALIZER_SNAPSHOT_SOURCE: &str =
+    "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 /// PV, VolumeAttachment: prefix, the sanitized driver name follows.
 pub const FINALIZER_EXTERNAL_ATTACHER_PREFIX: &str = "external-attacher/";
+/// VolumeSnapshot: claims may be filled from it.
+pub const FINALIZER_SNAPSHOT_AS_SOURCE: &str =
+    "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection";
+/// VolumeSnapshot: it stays until its content is gone.
+pub const FINALIZER_SNAPSHOT_BOUND: &str = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection";
+/// VolumeSnapshotContent: it stays until its snapshot in the storage is gone, or is to be kept.
+pub const FINALIZER_SNAPSHOT_CONTENT: &str =
+    "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
+/// PVC: a snapshot of it is being taken.
+pub const FINALIZER_SNAPSHOT_CLAIM: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 /// Any object: dependents are deleted before it.
 pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 /// Any object: dependents lose their reference before it goes.
@@ -88,9 +121,13 @@ pub const COMPONENT_REPLICA_SET: &str = "replicaset-controller";
 pub const COMPONENT_DEPLOYMENT: &str = "deployment-controller";
 /// Event component of the controller of StatefulSets.
 pub const COMPONENT_STATEFUL_SET: &str = "statefulset-controller";
+/// Event component of the controller that binds snapshots.
+pub const COMPONENT_SNAPSHOT: &str = "snapshot-controller";
 
 /// Event component of the attach/detach controller.
 pub const COMPONENT_ATTACH_DETACH: &str = "attachdetach-controller";
+/// Event component of the scheduler.
+pub const COMPONENT_SCHEDULER: &str = "default-scheduler";
 
 /// Plugin name of hostPath volumes.
 pub const PLUGIN_HOST_PATH: &str = "kubernetes.io/host-path";
@@ -145,12 +182,60 @@ pub mod reason {
     pub const VOLUME_UNKNOWN_RECLAIM_POLICY: &str = "VolumeUnknownReclaimPolicy";
     /// Provisioning failed.
     pub const PROVISIONING_FAILED: &str = "ProvisioningFailed";
+    /// A driver is asked for a volume.
+    pub const PROVISIONING: &str = "Provisioning";
     /// A volume was made for a claim.
     pub const PROVISIONING_SUCCEEDED: &str = "ProvisioningSucceeded";
     /// An asset could not be removed after a failed provisioning.
     pub const PROVISIONING_CLEANUP_FAILED: &str = "ProvisioningCleanupFailed";
     /// Somebody else has to provision.
     pub const EXTERNAL_PROVISIONING: &str = "ExternalProvisioning";
+    /// A volume is being made larger.
+    pub const RESIZING: &str = "Resizing";
+    /// A volume could not be made larger.
+    pub const VOLUME_RESIZE_FAILED: &str = "VolumeResizeFailed";
+    /// A volume is larger, and its claim has it.
+    pub const VOLUME_RESIZE_SUCCESSFUL: &str = "VolumeResizeSuccessful";
+    /// A volume is larger, its file system is not yet.
+    pub const FILE_SYSTEM_RESIZE_REQUIRED: &str = "FileSystemResizeRequired";
+    /// A volume is being given other attributes.
+    pub const VOLUME_MODIFY: &str = "VolumeModify";
+    /// A volume could not be given other attributes.
+    pub const VOLUME_MODIFY_FAILED: &str = "VolumeModifyFailed";
+    /// A volume has other attributes.
+    pub const VOLUME_MODIFY_SUCCESSFUL: &str = "VolumeModifySuccessful";
+    /// Nobody wants other attributes any more.
+    pub const VOLUME_MODIFY_CANCELED: &str = "VolumeModifyCanceled";
+    /// A snapshot is not valid.
+    pub const SNAPSHOT_VALIDATION_ERROR: &str = "SnapshotValidationError";
+    /// The class of a snapshot is not there.
+    pub const GET_SNAPSHOT_CLASS_FAILED: &str = "GetSnapshotClassFailed";
+    /// A snapshot has no class and there is no default one.
+    pub const SET_DEFAULT_SNAPSHOT_CLASS_FAILED: &str = "SetDefaultSnapshotClassFailed";
+    /// The content of a snapshot is not there.
+    pub const SNAPSHOT_CONTENT_MISSING: &str = "SnapshotContentMissing";
+    /// The content of a snapshot is of the other sort.
+    pub const SNAPSHOT_CONTENT_MISMATCH: &str = "SnapshotContentMismatch";
+    /// The content that a snapshot names is another's.
+    pub const SNAPSHOT_CONTENT_MISBOUND: &str = "SnapshotContentMisbound";
+    /// The content of a bound snapshot does not point back.
+    pub const SNAPSHOT_MISBOUND: &str = "SnapshotMisbound";
+    /// No content can be made for a snapshot.
+    pub const SNAPSHOT_CONTENT_CREATION_FAILED: &str = "SnapshotContentCreationFailed";
+    /// The content of a snapshot is made, its driver is next.
+    pub const CREATING_SNAPSHOT: &str = "CreatingSnapshot";
+    /// The driver has taken a snapshot.
+    pub const SNAPSHOT_CREATED: &str = "SnapshotCreated";
+    /// A snapshot can be used.
+    pub const SNAPSHOT_READY: &str = "SnapshotReady";
+    /// A snapshot cannot be deleted yet.
+    pub const SNAPSHOT_DELETE_PENDING: &str = "SnapshotDeletePending";
+    /// The driver has not taken a snapshot.
+    pub const SNAPSHOT_CREATION_FAILED: &str = "SnapshotCreationFailed";
+    /// The driver does not say how a snapshot is.
+    pub const SNAPSHOT_CHECK_FAILED: &str = "SnapshotContentCheckandUpdateFailed";
+    /// The driver has not deleted a snapshot.
+    pub const SNAPSHOT_DELETE_ERROR: &str = "SnapshotDeleteError";
     /// Somebody else has to expand.
     pub const EXTERNAL_EXPANDING: &str = "ExternalExpanding";
     /// An owner reference crosses namespaces.
@@ -173,6 +258,10 @@ pub mod reason {
     pub const FORCED_DETACH_VOLUME: &str = "ForcedDetachVolume";
     /// A Deployment changed the number of a ReplicaSet's pods.
     pub const SCALING_REPLICA_SET: &str = "ScalingReplicaSet";
+    /// A pod got its node.
+    pub const SCHEDULED: &str = "Scheduled";
+    /// A pod got no node.
+    pub const FAILED_SCHEDULING: &str = "FailedScheduling";
     /// A Deployment could not make a ReplicaSet.
     pub const REPLICA_SET_CREATE_ERROR: &str = "ReplicaSetCreateError";
 }
@@ -193,6 +282,8 @@ pub mod controller {
     pub const EXPANDER: &str = "persistentvolume-expander-controller";
     /// Attaches volumes to the nodes of their pods, and detaches them.
     pub const ATTACH_DETACH: &str = "persistentvolume-attach-detach-controller";
+    /// Makes volumes for claims with CSI drivers, and deletes them.
+    pub const CSI_PROVISIONER: &str = "csi-provisioner-controller";
     /// Removes pods nobody needs.
     pub const POD_GC: &str = "pod-garbage-collector-controller";
     /// Empties and removes namespaces.
@@ -207,12 +298,24 @@ pub mod controller {
     pub const DEPLOYMENT: &str = "deployment-controller";
     /// Keeps the named pods of StatefulSets and their claims.
     pub const STATEFUL_SET: &str = "statefulset-controller";
+    /// Gives pods their nodes.
+    pub const SCHEDULER: &str = "scheduler";
     /// Counts what quotas limit.
     pub const RESOURCE_QUOTA: &str = "resourcequota-controller";
     /// Makes the `default` account of every namespace.
     pub const SERVICE_ACCOUNT: &str = "serviceaccount-controller";
+    /// Attaches volumes of CSI drivers to nodes.
+    pub const CSI_ATTACHER: &str = "csi-attacher-controller";
     /// Publishes whom to trust in every namespace.
     pub const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
+    /// Makes CSI volumes larger.
+    pub const CSI_RESIZER: &str = "csi-resizer-controller";
+    /// Gives CSI volumes other attributes.
+    pub const CSI_MODIFIER: &str = "csi-modifier-controller";
+    /// Binds snapshots and their contents.
+    pub const SNAPSHOT: &str = "snapshot-controller";
+    /// Asks drivers for snapshots.
+    pub const CSI_SNAPSHOTTER: &str = "csi-snapshotter-controller";
 }
 
 /// Types and reasons of conditions.
@@ -221,6 +324,12 @@ pub mod condition {
     pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
     /// Reason of [`DISRUPTION_TARGET`] when the pod GC removes an orphan.
     pub const DELETION_BY_POD_GC: &str = "DeletionByPodGC";
+    /// Pod: it has a node.
+    pub const POD_SCHEDULED: &str = "PodScheduled";
+    /// Reason of [`POD_SCHEDULED`]: no node will do.
+    pub const UNSCHEDULABLE: &str = "Unschedulable";
+    /// Reason of [`POD_SCHEDULED`]: it could not be found out, or not be done.
+    pub const SCHEDULER_ERROR: &str = "SchedulerError";
     /// Namespace: discovery failed.
     pub const NS_DISCOVERY_FAILURE: &str = "NamespaceDeletionDiscoveryFailure";
     /// Namespace: a group version could not be parsed.

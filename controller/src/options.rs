@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::csi::drivers::Endpoint;
 use crate::queue::RateLimit;
 
 /// Settings of all controllers.
@@ -41,6 +42,9 @@ pub struct Options {
     pub concurrent_deployment_syncs: usize,
     /// `--concurrent-statefulset-syncs`.
     pub concurrent_stateful_set_syncs: usize,
+    /// `--scheduler-bind-timeout`: how long a pod that has been given a node waits for its claims. Upstream:
+    /// bindTimeoutSeconds.
+    pub scheduler_bind_timeout: Duration,
     /// `--enable-garbage-collector`: false switches the controller off whatever `controllers` says.
     pub enable_garbage_collector: bool,
     /// `--root-ca-file`: certificates in PEM that clients verify the server with; none when no authority is known.
@@ -49,6 +53,12 @@ pub struct Options {
     pub resource_quota_sync_period: Duration,
     /// `--concurrent-resource-quota-syncs`.
     pub concurrent_resource_quota_syncs: usize,
+    /// `--csi-endpoint`: drivers that are called from here.
+    pub csi_endpoints: Vec<Endpoint>,
+    /// `--csi-plugin-dir`: where drivers register.
+    pub csi_plugin_dir: Option<PathBuf>,
+    /// `--csi-timeout`: the longest that a call to a driver may take.
+    pub csi_timeout: Duration,
     /// `--attach-detach-force-detach-after`, a flag of our own: how long a node that is not healthy may keep a volume that no
     /// pod wants there, before it is detached by force. Annotations of nodes, volumes and classes win over it.
     pub attach_detach_force_detach_after: Duration,
@@ -60,6 +70,21 @@ pub struct Options {
     /// `--attach-detach-reconcile-sync-period`: how often all attached volumes are compared with their VolumeAttachments,
     /// besides the look at each that changes. Less than a second switches both off.
     pub attach_detach_reconcile_sync_period: Duration,
+    /// `--csi-worker-threads`: calls of one kind that one driver is asked at the same time.
+    pub csi_worker_threads: usize,
+    /// `--csi-reconcile-sync`: how often attachments are compared with the list of their driver. Upstream:
+    /// external-attacher's `--reconcile-sync`.
+    pub csi_reconcile_sync: Duration,
+    /// `--csi-extra-create-metadata`: drivers are told names of claim and volume.
+    pub csi_extra_create_metadata: bool,
+    /// `--csi-default-fstype`: file system where the class names none; empty for the driver's choice.
+    pub csi_default_fs_type: String,
+    /// `--csi-strict-topology`: drivers are told the segment of the chosen node alone.
+    pub csi_strict_topology: bool,
+    /// `--csi-immediate-topology`: drivers are told all segments when no node was chosen.
+    pub csi_immediate_topology: bool,
+    /// `--csi-enable-capacity`: CSIStorageCapacity objects are published for drivers that know their room.
+    pub csi_enable_capacity: bool,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -99,14 +124,25 @@ impl Default for Options {
             concurrent_replica_set_syncs: 5,
             concurrent_deployment_syncs: 5,
             concurrent_stateful_set_syncs: 5,
+            scheduler_bind_timeout: Duration::from_secs(600),
             enable_garbage_collector: true,
             root_ca: None,
             resource_quota_sync_period: Duration::from_secs(300),
             concurrent_resource_quota_syncs: 5,
+            csi_endpoints: Vec::new(),
+            csi_plugin_dir: None,
+            csi_timeout: Duration::from_secs(15),
             attach_detach_force_detach_after: Duration::from_secs(360),
             disable_force_detach_on_timeout: false,
             disable_attach_detach_reconcile_sync: false,
             attach_detach_reconcile_sync_period: Duration::from_secs(60),
+            csi_worker_threads: 100,
+            csi_reconcile_sync: Duration::from_secs(60),
+            csi_extra_create_metadata: false,
+            csi_default_fs_type: String::new(),
+            csi_strict_topology: false,
+            csi_immediate_topology: true,
+            csi_enable_capacity: true,
             rate_limit: RateLimit::default(),
         }
     }

@@ -56,7 +56,7 @@ impl EventType {
 /// Records events under one component name. Clones are cheap.
 #[derive(Clone)]
 pub struct Recorder {
-    component: &'static str,
+    component: Arc<str>,
     clock: Clock,
     stamps: Arc<Stamps>,
     notes: mpsc::Sender<Event>,
@@ -101,7 +101,7 @@ impl Recorder {
         message: impl Into<String>,
     ) {
         let event = new_event(
-            self.component,
+            &self.component,
             self.stamps.next(self.clock.now()),
             involved,
             type_,
@@ -114,7 +114,7 @@ impl Recorder {
             let dropped = self.stamps.dropped.fetch_add(1, Ordering::Relaxed);
             if dropped.is_multiple_of(DROPS_PER_LINE) {
                 tracing::warn!(
-                    component = self.component,
+                    component = &*self.component,
                     reason,
                     full,
                     dropped = dropped + 1,
@@ -199,9 +199,9 @@ impl EventSink {
     }
 
     /// A recorder that writes as `component`.
-    pub fn recorder(&self, component: &'static str) -> Recorder {
+    pub fn recorder(&self, component: impl Into<Arc<str>>) -> Recorder {
         let (stamps, notes) = (Arc::clone(&self.stamps), self.notes.clone());
-        Recorder { component, clock: self.clock, stamps, notes }
+        Recorder { component: component.into(), clock: self.clock, stamps, notes }
     }
 }
 

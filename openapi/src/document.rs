@@ -73,7 +73,6 @@ impl Document {
 pub struct Documents {
     resources: Vec<ResourceDoc>,
     v3: OnceLock<BTreeMap<String, Document>>,
-    v3_index: OnceLock<Document>,
     v2_json: OnceLock<Document>,
     v2_protobuf: OnceLock<Document>,
 }
@@ -84,15 +83,9 @@ impl Documents {
         Documents {
             resources: resources.to_vec(),
             v3: OnceLock::new(),
-            v3_index: OnceLock::new(),
             v2_json: OnceLock::new(),
             v2_protobuf: OnceLock::new(),
         }
-    }
-
-    /// The index at `/openapi/v3`: where the documents are, with their hashes.
-    pub fn v3_index(&self) -> &Document {
-        self.v3_index.get_or_init(|| index(self.v3_entries()))
     }
 
     /// The document of a group and version, by its path: `api/v1`, `apis/storage.k8s.io/v1`.
@@ -133,7 +126,7 @@ impl Documents {
     }
 }
 
-/// An index of documents by their paths and hashes.
+/// The index at `/openapi/v3`: where documents are, with their hashes.
 pub fn index<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> Document {
     let entry = |(path, hash): (&str, &str)| {
         let url = format!("/openapi/v3/{path}?hash={hash}");

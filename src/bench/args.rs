@@ -26,6 +26,8 @@ pub(crate) enum RowName {
     Watch,
     /// Claims that meet their volumes
     Bind,
+    /// Volumes of a CSI driver: claims provisioned, attached, detached, moved
+    Csi,
     /// Memory of the server process
     Memory,
     /// From exec to ready
@@ -38,7 +40,7 @@ pub(crate) enum RowName {
 
 impl RowName {
     /// All rows, in the order of the table.
-    pub(crate) const ALL: [RowName; 11] = [
+    pub(crate) const ALL: [RowName; 12] = [
         RowName::Create64,
         RowName::Create1,
         RowName::Get64,
@@ -46,6 +48,7 @@ impl RowName {
         RowName::Patch64,
         RowName::Watch,
         RowName::Bind,
+        RowName::Csi,
         RowName::Memory,
         RowName::Start,
         RowName::Idle,
@@ -62,6 +65,7 @@ impl RowName {
             RowName::Patch64 => "patch-64",
             RowName::Watch => "watch",
             RowName::Bind => "bind",
+            RowName::Csi => "csi",
             RowName::Memory => "memory",
             RowName::Start => "start",
             RowName::Idle => "idle",
@@ -72,6 +76,7 @@ impl RowName {
     /// Why it cannot be measured on a server that somebody else has started.
     pub(crate) fn needs_own_process(self) -> Option<&'static str> {
         match self {
+            RowName::Csi => Some("it starts a CSI driver beside the server"),
             RowName::Memory => Some("it reads the memory of the server's process"),
             RowName::Start => Some("it starts the server again and again"),
             RowName::Idle => Some("it reads the processor time of the server's process"),

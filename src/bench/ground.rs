@@ -100,6 +100,11 @@ impl Ground {
         })
     }
 
+    /// The program that our own servers run.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Whom it is measured on.
     pub(crate) fn server_words(&self) -> String {
         match &self.given {

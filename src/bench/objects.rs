@@ -9,8 +9,8 @@ pub(crate) const VOLUMES: &str = "/api/v1/persistentvolumes";
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 /// The label of everything that bench makes; its value is the run.
 pub(crate) const LABEL: &str = "orlop-bench";
-/// The class of the volumes; nothing provisions it.
-const CLASS: &str = "orlop-bench";
+/// The class of volumes and claims; nothing provisions it but where a row has a driver.
+pub(crate) const CLASS: &str = "orlop-bench";
 
 /// A text with gaps that take a name.
 #[derive(Clone, Debug)]

@@ -30,6 +30,10 @@ pub(crate) struct Plan {
     pub(crate) pairs: Vec<usize>,
     /// Released volumes that are in the way in one more case.
     pub(crate) released: usize,
+    /// Claims of a CSI class, and pods that use them.
+    pub(crate) driven: usize,
+    /// Moves of a pod from node to node.
+    pub(crate) moves: usize,
     /// Volumes at which memory is looked at, rising; the last is also how many `start` starts with.
     pub(crate) kept: Vec<usize>,
     /// Starts per case.
@@ -67,6 +71,8 @@ impl Plan {
                 watched_writes_per_second: 100,
                 pairs: vec![20, 50],
                 released: 50,
+                driven: 20,
+                moves: 3,
                 kept: vec![100, 300],
                 starts: 1,
                 idle_seconds: 1,
@@ -91,6 +97,8 @@ impl Plan {
                 watched_writes_per_second: 200,
                 pairs: vec![1_000, 10_000],
                 released: 10_000,
+                driven: 1_000,
+                moves: 50,
                 kept: vec![10_000, 100_000],
                 starts: 3,
                 idle_seconds: 16,
@@ -110,6 +118,7 @@ impl Plan {
             plan.patches = n;
             plan.watched_writes = n;
             plan.pairs = vec![n];
+            plan.driven = n;
             plan.released = plan.released.min(n);
         }
         if !two {

@@ -12,6 +12,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod browser;
+pub(crate) mod csi;
 pub(crate) mod http;
 pub(crate) mod kubectl;
 pub(crate) mod plane;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use orlop_store::{Expect, Op, Record, Snapshot, Write};
 use serde_json::{Value, json};
 
+use super::bundled;
 use super::definition::{APPROVED, condition, is_established, is_protected, set_condition};
 use crate::auth::UserInfo;
 use crate::dispatch::{Resource, key_names};
@@ -89,7 +90,8 @@ async fn settle(server: &Arc<Inner>, cleaning: &Arc<Cleaning>) -> bool {
     let now = show_time(server.now());
     let mut wanted: Vec<Object> = Vec::with_capacity(stored.len());
     for (_, object) in &stored {
-        let others = stored.iter().map(|(_, other)| other).filter(|other| other.name() != object.name());
+        let others = bundled::definitions().iter().chain(stored.iter().map(|(_, other)| other));
+        let others = others.filter(|other| other.name() != object.name());
         // What this round has accepted counts for those behind.
         let others: Vec<&Object> = others
             .map(|other| wanted.iter().find(|done: &&Object| done.name() == other.name()).unwrap_or(other))
@@ -134,7 +136,7 @@ async fn write(server: &Inner, record: &Arc<Record<Projection>>, object: &Object
 // === Names ===
 
 /// Decides on the names of a definition against those that others have, and on whether it is served.
-fn accept(object: &mut Object, others: &[&Object], now: &Value) {
+pub(super) fn accept(object: &mut Object, others: &[&Object], now: &Value) {
     let group = object.str_at(&["spec", "group"]).to_owned();
     let names = object.at(&["spec", "names"]).cloned().unwrap_or_default();
     let before = object.at(&["status", "acceptedNames"]).cloned().unwrap_or_default();
@@ -307,6 +309,10 @@ async fn clean(server: &Arc<Inner>, name: &str, uid: &str) -> Result<(), String>
         let definition = stored::decode(&record);
         if definition.uid() != uid {
             return Ok(());
+        }
+        if bundled::has(name) {
+            // Its kind goes on without it, and so do the objects.
+            return let_go(server, &record, definition).await;
         }
         let Some(kind) = server.kinds.now().any_of(name) else {
             // Its names were never accepted, so it has no objects.

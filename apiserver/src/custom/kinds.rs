@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
 
+use super::bundled;
 use super::made::{CustomKind, Definition};
 use crate::object::Object;
 use crate::registry::KindRef;
@@ -52,13 +53,15 @@ impl Kinds {
         self.served.load().kinds.get(&(group, version, plural)).cloned()
     }
 
-    /// Serves these definitions from now on. What is made already is not made again. Watches of what is
-    /// no more, or is another now, end; all of them end with the server.
+    /// Serves these definitions from now on, and the bundled ones, which stand before stored ones of their names. What is
+    /// made already is not made again. Watches of what is no more, or is another now, end; all of them end with the server.
     pub(crate) fn serve(&self, definitions: &[Object], closing: &CancellationToken) {
         let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.now();
-        let made: Vec<Arc<Definition>> = definitions
+        let own = definitions.iter().filter(|object| !bundled::has(object.name()));
+        let made: Vec<Arc<Definition>> = bundled::definitions()
             .iter()
+            .chain(own)
             .filter_map(|object| {
                 let known = before.definitions.iter().find(|known| known.name == object.name());
                 match known.filter(|known| known.is_same(object)) {
@@ -104,11 +107,6 @@ impl Served {
     /// The kinds, in no order.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &KindRef> {
         self.kinds.values()
-    }
-
-    /// Whether there are no custom kinds.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.kinds.is_empty()
     }
 
     /// A kind that shows the objects of a definition, whether it is served or not.

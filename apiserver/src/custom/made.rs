@@ -1,6 +1,6 @@
 //! A kind that a definition has made: one of its versions, as the verbs see it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use orlop_openapi::StructType;
@@ -44,8 +44,9 @@ pub(crate) struct ScaleMembers {
 pub(crate) struct Version {
     names: Names,
     pub(crate) served: bool,
-    schema: Schema,
-    ty: Arc<StructType>,
+    /// Its schema and the type for ownership, made when they are first asked for: patterns and rules take a
+    /// millisecond to compile, and a server that starts may have hundreds of definitions.
+    compiled: OnceLock<(Schema, Arc<StructType>)>,
     has_status: bool,
     scale: Option<ScaleMembers>,
     columns: Columns,
@@ -156,7 +157,6 @@ impl Definition {
 impl Version {
     fn of(version: &Value, names: Names) -> Self {
         let raw = version["schema"]["openAPIV3Schema"].clone();
-        let schema = Schema::of(&raw);
         let scale = &version["subresources"]["scale"];
         let path = |name: &str| simple_path(scale[name].as_str().unwrap_or_default());
         let selectable = version["selectableFields"].as_array().into_iter().flatten();
@@ -166,7 +166,7 @@ impl Version {
             .collect();
         Version {
             served: version["served"] == true,
-            ty: schema.root_type(names.schema),
+            compiled: OnceLock::new(),
             has_status: version["subresources"]["status"].is_object(),
             scale: path("specReplicasPath").zip(path("statusReplicasPath")).map(|(spec, status)| {
                 ScaleMembers {
@@ -185,10 +185,17 @@ impl Version {
                     str::to_owned,
                 )
             }),
-            schema,
             raw,
             names,
         }
+    }
+
+    fn compiled(&self) -> &(Schema, Arc<StructType>) {
+        self.compiled.get_or_init(|| {
+            let schema = Schema::of(&self.raw);
+            let ty = schema.root_type(self.names.schema);
+            (schema, ty)
+        })
     }
 }
 
@@ -220,7 +227,7 @@ impl CustomKind {
     }
 
     pub(super) fn schema(&self) -> &Schema {
-        &self.version().schema
+        &self.version().compiled().0
     }
 
     /// Whether its definition is being deleted.
@@ -393,7 +400,7 @@ impl Kind for CustomKind {
     }
 
     fn struct_type(&self) -> Option<TypeRef> {
-        Some(TypeRef::Custom(self.version().ty.clone()))
+        Some(TypeRef::Custom(self.version().compiled().1.clone()))
     }
 
     fn sibling(&self, api_version: &str) -> Option<KindRef> {

@@ -1,4 +1,4 @@
-//! Kinds that CustomResourceDefinitions bring.
+//! Kinds that CustomResourceDefinitions bring: those of clients, and those that orlop has at hand (`bundled`).
 //!
 //! Reading order: `definition` and `structural` are the rules of a definition itself; `schema` is the
 //! structural form of a version's schema, on which `prune`, `default`, `validate` (with `format`) and
@@ -7,6 +7,7 @@
 //! immutable snapshot that a definition's write replaces. `keeper` follows the definitions in the
 //! store, gives them their conditions, and removes the objects of those that go.
 
+mod bundled;
 mod cel;
 mod columns;
 pub(crate) mod decode;

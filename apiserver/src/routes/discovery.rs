@@ -145,7 +145,6 @@ async fn core_versions(headers: HeaderMap) -> Response {
 async fn group_list(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
     let served = server.kinds.now();
     match form(&headers) {
-        Ok(Form::Aggregated) if served.is_empty() => aggregated(&headers, &NAMED),
         Ok(Form::Aggregated) => aggregated(&headers, served.documents().discovery()),
         Ok(Form::Legacy) => {
             let groups = groups(&served);
@@ -303,7 +302,6 @@ pub(super) struct Document {
 }
 
 static CORE: LazyLock<Document> = LazyLock::new(|| document(&Served::default(), vec![("", vec![VERSION])]));
-static NAMED: LazyLock<Document> = LazyLock::new(|| named(&Served::default()));
 
 /// The document of the named groups.
 pub(super) fn named(served: &Served) -> Document {

@@ -24,6 +24,8 @@ pub(super) struct Since {
 pub(super) struct Attached {
     /// The attacher said so. If not, it may or may not be attached.
     pub(super) confirmed: bool,
+    /// Its VolumeAttachment was asked for, and the cache has not shown it yet: there may be one.
+    pub(super) asked: bool,
     /// Since when it has to go.
     pub(super) unwanted: Option<Since>,
 }
@@ -133,7 +135,8 @@ impl Actual {
         match volume.find(&key.node) {
             Ok(at) => volume.nodes[at].1.confirmed = confirmed,
             Err(at) => {
-                volume.nodes.insert(at, (Arc::clone(&key.node), Attached { confirmed, unwanted: None }));
+                let state = Attached { confirmed, asked: false, unwanted: None };
+                volume.nodes.insert(at, (Arc::clone(&key.node), state));
             }
         }
         self.nodes.entry(Arc::clone(&key.node)).or_default().volumes.insert(Arc::clone(&key.volume));

@@ -192,6 +192,9 @@ impl Controller {
         let others = state.others(key);
         let Some(operation) = state.operations.fail(key, cause, now) else { return };
         state.actual.put(key, operation.spec.as_ref(), false);
+        if let Some(attached) = state.actual.get_mut(key).filter(|_| operation.asked && !operation.seen) {
+            attached.asked = true;
+        }
         if state.actual.unlist(key) {
             self.reports.add(Arc::clone(&key.node));
         }
@@ -292,6 +295,9 @@ impl Controller {
             operation.seen = true;
             // The object is no more, even if another one has its name by now.
             operation.gone |= operation.phase == Phase::Waiting && change.gone_uid().is_some();
+        }
+        if let Some(attached) = state.actual.get_mut(&key) {
+            attached.asked = false;
         }
         let others = state.others(&key);
         drop(state);

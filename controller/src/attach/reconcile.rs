@@ -17,6 +17,8 @@ pub(super) enum Presence {
     Absent,
     /// Something was tried and failed, or a controller before this one left it.
     Uncertain,
+    /// Its VolumeAttachment was asked for, and no answer and no cache says whether it was made.
+    Asked,
     /// The attacher said so.
     Confirmed,
 }
@@ -159,8 +161,8 @@ pub(super) fn decide(facts: &Facts) -> Decision {
         (Presence::Confirmed, true | false) if facts.verified && is_lost(&facts.view) => Decision::Lost,
         // Tests: AD-073, AD-081
         (Presence::Confirmed, true) => Decision::Keep,
-        (Presence::Absent | Presence::Uncertain, true) => attach(facts),
-        (Presence::Confirmed | Presence::Uncertain, false) => detach(facts),
+        (Presence::Absent | Presence::Uncertain | Presence::Asked, true) => attach(facts),
+        (Presence::Confirmed | Presence::Uncertain | Presence::Asked, false) => detach(facts),
     }
 }
 
@@ -178,9 +180,10 @@ fn is_lost(view: &View) -> bool {
 pub(super) fn holds(presence: Presence, view: &View) -> bool {
     match (presence, view) {
         (Presence::Absent, _) => false,
-        (Presence::Confirmed, _) => true,
+        (Presence::Confirmed, _) | (Presence::Asked, View::Absent) => true,
+        (Presence::Asked, View::NotNeeded) => false,
         (Presence::Uncertain, View::NotNeeded | View::Absent) => false,
-        (Presence::Uncertain, View::There(there)) => match there.leaving {
+        (Presence::Uncertain | Presence::Asked, View::There(there)) => match there.leaving {
             true => there.detach_error.is_none(),
             false => there.attached || there.attach_error.is_none(),
         },

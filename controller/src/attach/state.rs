@@ -303,6 +303,7 @@ fn presence(attached: Option<&Attached>) -> Presence {
     match attached {
         None => Presence::Absent,
         Some(Attached { confirmed: true, .. }) => Presence::Confirmed,
-        Some(Attached { confirmed: false, .. }) => Presence::Uncertain,
+        Some(Attached { confirmed: false, asked: true, .. }) => Presence::Asked,
+        Some(Attached { confirmed: false, asked: false, .. }) => Presence::Uncertain,
     }
 }

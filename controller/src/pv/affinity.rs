@@ -10,19 +10,23 @@ use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Pers
 pub fn accepts_node(volume: &PersistentVolume, node_labels: &BTreeMap<String, String>) -> bool {
     let required = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref()?.required.as_ref());
     required.is_none_or(|selector| {
-        selector.node_selector_terms.iter().any(|term| term_matches(term, node_labels))
+        // The only field is the node's name, and upstream asks with labels alone: a field is compared with an empty name.
+        selector.node_selector_terms.iter().any(|term| term_matches(term, node_labels, ""))
     })
 }
 
-fn term_matches(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>) -> bool {
+/// Whether a term accepts a node of this name with these labels. All its requirements have to hold, and one without any
+/// accepts nothing.
+pub fn term_matches(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>, node: &str) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
     if expressions.is_empty() && fields.is_empty() {
         return false;
     }
-    // The only field is the node's name, and upstream asks with labels alone: a field is compared with an empty name.
     expressions.iter().all(|wanted| requirement_matches(wanted, labels.get(&wanted.key).map(String::as_str)))
-        && fields.iter().all(|wanted| wanted.key == "metadata.name" && requirement_matches(wanted, Some("")))
+        && fields
+            .iter()
+            .all(|wanted| wanted.key == "metadata.name" && requirement_matches(wanted, Some(node)))
 }
 
 fn requirement_matches(wanted: &NodeSelectorRequirement, value: Option<&str>) -> bool {

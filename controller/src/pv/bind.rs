@@ -14,6 +14,7 @@ use super::error::SyncError;
 use super::object::{
     self, VolumePhase, claim_ref, has_annotation, points_to, remove_annotation, set_annotation, volume_name,
 };
+use crate::csi::provisioner::intent;
 use crate::names;
 
 /// The volume with a full reference to the claim, or nothing if it has one. The mark `bound-by-controller` is set only if
@@ -67,6 +68,8 @@ pub fn claim_with_name(
     if !has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED) {
         set_annotation(&mut changed.metadata, names::ANN_BIND_COMPLETED, names::YES);
     }
+    // What a driver was asked for is saved as this volume, so the note of it can go with the same write.
+    intent::settle(&mut changed, volume);
     Some(changed)
 }
 

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::http_side;
 use super::store::{KINDS, Kind, Refusal, Store};
 use crate::clock::Clock;
+use crate::csi::drivers::Drivers;
 use crate::informers::Informers;
 use crate::manager::{Context, Run};
 use crate::options::Options;
@@ -30,6 +31,7 @@ pub(super) struct Shared {
     /// Raised to end all watches.
     pub(super) cut: watch::Sender<u64>,
     clock: Clock,
+    pub(super) drivers: Drivers,
 }
 
 #[derive(Default)]
@@ -92,6 +94,7 @@ impl FakeApi {
             revision: watch::Sender::new(0),
             cut: watch::Sender::new(0),
             clock: Clock::following_tokio(1_767_225_600),
+            drivers: Drivers::new(Options::default().csi_timeout),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -106,13 +109,20 @@ impl FakeApi {
         crate::client::in_process(service)
     }
 
+    /// The drivers that controllers of this server find. A test puts its own there, over the driver itself instead of a
+    /// socket ([`orlop_csi::driver::Line::over`]), so that paused time stays paused.
+    pub(crate) fn drivers(&self) -> Drivers {
+        self.shared.drivers.clone()
+    }
+
     /// What a controller needs, with all tasks of the test ending by `shutdown`.
     pub(crate) fn context(&self, options: Options, shutdown: &CancellationToken) -> Context {
         let client = self.client();
         let (events, _writer) = EventSink::start(client.clone(), self.shared.clock, shutdown.clone());
         let informers = Informers::new(client.clone(), shutdown.clone());
         let (options, clock, shutdown) = (Arc::new(options), self.shared.clock, shutdown.clone());
-        Context { client, informers, events, options, clock, shutdown }
+        let drivers = self.drivers();
+        Context { client, informers, events, drivers, options, clock, shutdown }
     }
 
     /// Starts controllers; dropping the guard ends them.

@@ -141,6 +141,7 @@ fn parse(method: &Method, path: &str, query: &str) -> Option<Call> {
         ("GET", true) => "list",
         ("GET", false) => "get",
         ("POST", true) => "create",
+        ("POST", false) if sub == "binding" => "create",
         ("PUT", false) => "update",
         ("PATCH", false) => "patch",
         ("DELETE", false) => "delete",
@@ -177,6 +178,7 @@ fn serve(api: &FakeApi, call: &Call) -> Answer {
             Ok(json!({"apiVersion": version, "kind": format!("{list}List"),
                 "metadata": {"resourceVersion": store.revision.to_string()}, "items": items}))
         }
+        "create" if sub == "binding" => store.bind(kind, namespace, name, body),
         "create" => store.create(kind, namespace, body.clone(), false),
         "update" => store.replace(kind, namespace, name, sub, body),
         "patch" => store.merge(kind, namespace, name, sub, body).map(|o| shown(call, o)),

@@ -35,7 +35,7 @@ const fn kind(
 }
 
 /// Everything the fake serves.
-pub(crate) const KINDS: [Kind; 21] = [
+pub(crate) const KINDS: [Kind; 25] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -56,6 +56,10 @@ pub(crate) const KINDS: [Kind; 21] = [
     kind("storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass", false, false),
     kind("storage.k8s.io", "volumeattachments", "VolumeAttachment", false, true),
     kind("storage.k8s.io", "csidrivers", "CSIDriver", false, false),
+    kind("snapshot.storage.k8s.io", "volumesnapshots", "VolumeSnapshot", true, true),
+    kind("snapshot.storage.k8s.io", "volumesnapshotcontents", "VolumeSnapshotContent", false, true),
+    kind("snapshot.storage.k8s.io", "volumesnapshotclasses", "VolumeSnapshotClass", false, false),
+    kind("storage.k8s.io", "csinodes", "CSINode", false, false),
     kind("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity", true, false),
 ];
 
@@ -286,6 +290,23 @@ impl Store {
             return Ok(self.commit(kind, "DELETED", old));
         }
         Ok(self.commit(kind, "MODIFIED", next))
+    }
+
+    /// Gives a pod its node.
+    pub(crate) fn bind(&mut self, kind: &Kind, namespace: &str, name: &str, binding: &Value) -> Answer {
+        let mut pod = self.get(kind, namespace, name)?;
+        let uid = text(binding, "/metadata/uid");
+        if !uid.is_empty() && uid != text(&pod, "/metadata/uid") {
+            return Err(conflict(kind, name, "Precondition failed: UID in precondition does not match"));
+        }
+        let assigned = text(&pod, "/spec/nodeName");
+        if !assigned.is_empty() || pod["metadata"].get("deletionTimestamp").is_some() {
+            return Err(conflict(kind, name, "it has a node or is being deleted"));
+        }
+        pod["spec"]["nodeName"] = binding["target"]["name"].clone();
+        pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "True"}]);
+        self.commit(kind, "MODIFIED", pod);
+        Ok(json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "code": 201}))
     }
 
     fn may_go(kind: &Kind, object: &Value) -> bool {

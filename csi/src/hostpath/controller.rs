@@ -13,6 +13,9 @@ use crate::v1::controller_server::Controller;
 use crate::v1::controller_service_capability::rpc::Type as Rpc;
 use crate::v1::controller_service_capability::{self, Type};
 
+/// Key of a publish context: the node that the volume was published to.
+const NODE: &str = "hostpath.csi.orlop.dev/node";
+
 impl From<RecordsError> for Status {
     fn from(error: RecordsError) -> Self {
         Status::internal(error.to_string())
@@ -132,7 +135,9 @@ impl Controller for Driver {
             Outcome::Already(_) => {}
             Outcome::Todo(volume) => self.records.put_volume(&mut state, volume)?,
         }
-        Ok(Response::new(v1::ControllerPublishVolumeResponse { publish_context: [].into() }))
+        // Nothing here needs it; who hands it on from controller to node can be watched by it.
+        let publish_context = [(NODE.to_owned(), request.into_inner().node_id)].into();
+        Ok(Response::new(v1::ControllerPublishVolumeResponse { publish_context }))
     }
 
     async fn controller_unpublish_volume(

@@ -215,6 +215,7 @@ fn is_left_over(dir: &Path, name: &str) -> bool {
 fn write(dir: &Path, name: &str, record: &impl Serialize) -> Result<(), RecordsError> {
     fs::create_dir_all(dir).map_err(at(dir))?;
     let file = dir.join(name);
+    let is_first = !file.exists();
     let bytes =
         serde_json::to_vec(record).map_err(|source| RecordsError::Damaged { path: file.clone(), source })?;
     let new = dir.join(format!("{name}.new"));
@@ -222,7 +223,8 @@ fn write(dir: &Path, name: &str, record: &impl Serialize) -> Result<(), RecordsE
     written.map_err(at(&new))?;
     fs::rename(&new, &file).map_err(at(&file))?;
     sync_dir(dir)?;
-    dir.parent().map_or(Ok(()), sync_dir)
+    // The directory itself is new only with its first record.
+    dir.parent().filter(|_| is_first).map_or(Ok(()), sync_dir)
 }
 
 fn remove(dir: &Path, name: &str) -> Result<(), RecordsError> {

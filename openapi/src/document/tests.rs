@@ -50,7 +50,7 @@ fn parsed(document: &Document) -> Value {
 #[test]
 fn the_index_names_each_document_with_its_hash() {
     let documents = documents();
-    let index = parsed(documents.v3_index());
+    let index = parsed(&index(documents.v3_entries()));
     let paths = ["api/v1", "apis/storage.k8s.io/v1", "orlop", "version"];
     for path in paths {
         let hash = &documents.v3(path).expect("there is one").hash;

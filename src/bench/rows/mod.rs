@@ -1,6 +1,7 @@
 //! The rows, one file per kind of work. A row prepares, warms up, measures, checks and cleans up.
 
 mod bind;
+mod csi;
 mod disk;
 mod idle;
 mod memory;
@@ -31,6 +32,7 @@ pub(crate) async fn run(name: RowName, ground: &Ground) -> Result<Done, BenchErr
         RowName::Patch64 => requests::patch_64(ground).await,
         RowName::Watch => watch::run(ground).await,
         RowName::Bind => bind::run(ground).await,
+        RowName::Csi => csi::run(ground).await,
         RowName::Memory => memory::run(ground).await,
         RowName::Start => start::run(ground).await,
         RowName::Idle => idle::run(ground).await,

@@ -363,6 +363,6 @@ async fn i7_no_volume_is_on_two_nodes_whatever_happens() {
             world.step().await;
         }
         world.settle().await;
-        assert!(world.history.seen > 100, "something happened");
+        assert!(world.history.seen > 100, "something happened: {}", world.history.seen);
     }
 }

@@ -1,0 +1,280 @@
+//! One attachment at a time: looks, asks [`decide`](super::decide) for the step, takes it, and looks again until there is
+//! nothing to do or something failed. What failed is told on the attachment.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
+use orlop_csi::driver::Driver;
+
+use super::decide::{Publish, Step, Unpublish, View, decide, is_ours, volume_name};
+use super::error::Failure;
+use super::memory::{Doubts, Latest, LetGo};
+use super::writes::{self, Told, Writer, Written};
+use crate::clock::Clock;
+use crate::csi::drivers::Drivers;
+use crate::csi::handle::attacher_finalizer;
+use crate::csi::secrets;
+use crate::informer::Informer;
+use crate::meta::is_terminating;
+
+/// Steps of one sync. Volume, preparation, call, and as often again because somebody else has written.
+const STEPS: usize = 8;
+
+/// What all syncs share.
+pub(super) struct Attacher {
+    pub(super) writer: Writer,
+    pub(super) attachments: Informer<VolumeAttachment>,
+    pub(super) volumes: Informer<PersistentVolume>,
+    pub(super) nodes: Informer<CSINode>,
+    pub(super) drivers: Drivers,
+    pub(super) clock: Clock,
+    pub(super) latest: Latest,
+    pub(super) let_go: LetGo,
+    pub(super) doubts: Doubts,
+}
+
+/// What one sync knows.
+struct Seen {
+    attachment: Arc<VolumeAttachment>,
+    volume: Option<Arc<PersistentVolume>>,
+    node: Option<Arc<CSINode>>,
+    /// The server was asked for volume and node: the caches were not enough.
+    live: bool,
+}
+
+/// Where a step leads.
+enum Next {
+    /// Look again.
+    Again,
+    /// That was it.
+    End,
+}
+
+impl Attacher {
+    /// Brings one attachment as far as it gets.
+    pub(super) async fn sync(&self, name: &str) -> Result<(), Failure> {
+        let Some(attachment) = self.latest.get(&self.attachments, name) else { return Ok(()) };
+        // Whoever serves it, it is not this process.
+        let Some(driver) = self.drivers.get(&attachment.spec.attacher) else { return Ok(()) };
+        let mut seen = self.seen(attachment);
+        let outcome = self.steps(name, &driver, &mut seen).await;
+        if let Err(failure) = &outcome
+            && let Some(told) = failure.told()
+        {
+            self.tell(&seen.attachment, &told).await;
+        }
+        outcome
+    }
+
+    /// What the caches say.
+    pub(super) fn with_view<T>(
+        &self,
+        attachment: Arc<VolumeAttachment>,
+        driver: &Driver,
+        look: impl FnOnce(&View<'_>) -> T,
+    ) -> T {
+        look(&self.seen(attachment).view(self, driver, false))
+    }
+
+    fn seen(&self, attachment: Arc<VolumeAttachment>) -> Seen {
+        let volume = volume_name(&attachment).and_then(|name| self.volumes.get(name));
+        let node = self.nodes.get(&attachment.spec.node_name);
+        Seen { attachment, volume, node, live: false }
+    }
+
+    async fn steps(&self, name: &str, driver: &Driver, seen: &mut Seen) -> Result<(), Failure> {
+        let doubt = self.doubts.take(name);
+        for _ in 0..STEPS {
+            let step = match decide(&seen.view(self, driver, doubt.is_some())) {
+                Ok(step) => step,
+                Err(refusal) if refusal.may_be_late() && !seen.live => {
+                    self.look_closely(seen).await?;
+                    continue;
+                }
+                Err(refusal) => return Err(refusal.into()),
+            };
+            let next = match step {
+                Step::Rest => return Ok(()),
+                Step::SayAttached => self.say_attached(seen).await?,
+                Step::HoldVolume => self.hold_volume(seen).await?,
+                Step::Publish(call) => {
+                    let words = doubt.as_ref().and_then(|doubt| doubt.words.clone());
+                    self.publish(driver, *call, words, seen).await?
+                }
+                Step::Unpublish(call) => self.unpublish(driver, *call, seen).await?,
+                Step::LetGo => self.release(seen).await?,
+            };
+            match next {
+                Next::Again => {}
+                Next::End => return Ok(()),
+            }
+        }
+        Err(Failure::Busy)
+    }
+
+    /// Volume and node as the server has them: their events may come after that of the attachment.
+    async fn look_closely(&self, seen: &mut Seen) -> Result<(), Failure> {
+        if let Some(name) = volume_name(&seen.attachment) {
+            seen.volume = self.writer.volume(name).await?.map(Arc::new);
+        }
+        seen.node = self.writer.node(&seen.attachment.spec.node_name).await?.map(Arc::new);
+        seen.live = true;
+        Ok(())
+    }
+
+    async fn say_attached(&self, seen: &mut Seen) -> Result<Next, Failure> {
+        let status = |now: &VolumeAttachment| writes::attached(now, &Default::default(), None);
+        let written = self.writer.status(&seen.attachment, status).await?;
+        Ok(self.take(seen, written, Next::End))
+    }
+
+    async fn hold_volume(&self, seen: &mut Seen) -> Result<Next, Failure> {
+        // Decided about a volume, so there is one.
+        let Some(volume) = &seen.volume else { return Ok(Next::Again) };
+        seen.volume = match self.writer.hold(volume, &seen.attachment.spec.attacher).await? {
+            Written::Done(now) | Written::Changed(now) => Some(Arc::from(now)),
+            Written::Gone => None,
+        };
+        Ok(Next::Again)
+    }
+
+    async fn publish(
+        &self,
+        driver: &Driver,
+        call: Publish,
+        doubt: Option<String>,
+        seen: &mut Seen,
+    ) -> Result<Next, Failure> {
+        // Before the attachment is held: what was never asked need not be taken back.
+        let secrets = secrets::read(self.writer.client(), call.secret.as_ref()).await?;
+        if !call.written {
+            match self.writer.prepare(&seen.attachment, &call.node_id).await? {
+                // On disk: the call below may be lost or cut, and whoever comes next asks again (I9).
+                Written::Done(now) => self.remember(seen, *now),
+                other => return Ok(self.take(seen, other, Next::Again)),
+            }
+        }
+        let answer = driver.controller_publish_volume(call.request(secrets)).await?;
+        let context = answer.publish_context.into_iter().collect();
+        let at = self.clock.now();
+        let doubt = doubt.map(|message| writes::error(&Told { message, code: None }, at));
+        let status = |now: &VolumeAttachment| writes::attached(now, &context, doubt.clone());
+        let written = self.writer.status(&seen.attachment, status).await?;
+        Ok(self.take(seen, written, Next::End))
+    }
+
+    async fn unpublish(&self, driver: &Driver, call: Unpublish, seen: &mut Seen) -> Result<Next, Failure> {
+        let secrets = secrets::read(self.writer.client(), call.secret.as_ref()).await?;
+        driver.controller_unpublish_volume(call.request(secrets)).await?;
+        self.release(seen).await
+    }
+
+    /// The driver has nothing attached any more. The finalizer goes first: with the status first, a crash in between would
+    /// have the driver asked once more.
+    async fn release(&self, seen: &mut Seen) -> Result<Next, Failure> {
+        if is_ours(&seen.attachment) {
+            match self.writer.let_go(&seen.attachment).await? {
+                Written::Done(now) => self.remember(seen, *now),
+                Written::Changed(now) => {
+                    self.remember(seen, *now);
+                    return Ok(Next::Again);
+                }
+                Written::Gone => return Ok(Next::End),
+            }
+        }
+        // The answer to the write that lets an object go may still show what held it.
+        let own = attacher_finalizer(&seen.attachment.spec.attacher);
+        if !seen.attachment.metadata.finalizers.iter().flatten().any(|finalizer| *finalizer != own) {
+            return Ok(Next::End);
+        }
+        let written = self.writer.status(&seen.attachment, |_| writes::detached()).await?;
+        Ok(self.take(seen, written, Next::End))
+    }
+
+    /// Takes up what a write came to.
+    fn take(&self, seen: &mut Seen, written: Written<VolumeAttachment>, when_done: Next) -> Next {
+        match written {
+            Written::Done(now) => {
+                self.remember(seen, *now);
+                when_done
+            }
+            Written::Changed(now) => {
+                self.remember(seen, *now);
+                Next::Again
+            }
+            Written::Gone => Next::End,
+        }
+    }
+
+    fn remember(&self, seen: &mut Seen, now: VolumeAttachment) {
+        self.latest.put(&self.attachments, now.clone());
+        seen.attachment = Arc::new(now);
+    }
+
+    /// Puts a failure on the attachment. When that fails too, the failure itself brings the key back.
+    async fn tell(&self, attachment: &VolumeAttachment, told: &Told) {
+        let at = self.clock.now();
+        let written = self.writer.status(attachment, |now| writes::failed(now, told, at)).await;
+        let key = attachment.metadata.name.as_deref().unwrap_or_default();
+        match written {
+            Ok(Written::Done(now)) => self.latest.put(&self.attachments, *now),
+            Ok(Written::Changed(_) | Written::Gone) => {}
+            Err(error) => tracing::debug!(attachment = key, %error, "a failure could not be told"),
+        }
+        let going = is_terminating(attachment);
+        tracing::info!(
+            attachment = key,
+            going,
+            why = told.message,
+            "attachment: failed, will be tried again"
+        );
+    }
+}
+
+impl Seen {
+    fn view<'a>(&'a self, attacher: &Attacher, driver: &'a Driver, doubted: bool) -> View<'a> {
+        let volume = self.volume.as_deref();
+        View {
+            attachment: &self.attachment,
+            volume,
+            volume_let_go: attacher.let_go.has(volume.and_then(|volume| volume.metadata.uid.as_deref())),
+            node: self.node.as_deref(),
+            can: driver.can(),
+            doubted,
+        }
+    }
+}
+
+/// One volume: its finalizer goes when nothing is attached and nothing will be.
+impl Attacher {
+    /// The name under which attachments are found by volume.
+    pub(super) const BY_VOLUME: &'static str = "csi-attacher/volume";
+    /// The same by driver.
+    pub(super) const BY_DRIVER: &'static str = "csi-attacher/driver";
+
+    /// Takes away the finalizers that are not needed any more.
+    pub(super) async fn sync_volume(&self, name: &str) -> Result<(), Failure> {
+        for driver in self.drivers.all() {
+            let Some(volume) = self.volumes.get(name) else { return Ok(()) };
+            let uid = volume.metadata.uid.as_deref();
+            let may = |attached| super::decide::may_let_go(&volume, driver.name(), attached);
+            if !may(false) {
+                continue;
+            }
+            // Marked first: an attachment that is not seen below sees the mark.
+            if is_terminating(volume.as_ref()) {
+                self.let_go.put(uid);
+            }
+            if !may(self.attachments.has_indexed(Self::BY_VOLUME, name)) {
+                self.let_go.forget(&uid.unwrap_or_default().into());
+                continue;
+            }
+            match self.writer.let_volume_go(&volume, driver.name()).await? {
+                Written::Done(_) | Written::Gone => {}
+                Written::Changed(_) => return Err(Failure::Busy),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,284 @@
+//! What is the next step about one attachment, from the objects alone (upstream: external-attacher's csiHandler). Each step
+//! is one write or one call; after it the decision is asked again with what is known then.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use k8s_openapi::api::core::v1::{
+    CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeSpec, SecretReference,
+};
+use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
+use orlop_csi::capabilities::{Capabilities, Rpc};
+use orlop_csi::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, VolumeCapability};
+
+use crate::csi::handle::{attacher_finalizer, node_id};
+use crate::csi::modes::{self, ModeError};
+use crate::meta::{annotation, has_finalizer, is_terminating};
+use crate::names::ANN_CSI_NODE_ID;
+
+/// What is known about an attachment.
+pub(super) struct View<'a> {
+    /// The attachment.
+    pub(super) attachment: &'a VolumeAttachment,
+    /// The volume that it names, if there is one.
+    pub(super) volume: Option<&'a PersistentVolume>,
+    /// The last attachment of the volume is gone and its finalizer is being taken away.
+    pub(super) volume_let_go: bool,
+    /// What the drivers on its node say.
+    pub(super) node: Option<&'a CSINode>,
+    /// What the driver can do.
+    pub(super) can: &'a Capabilities,
+    /// The driver's own list of volumes says something else than the status does.
+    pub(super) doubted: bool,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq)]
+pub(super) enum Step {
+    /// Nothing.
+    Rest,
+    /// The driver attaches nothing: it is attached without being asked.
+    SayAttached,
+    /// The volume has to stay while it is attached: its finalizer is written.
+    HoldVolume,
+    /// The driver is asked to publish.
+    Publish(Box<Publish>),
+    /// The driver is asked to unpublish.
+    Unpublish(Box<Unpublish>),
+    /// The driver detaches nothing: the attachment may go.
+    LetGo,
+}
+
+/// A call of ControllerPublishVolume.
+#[derive(Debug, PartialEq)]
+pub(super) struct Publish {
+    pub(super) handle: String,
+    /// As the driver calls the node.
+    pub(super) node_id: String,
+    pub(super) capability: VolumeCapability,
+    pub(super) readonly: bool,
+    /// Of the volume.
+    pub(super) context: HashMap<String, String>,
+    /// Whose values belong into it.
+    pub(super) secret: Option<SecretReference>,
+    /// Finalizer and node id are on the attachment already (I9).
+    pub(super) written: bool,
+}
+
+/// A call of ControllerUnpublishVolume.
+#[derive(Debug, PartialEq)]
+pub(super) struct Unpublish {
+    pub(super) handle: String,
+    /// As the driver calls the node.
+    pub(super) node_id: String,
+    /// Whose values belong into it.
+    pub(super) secret: Option<SecretReference>,
+}
+
+impl Publish {
+    /// With the values of its secret.
+    pub(super) fn request(self, secrets: HashMap<String, String>) -> ControllerPublishVolumeRequest {
+        ControllerPublishVolumeRequest {
+            volume_id: self.handle,
+            node_id: self.node_id,
+            volume_capability: Some(self.capability),
+            readonly: self.readonly,
+            secrets,
+            volume_context: self.context,
+        }
+    }
+}
+
+impl Unpublish {
+    /// With the values of its secret.
+    pub(super) fn request(self, secrets: HashMap<String, String>) -> ControllerUnpublishVolumeRequest {
+        ControllerUnpublishVolumeRequest { volume_id: self.handle, node_id: self.node_id, secrets }
+    }
+}
+
+/// Why the driver cannot be asked. The texts are those of upstream where it has one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source")]
+    NoSource,
+    #[error("both InlineCSIVolumeSource and PersistentVolumeName specified in VA source")]
+    TwoSources,
+    #[error("persistentvolume \"{0}\" not found")]
+    NoVolume(String),
+    #[error("PersistentVolume \"{0}\" is marked for deletion")]
+    VolumeGoing(String),
+    #[error("the volume has no csi source, so no driver can attach it")]
+    NotCsi,
+    #[error("the volume is of driver {of}, and the attachment names {named}")]
+    OtherDriver { of: String, named: String },
+    #[error("csinode.storage.k8s.io \"{0}\" not found")]
+    NoNode(String),
+    #[error("CSINode {node} does not contain driver {driver}")]
+    NotOnNode { node: String, driver: String },
+    #[error(transparent)]
+    Modes(#[from] ModeError),
+}
+
+impl Refusal {
+    /// Something is missing that may only be missing in the cache.
+    pub(super) fn may_be_late(&self) -> bool {
+        match self {
+            Refusal::NoVolume(_) | Refusal::NoNode(_) | Refusal::NotOnNode { .. } => true,
+            Refusal::NoSource
+            | Refusal::TwoSources
+            | Refusal::VolumeGoing(_)
+            | Refusal::NotCsi
+            | Refusal::OtherDriver { .. }
+            | Refusal::Modes(_) => false,
+        }
+    }
+}
+
+/// Whether there is or may be something to do: it is going, or it is not attached.
+pub(super) fn is_unsettled(attachment: &VolumeAttachment) -> bool {
+    is_terminating(attachment) || !is_attached(attachment)
+}
+
+/// What its status says.
+pub(super) fn is_attached(attachment: &VolumeAttachment) -> bool {
+    attachment.status.as_ref().is_some_and(|status| status.attached)
+}
+
+/// The name of its volume.
+pub(super) fn volume_name(attachment: &VolumeAttachment) -> Option<&str> {
+    attachment.spec.source.persistent_volume_name.as_deref()
+}
+
+/// A volume as the driver that serves it knows it. Volumes of drivers are that as they are.
+pub(super) fn of_driver(volume: &PersistentVolume) -> Cow<'_, PersistentVolume> {
+    Cow::Borrowed(volume)
+}
+
+/// Decides.
+///
+/// # Errors
+/// What a person has to change before the driver can be asked.
+pub(super) fn decide(view: &View<'_>) -> Result<Step, Refusal> {
+    let trivial = !view.can.can(Rpc::PublishUnpublishVolume);
+    match (is_terminating(view.attachment), trivial) {
+        (false, _) if is_attached(view.attachment) && !view.doubted => Ok(Step::Rest),
+        (false, true) if is_attached(view.attachment) => Ok(Step::Rest),
+        (false, true) => Ok(Step::SayAttached),
+        (false, false) => attach(view),
+        (true, _) if !is_ours(view.attachment) && (trivial || !view.doubted) => Ok(Step::Rest),
+        (true, true) => Ok(Step::LetGo),
+        (true, false) => detach(view),
+    }
+}
+
+/// It carries the finalizer of its driver: publish was asked, or was about to be.
+pub(super) fn is_ours(attachment: &VolumeAttachment) -> bool {
+    has_finalizer(attachment, &attacher_finalizer(&attachment.spec.attacher))
+}
+
+fn attach(view: &View<'_>) -> Result<Step, Refusal> {
+    let View { attachment, can, .. } = view;
+    let driver = attachment.spec.attacher.as_str();
+    if let Some(volume) = named_volume(view)? {
+        let name = || volume.metadata.name.clone().unwrap_or_default();
+        if is_terminating(volume) || view.volume_let_go {
+            return Err(Refusal::VolumeGoing(name()));
+        }
+        if !has_finalizer(volume, &attacher_finalizer(driver)) {
+            return Ok(Step::HoldVolume);
+        }
+    }
+    let spec = spec(view)?;
+    let csi = source(&spec, driver)?;
+    let capability = modes::of_volume(&spec, can)?;
+    let node = on_node(view)?;
+    let written = is_ours(attachment) && annotation(*attachment, ANN_CSI_NODE_ID) == Some(node);
+    Ok(Step::Publish(Box::new(Publish {
+        handle: csi.volume_handle.clone(),
+        node_id: node.to_owned(),
+        capability,
+        readonly: csi.read_only.unwrap_or(false) && can.can(Rpc::PublishReadonly),
+        context: csi.volume_attributes.clone().unwrap_or_default().into_iter().collect(),
+        secret: csi.controller_publish_secret_ref.clone(),
+        written,
+    })))
+}
+
+fn detach(view: &View<'_>) -> Result<Step, Refusal> {
+    let spec = spec(view)?;
+    let csi = source(&spec, &view.attachment.spec.attacher)?;
+    // A node that is shut down says nothing; what was asked is still known.
+    let node = match (on_node(view), annotation(view.attachment, ANN_CSI_NODE_ID)) {
+        (Ok(node), _) | (Err(_), Some(node)) => node,
+        (Err(refusal), None) => return Err(refusal),
+    };
+    Ok(Step::Unpublish(Box::new(Unpublish {
+        handle: csi.volume_handle.clone(),
+        node_id: node.to_owned(),
+        secret: csi.controller_publish_secret_ref.clone(),
+    })))
+}
+
+/// The volume that the attachment names; none when the source stands in the attachment itself.
+fn named_volume<'a>(view: &View<'a>) -> Result<Option<&'a PersistentVolume>, Refusal> {
+    let source = &view.attachment.spec.source;
+    match (&source.persistent_volume_name, &source.inline_volume_spec) {
+        (None, None) => Err(Refusal::NoSource),
+        (Some(_), Some(_)) => Err(Refusal::TwoSources),
+        (None, Some(_)) => Ok(None),
+        (Some(name), None) => view.volume.map(Some).ok_or_else(|| Refusal::NoVolume(name.clone())),
+    }
+}
+
+/// What is to be attached, as its driver knows it.
+fn spec<'a>(view: &View<'a>) -> Result<Cow<'a, PersistentVolumeSpec>, Refusal> {
+    let inline = view.attachment.spec.source.inline_volume_spec.as_ref();
+    let Some(volume) = named_volume(view)? else { return inline.map(Cow::Borrowed).ok_or(Refusal::NoSource) };
+    match of_driver(volume) {
+        Cow::Borrowed(volume) => volume.spec.as_ref().map(Cow::Borrowed),
+        Cow::Owned(volume) => volume.spec.map(Cow::Owned),
+    }
+    .ok_or(Refusal::NotCsi)
+}
+
+fn source<'a>(spec: &'a PersistentVolumeSpec, named: &str) -> Result<&'a CSIPersistentVolumeSource, Refusal> {
+    let csi = spec.csi.as_ref().ok_or(Refusal::NotCsi)?;
+    if csi.driver != named {
+        return Err(Refusal::OtherDriver { of: csi.driver.clone(), named: named.to_owned() });
+    }
+    Ok(csi)
+}
+
+/// What the driver calls the attachment's node.
+pub(super) fn on_node<'a>(view: &View<'a>) -> Result<&'a str, Refusal> {
+    let spec = &view.attachment.spec;
+    let node = view.node.ok_or_else(|| Refusal::NoNode(spec.node_name.clone()))?;
+    node_id(node, &spec.attacher)
+        .ok_or_else(|| Refusal::NotOnNode { node: spec.node_name.clone(), driver: spec.attacher.clone() })
+}
+
+/// Handle and node id that an attachment is about, for a comparison with the driver's list.
+pub(super) fn place(view: &View<'_>) -> Option<(String, String)> {
+    let spec = spec(view).ok()?;
+    let csi = source(&spec, &view.attachment.spec.attacher).ok()?;
+    let node = on_node(view).ok().or_else(|| annotation(view.attachment, ANN_CSI_NODE_ID))?;
+    Some((csi.volume_handle.clone(), node.to_owned()))
+}
+
+/// Whether the finalizer of `driver` may leave a volume: nothing is attached, and the volume is going or is no volume of
+/// this driver any more.
+pub(super) fn may_let_go(volume: &PersistentVolume, driver: &str, attached: bool) -> bool {
+    if attached || !has_finalizer(volume, &attacher_finalizer(driver)) {
+        return false;
+    }
+    is_terminating(volume) || is_of_nobody(volume, driver)
+}
+
+/// An in-tree volume whose plugin is not served by this driver (upstream: the same, by the annotation migrated-to).
+fn is_of_nobody(volume: &PersistentVolume, driver: &str) -> bool {
+    let is_csi = volume.spec.as_ref().is_some_and(|spec| spec.csi.is_some());
+    !is_csi && annotation(volume, crate::names::ANN_MIGRATED_TO) != Some(driver)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! The attacher: VolumeAttachments of the drivers that can be reached from here, as ControllerPublishVolume and
+//! ControllerUnpublishVolume (upstream: external-attacher, one per driver).
+//!
+//! * [`decide`]: the next step about an attachment, pure. * [`wake`]: what is worth a look.
+//! * [`attachments`]: takes the steps. * [`writes`]: what is written, conditional on versions.
+//! * [`listing`]: the driver's own list against what attachments say. * [`memory`]: what is known beyond the caches.
+//! * [`lanes`]: every driver has workers of its own, so that a slow one keeps nobody else waiting (I12).
+
+mod attachments;
+mod decide;
+mod error;
+mod lanes;
+mod listing;
+mod memory;
+mod wake;
+mod writes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
+
+use self::attachments::Attacher;
+use self::lanes::Lanes;
+use self::memory::{Doubts, Latest, LetGo};
+use self::writes::Writer;
+use crate::informer::{Change, Registration};
+use crate::manager::{Context, ControllerError};
+use crate::names::controller;
+use crate::queue::{RateLimit, WorkQueue};
+use crate::worker;
+
+/// Upstream: retry-interval-start and retry-interval-max.
+const LIMIT: RateLimit =
+    RateLimit { first: Duration::from_secs(1), max: Duration::from_secs(300), bucket: None };
+/// Workers that take finalizers off volumes. Upstream: 10.
+const VOLUME_WORKERS: usize = 10;
+
+const OPEN_BY_DRIVER: &str = "csi-attacher/open-by-driver";
+const OPEN_BY_VOLUME: &str = "csi-attacher/open-by-volume";
+const OPEN_BY_NODE: &str = "csi-attacher/open-by-node";
+const HELD: &str = "csi-attacher/held";
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let attacher = Arc::new(Attacher {
+            writer: Writer::new(context.client.clone()),
+            attachments: context.informers.of::<VolumeAttachment>(),
+            volumes: context.informers.volumes(),
+            nodes: context.informers.of::<CSINode>(),
+            drivers: context.drivers.clone(),
+            clock: context.clock,
+            latest: Latest::default(),
+            let_go: LetGo::default(),
+            doubts: Doubts::default(),
+        });
+        let volumes = WorkQueue::new(LIMIT);
+        let (lanes, opened) = Lanes::new(LIMIT);
+        // Before the first look at what there is, so that no driver is missed.
+        let mut changes = context.drivers.changes();
+        let waking =
+            Waking { attacher: Arc::clone(&attacher), lanes: lanes.clone(), volumes: volumes.clone() };
+        let waking = Arc::new(waking);
+        let _registrations = waking.register();
+        let synced = async {
+            tokio::join!(attacher.attachments.synced(), attacher.volumes.synced(), attacher.nodes.synced());
+        };
+        if !context.ready(synced).await {
+            return Ok(());
+        }
+        let drivers = async {
+            loop {
+                tokio::select! {
+                    () = context.shutdown.cancelled() => return,
+                    changed = changes.changed() => if changed.is_err() { return },
+                }
+                waking.drivers_changed();
+            }
+        };
+        let letting_go = worker::run_until(
+            &context.shutdown,
+            &volumes,
+            VOLUME_WORKERS,
+            controller::CSI_ATTACHER,
+            |name: String| {
+                let attacher = &attacher;
+                async move { attacher.sync_volume(&name).await }
+            },
+        );
+        tokio::join!(lanes::serve(&context, &attacher, opened), drivers, letting_go);
+        Ok(())
+    })
+}
+
+/// Changes lead to keys.
+struct Waking {
+    attacher: Arc<Attacher>,
+    lanes: Lanes,
+    volumes: WorkQueue<String>,
+}
+
+impl Waking {
+    fn register(self: &Arc<Self>) -> (Registration, Registration, Registration) {
+        let Attacher { attachments, volumes, nodes, .. } = &*self.attacher;
+        attachments.add_index(OPEN_BY_DRIVER, wake::open_by_driver);
+        attachments.add_index(OPEN_BY_VOLUME, wake::open_by_volume);
+        attachments.add_index(OPEN_BY_NODE, wake::open_by_node);
+        attachments.add_index(Attacher::BY_VOLUME, wake::by_volume);
+        attachments.add_index(Attacher::BY_DRIVER, wake::by_driver);
+        volumes.add_index(HELD, wake::held);
+        let (of_attachments, of_volumes, of_nodes) = (Arc::clone(self), Arc::clone(self), Arc::clone(self));
+        (
+            attachments.add_handler(move |change| of_attachments.attachment(change)),
+            volumes.add_handler(move |change| of_volumes.volume(change)),
+            nodes.add_handler(move |change| of_nodes.node(change)),
+        )
+    }
+
+    fn attachment(&self, change: &Change<VolumeAttachment>) {
+        let name = change.key();
+        self.attacher.latest.cached(name, change.new.as_deref());
+        if change.is_gone() || change.replaced() {
+            self.attacher.doubts.forget(name);
+            // The last one gone, its volume may go too.
+            let volume = change.old().and_then(|old| decide::volume_name(old));
+            if let Some(volume) = volume
+                && self.attacher.volumes.get(volume).is_some_and(|volume| wake::volume_is_held(&volume))
+            {
+                self.volumes.add(volume.to_owned());
+            }
+        }
+        if let Some(new) = &change.new
+            && wake::attachment_matters(change)
+        {
+            self.add(&new.spec.attacher, name);
+        }
+    }
+
+    fn volume(&self, change: &Change<PersistentVolume>) {
+        if let Some(gone) = change.gone_uid() {
+            self.attacher.let_go.forget(gone);
+        }
+        if change.new.as_deref().is_some_and(wake::volume_is_held) {
+            self.volumes.add(change.key().to_string());
+        }
+        let waited_for = self.attacher.attachments.has_indexed(OPEN_BY_VOLUME, change.key());
+        if waited_for && wake::volume_helps(change) {
+            self.add_indexed(OPEN_BY_VOLUME, change.key());
+        }
+    }
+
+    fn node(&self, change: &Change<CSINode>) {
+        let waited_for = self.attacher.attachments.has_indexed(OPEN_BY_NODE, change.key());
+        if waited_for && wake::node_helps(change) {
+            self.add_indexed(OPEN_BY_NODE, change.key());
+        }
+    }
+
+    /// A driver came, or answers again: everything of it that is not done is looked at.
+    fn drivers_changed(&self) {
+        for driver in self.attacher.drivers.all() {
+            self.lanes.of(driver.name());
+            self.add_indexed(OPEN_BY_DRIVER, driver.name());
+        }
+        for volume in self.attacher.volumes.by_index(HELD, "") {
+            self.volumes.add(volume.metadata.name.clone().unwrap_or_default());
+        }
+    }
+
+    fn add_indexed(&self, index: &str, value: &str) {
+        for attachment in self.attacher.attachments.by_index(index, value) {
+            self.add(&attachment.spec.attacher, attachment.metadata.name.as_deref().unwrap_or_default());
+        }
+    }
+
+    fn add(&self, driver: &str, name: &str) {
+        if self.attacher.drivers.get(driver).is_some() {
+            self.lanes.of(driver).add(name.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

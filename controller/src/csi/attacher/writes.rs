@@ -1,0 +1,287 @@
+//! Everything that is written about attachments and the volumes under them. Every write is conditional on the version that
+//! was decided on (I5). A status is written over the changes of others as long as the attachment is the same and stays.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, Resource};
+use serde_json::{Map, Value, json};
+
+use super::error::Failure;
+use crate::client::{is_conflict, is_not_found};
+use crate::csi::handle::attacher_finalizer;
+use crate::lean::Lean;
+use crate::meta::is_terminating;
+use crate::names::ANN_CSI_NODE_ID;
+
+/// Others may write at the same time so often before the key has to wait.
+const ROUNDS: usize = 5;
+/// The longest message of an error on an attachment, bytes (upstream: the validation of VolumeAttachment).
+const LONGEST: usize = 1024;
+
+/// What became of a write.
+pub(super) enum Written<K> {
+    /// It is done; the object is so now.
+    Done(Box<K>),
+    /// Somebody else was faster; the object is so now, and the decision has to be made again.
+    Changed(Box<K>),
+    /// The object is gone.
+    Gone,
+}
+
+/// An error as it stands on an attachment.
+pub(super) struct Told {
+    /// In words.
+    pub(super) message: String,
+    /// Of gRPC, when the driver or the way to it failed.
+    pub(super) code: Option<i32>,
+}
+
+/// Writes to the API server.
+pub(super) struct Writer {
+    client: Client,
+}
+
+impl Writer {
+    pub(super) fn new(client: Client) -> Self {
+        Writer { client }
+    }
+
+    /// For secrets.
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn attachments(&self) -> Api<Lean<VolumeAttachment>> {
+        Api::all(self.client.clone())
+    }
+
+    fn volumes(&self) -> Api<Lean<PersistentVolume>> {
+        Api::all(self.client.clone())
+    }
+
+    /// The attachment as the server has it.
+    pub(super) async fn attachment(&self, name: &str) -> Result<Option<VolumeAttachment>, Failure> {
+        let found = self.attachments().get_opt(name).await;
+        Ok(found.map_err(Failure::api("read the attachment"))?.map(|found| found.0))
+    }
+
+    /// The volume as the server has it.
+    pub(super) async fn volume(&self, name: &str) -> Result<Option<PersistentVolume>, Failure> {
+        let found = self.volumes().get_opt(name).await;
+        Ok(found.map_err(Failure::api("read the volume"))?.map(|found| found.0))
+    }
+
+    /// What the drivers on a node say, as the server has it.
+    pub(super) async fn node(&self, name: &str) -> Result<Option<CSINode>, Failure> {
+        let api: Api<Lean<CSINode>> = Api::all(self.client.clone());
+        let found = api.get_opt(name).await;
+        Ok(found.map_err(Failure::api("read the CSINode"))?.map(|found| found.0))
+    }
+
+    /// Puts a driver's finalizer on a volume.
+    pub(super) async fn hold(
+        &self,
+        volume: &PersistentVolume,
+        driver: &str,
+    ) -> Result<Written<PersistentVolume>, Failure> {
+        let body = with_finalizer(volume, &attacher_finalizer(driver));
+        self.write_volume(volume, body, "add PersistentVolume finalizer").await
+    }
+
+    /// Takes a driver's finalizer off a volume.
+    pub(super) async fn let_volume_go(
+        &self,
+        volume: &PersistentVolume,
+        driver: &str,
+    ) -> Result<Written<PersistentVolume>, Failure> {
+        let body = without_finalizer(volume, &attacher_finalizer(driver));
+        self.write_volume(volume, body, "remove PersistentVolume finalizer").await
+    }
+
+    async fn write_volume(
+        &self,
+        volume: &PersistentVolume,
+        body: Value,
+        what: &'static str,
+    ) -> Result<Written<PersistentVolume>, Failure> {
+        let name = volume.metadata.name.as_deref().unwrap_or_default();
+        match self.volumes().patch(name, &PatchParams::default(), &Patch::Merge(&body)).await {
+            Ok(now) => Ok(Written::Done(Box::new(now.0))),
+            Err(error) if is_not_found(&error) => Ok(Written::Gone),
+            Err(error) if is_conflict(&error) => {
+                let now = self.volume(name).await?.filter(|now| now.metadata.uid == volume.metadata.uid);
+                Ok(now.map_or(Written::Gone, |now| Written::Changed(Box::new(now))))
+            }
+            Err(error) => Err(Failure::api(what)(error)),
+        }
+    }
+
+    /// Writes down that the driver is about to be asked, and for which of its nodes (I9).
+    pub(super) async fn prepare(
+        &self,
+        attachment: &VolumeAttachment,
+        node_id: &str,
+    ) -> Result<Written<VolumeAttachment>, Failure> {
+        let mut body = with_finalizer(attachment, &attacher_finalizer(&attachment.spec.attacher));
+        body["metadata"]["annotations"] = json!({ ANN_CSI_NODE_ID: node_id });
+        let api = self.attachments();
+        let name = name_of(attachment);
+        match api.patch(name, &PatchParams::default(), &Patch::Merge(&body)).await {
+            Ok(now) => Ok(Written::Done(Box::new(now.0))),
+            Err(error) if is_not_found(&error) => Ok(Written::Gone),
+            Err(error) if is_conflict(&error) => Ok(match self.same(attachment).await? {
+                Some(now) => Written::Changed(Box::new(now)),
+                None => Written::Gone,
+            }),
+            Err(error) => Err(Failure::api("save VolumeAttachment")(error)),
+        }
+    }
+
+    /// Takes the finalizer off an attachment that is detached, whatever others have written since.
+    pub(super) async fn let_go(
+        &self,
+        attachment: &VolumeAttachment,
+    ) -> Result<Written<VolumeAttachment>, Failure> {
+        let finalizer = attacher_finalizer(&attachment.spec.attacher);
+        self.insist(attachment, "", "remove the finalizer", |now| without_finalizer(now, &finalizer)).await
+    }
+
+    /// Writes a status that holds whatever else has changed; when the attachment is going meanwhile, and was not before,
+    /// it is not written.
+    pub(super) async fn status(
+        &self,
+        attachment: &VolumeAttachment,
+        body: impl Fn(&VolumeAttachment) -> Value,
+    ) -> Result<Written<VolumeAttachment>, Failure> {
+        self.insist(attachment, "status", "save the status", |now| {
+            json!({"metadata": {"resourceVersion": now.metadata.resource_version}, "status": body(now)})
+        })
+        .await
+    }
+
+    async fn insist(
+        &self,
+        attachment: &VolumeAttachment,
+        subresource: &str,
+        what: &'static str,
+        body: impl Fn(&VolumeAttachment) -> Value,
+    ) -> Result<Written<VolumeAttachment>, Failure> {
+        let (api, params) = (self.attachments(), PatchParams::default());
+        let name = name_of(attachment);
+        let mut now = attachment.clone();
+        for _ in 0..ROUNDS {
+            let body = body(&now);
+            let patch = Patch::Merge(&body);
+            let done = match subresource {
+                "" => api.patch(name, &params, &patch).await,
+                subresource => api.patch_subresource(subresource, name, &params, &patch).await,
+            };
+            match done {
+                Ok(done) => return Ok(Written::Done(Box::new(done.0))),
+                Err(error) if is_not_found(&error) => return Ok(Written::Gone),
+                Err(error) if is_conflict(&error) => match self.same(attachment).await? {
+                    None => return Ok(Written::Gone),
+                    Some(fresh) if is_terminating(&fresh) && !is_terminating(attachment) => {
+                        return Ok(Written::Changed(Box::new(fresh)));
+                    }
+                    Some(fresh) => now = fresh,
+                },
+                Err(error) => return Err(Failure::api(what)(error)),
+            }
+        }
+        Ok(Written::Changed(Box::new(now)))
+    }
+
+    /// The same attachment as the server has it, if it is still there.
+    async fn same(&self, attachment: &VolumeAttachment) -> Result<Option<VolumeAttachment>, Failure> {
+        let now = self.attachment(name_of(attachment)).await?;
+        Ok(now.filter(|now| now.metadata.uid == attachment.metadata.uid))
+    }
+}
+
+fn name_of(attachment: &VolumeAttachment) -> &str {
+    attachment.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn with_finalizer<K: Resource>(object: &K, finalizer: &str) -> Value {
+    let meta = object.meta();
+    let mut all = meta.finalizers.clone().unwrap_or_default();
+    if !all.iter().any(|known| known == finalizer) {
+        all.push(finalizer.to_owned());
+    }
+    json!({"metadata": {"resourceVersion": meta.resource_version, "finalizers": all}})
+}
+
+fn without_finalizer<K: Resource>(object: &K, finalizer: &str) -> Value {
+    let meta = object.meta();
+    let mut rest = meta.finalizers.clone().unwrap_or_default();
+    rest.retain(|known| known != finalizer);
+    json!({"metadata": {"resourceVersion": meta.resource_version, "finalizers": rest}})
+}
+
+/// The status after a publish. A merge keeps what it does not name, so what was there before is named as gone.
+pub(super) fn attached(
+    now: &VolumeAttachment,
+    context: &BTreeMap<String, String>,
+    doubt: Option<Value>,
+) -> Value {
+    let before = now.status.iter().flat_map(|status| status.attachment_metadata.iter().flatten());
+    let mut metadata: Map<String, Value> = before.map(|(key, _)| (key.clone(), Value::Null)).collect();
+    metadata.extend(context.iter().map(|(key, value)| (key.clone(), json!(value))));
+    let metadata = if context.is_empty() { Value::Null } else { Value::Object(metadata) };
+    json!({"attached": true, "attachmentMetadata": metadata, "attachError": doubt})
+}
+
+/// The status after an unpublish.
+pub(super) fn detached() -> Value {
+    json!({"attached": false, "attachmentMetadata": null, "detachError": null})
+}
+
+/// The status after a failure: what holds, and the error.
+pub(super) fn failed(now: &VolumeAttachment, told: &Told, at: Timestamp) -> Value {
+    let attached = now.status.as_ref().is_some_and(|status| status.attached);
+    let error = error(told, at);
+    if is_terminating(now) {
+        json!({"attached": attached, "detachError": error})
+    } else {
+        json!({"attached": attached, "attachError": error})
+    }
+}
+
+/// An error as the API has it. No code takes away the code of an error before.
+pub(super) fn error(told: &Told, at: Timestamp) -> Value {
+    json!({"message": shortened(&told.message), "time": Time(at), "errorCode": told.code})
+}
+
+fn shortened(text: &str) -> &str {
+    let end = (0..=text.len().min(LONGEST)).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_replaces_the_one_before() {
+        let text = r#"{"metadata":{},"spec":{"attacher":"d","nodeName":"n","source":{}},
+            "status":{"attached":true,"attachmentMetadata":{"a":"1","b":"2"}}}"#;
+        let now: VolumeAttachment = serde_json::from_str(text).expect("an attachment");
+        let context = BTreeMap::from([("b".to_owned(), "3".to_owned()), ("c".to_owned(), "4".to_owned())]);
+        let status = attached(&now, &context, None);
+        assert_eq!(status["attachmentMetadata"], json!({"a": null, "b": "3", "c": "4"}));
+        assert_eq!(attached(&now, &BTreeMap::new(), None)["attachmentMetadata"], Value::Null);
+    }
+
+    #[test]
+    fn a_message_fits() {
+        assert_eq!(shortened(&"ä".repeat(2000)).len(), 1024);
+        assert_eq!(shortened(&format!("a{}", "ä".repeat(2000))).len(), 1023);
+        assert_eq!(shortened("short"), "short");
+    }
+}

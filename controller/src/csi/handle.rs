@@ -1,0 +1,70 @@
+//! Names that are made of a driver's name and its ids.
+
+use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::CSINode;
+
+use crate::names::FINALIZER_EXTERNAL_ATTACHER_PREFIX;
+
+/// What every unique name of a CSI volume begins with.
+pub const PLUGIN_PREFIX: &str = "kubernetes.io/csi/";
+
+/// `kubernetes.io/csi/DRIVER^HANDLE`: what nodes call a volume in their status.
+pub fn unique_name(driver: &str, handle: &str) -> String {
+    format!("{PLUGIN_PREFIX}{driver}^{handle}")
+}
+
+/// Driver and handle of a unique name. None when it is of another plugin, or when the handle has a `^` of its own, which
+/// makes the parts unknowable (upstream refuses it too).
+pub fn of_unique_name(name: &str) -> Option<(&str, &str)> {
+    let (driver, handle) = name.strip_prefix(PLUGIN_PREFIX)?.split_once('^')?;
+    (!handle.contains('^')).then_some((driver, handle))
+}
+
+/// The finalizer of a driver's attacher: what a name may not hold becomes `-`, and a `-` at the end is no end.
+pub fn attacher_finalizer(driver: &str) -> String {
+    let clean = driver.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' });
+    let mut name: String = FINALIZER_EXTERNAL_ATTACHER_PREFIX.chars().chain(clean).collect();
+    if name.ends_with('-') {
+        name.push('X');
+    }
+    name
+}
+
+/// What a node is called by a driver.
+pub fn node_id<'a>(node: &'a CSINode, driver: &str) -> Option<&'a str> {
+    node.spec.drivers.iter().find(|entry| entry.name == driver).map(|entry| entry.node_id.as_str())
+}
+
+/// The CSI source of a volume.
+pub fn source(volume: &PersistentVolume) -> Option<&CSIPersistentVolumeSource> {
+    volume.spec.as_ref()?.csi.as_ref()
+}
+
+/// The key of the claim that a volume is bound to, or reserved for.
+pub fn claim_key(volume: &PersistentVolume) -> Option<String> {
+    let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    Some(format!("{}/{}", claim.namespace.as_deref()?, claim.name.as_deref()?))
+}
+
+/// The volume is bound to this very claim.
+pub fn is_bound_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    reference.is_some_and(|r| {
+        r.namespace == claim.metadata.namespace && r.uid.is_some() && r.uid == claim.metadata.uid
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert_eq!(unique_name("d", "h"), "kubernetes.io/csi/d^h");
+        assert_eq!(of_unique_name("kubernetes.io/csi/d^h"), Some(("d", "h")));
+        assert_eq!(of_unique_name("kubernetes.io/csi/d^h^i"), None);
+        assert_eq!(of_unique_name("kubernetes.io/iscsi/x"), None);
+        assert_eq!(attacher_finalizer("ebs.csi.aws.com"), "external-attacher/ebs-csi-aws-com");
+        assert_eq!(attacher_finalizer("odd_"), "external-attacher/odd-X");
+    }
+}

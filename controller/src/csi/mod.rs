@@ -1,0 +1,23 @@
+//! What upstream's sidecars do, for the drivers that can be reached from here (docs/csi.md). Who has no endpoint here is
+//! served by sidecars elsewhere, and nothing in this folder touches its objects.
+//!
+//! * [`attacher`]: attachments.
+//! * [`drivers`]: which there are. * [`modes`]: capabilities of volumes. * [`secrets`]: what a class says about them.
+//! * [`provisioner`]: volumes are made and deleted.
+//! * [`handle`]: names. * [`lanes`]: one lane per driver. * [`memory`]: what a lane remembers of failures.
+//! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes.
+//! * [`snapshotter`]: snapshots.
+
+pub mod attacher;
+pub mod drivers;
+pub mod handle;
+pub mod lanes;
+pub mod memory;
+pub mod modes;
+pub mod modifier;
+pub mod provisioner;
+pub mod resizer;
+#[cfg(test)]
+pub(crate) mod rig;
+pub mod secrets;
+pub mod snapshotter;

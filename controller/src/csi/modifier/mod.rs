@@ -1,0 +1,231 @@
+//! Gives volumes the attributes of the class that their claims ask for (upstream: external-resizer,
+//! pkg/modifycontroller). One lane per driver that can modify volumes ([`crate::csi::lanes`]).
+//!
+//! * [`table`]: what is next. * [`conditions`]: what the claim says of it. * `modify`: the steps, each with what is on disk
+//!   before it.
+//!
+//! A lane wakes for claims that ask for another class or whose modification ended, for volumes and classes that appear.
+
+pub mod conditions;
+mod modify;
+pub mod table;
+
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, join3};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
+use kube::{Api, Client};
+use orlop_csi::capabilities::Rpc;
+use orlop_csi::driver::Driver;
+
+use crate::client::is_not_found;
+use crate::clock::Clock;
+use crate::csi::drivers::Drivers;
+use crate::csi::memory::Memory;
+use crate::csi::resizer::target::is_bound;
+use crate::csi::{handle, lanes};
+use crate::informer::{Change, Informer, split_key};
+use crate::lean::Lean;
+use crate::manager::{Context, ControllerError};
+use crate::names::controller;
+use crate::queue::WorkQueue;
+use crate::recorder::Recorder;
+use crate::worker;
+
+use modify::ModifyError;
+use table::{Action, Facts};
+
+/// Index of claims by the attributes classes that they ask for or are on the way to.
+const INDEX_CLASS: &str = "csi-modifier-class";
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let (claims, volumes, classes) =
+            (context.informers.claims(), context.informers.volumes(), context.informers.attributes_classes());
+        claims.add_index(INDEX_CLASS, |claim| {
+            let target = table::record(claim).map(|record| record.target);
+            let mut names = vec![table::wanted(claim).to_owned()];
+            names.extend(target);
+            names.retain(|name| !name.is_empty());
+            names.dedup();
+            names
+        });
+        if !context.ready(join3(claims.synced(), volumes.synced(), classes.synced())).await {
+            return Ok(());
+        }
+        lanes::run(&context, |context, driver| {
+            serve(context, driver, claims.clone(), volumes.clone(), classes.clone())
+        })
+        .await
+    })
+}
+
+/// One lane.
+async fn serve(
+    context: Context,
+    driver: Driver,
+    claims: Informer<PersistentVolumeClaim>,
+    volumes: Informer<PersistentVolume>,
+    classes: Informer<VolumeAttributesClass>,
+) {
+    if !driver.can().can(Rpc::ModifyVolume) {
+        return;
+    }
+    let name = driver.name().to_owned();
+    let queue = WorkQueue::new(lanes::RETRY);
+    let lane = Lane {
+        client: context.client.clone(),
+        drivers: context.drivers.clone(),
+        clock: context.clock,
+        // The same process upstream.
+        recorder: context.recorder(format!("external-resizer {name}")),
+        memory: Arc::new(Memory::default()),
+        queue: queue.clone(),
+        name,
+        claims,
+        volumes,
+        classes,
+    };
+    let _claims = lane.claims.add_handler({
+        let (queue, memory) = (queue.clone(), Arc::clone(&lane.memory));
+        move |change: &Change<PersistentVolumeClaim>| {
+            if change.is_gone() || change.replaced() {
+                memory.forget(change.key());
+            }
+            if matters(change) {
+                queue.add(change.key().to_string());
+            }
+        }
+    });
+    let _volumes = lane.volumes.add_handler({
+        let queue = queue.clone();
+        move |change: &Change<PersistentVolume>| {
+            if let Some(volume) = change.new.as_deref().filter(|_| change.is_new() || change.replaced()) {
+                handle::claim_key(volume).into_iter().for_each(|key| queue.add(key));
+            }
+        }
+    });
+    let _classes = lane.classes.add_handler({
+        let (queue, claims) = (queue.clone(), lane.claims.clone());
+        move |change: &Change<VolumeAttributesClass>| {
+            if change.is_new() || change.replaced() {
+                for claim in claims.by_index(INDEX_CLASS, change.key()) {
+                    queue.add(crate::informer::key_of(claim.as_ref()));
+                }
+            }
+        }
+    });
+    worker::run_until(&context.shutdown, &queue, lanes::WORKERS, controller::CSI_MODIFIER, |key| {
+        lane.sync(key)
+    })
+    .await;
+}
+
+/// A change that is worth a look: another wish, or the end of a modification.
+fn matters(change: &Change<PersistentVolumeClaim>) -> bool {
+    let Some(new) = change.new.as_deref().filter(|claim| is_bound(claim)) else { return false };
+    if change.is_new() || change.replaced() {
+        return true;
+    }
+    let Some(old) = change.old() else { return true };
+    !is_bound(old)
+        || table::wanted(new) != table::wanted(old)
+        || table::record(new).is_none() && table::record(old).is_some()
+}
+
+/// One driver's lane.
+struct Lane {
+    client: Client,
+    drivers: Drivers,
+    clock: Clock,
+    recorder: Recorder,
+    memory: Arc<Memory>,
+    queue: WorkQueue<String>,
+    /// Of the driver.
+    name: String,
+    claims: Informer<PersistentVolumeClaim>,
+    volumes: Informer<PersistentVolume>,
+    classes: Informer<VolumeAttributesClass>,
+}
+
+impl Lane {
+    async fn sync(&self, key: String) -> Result<(), ModifyError> {
+        let Some(claim) = self.claims.get(&key).filter(|claim| is_bound(claim)) else { return Ok(()) };
+        let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
+        // One that is not there yet wakes its claim.
+        let Some(volume) = volume.and_then(|name| self.volumes.get(name)) else { return Ok(()) };
+        if !self.serves(&volume) || table::decide(&self.facts(&key, &claim)) == Action::Nothing {
+            return Ok(());
+        }
+        // Decided and written on both as the server has them.
+        let Some((claim, volume)) = self.live(&key).await? else { return Ok(()) };
+        if !is_bound(&claim) || !self.serves(&volume) || !handle::is_bound_to(&volume, &claim) {
+            return Ok(());
+        }
+        match table::decide(&self.facts(&key, &claim)) {
+            Action::Nothing => Ok(()),
+            Action::Later(rests) => {
+                self.queue.add_after(key, rests);
+                Ok(())
+            }
+            Action::RollBack => self.roll_back(&key, &claim).await,
+            Action::Continue(target) => match self.class(&key, &claim, &target) {
+                Some(class) => self.modify(&key, claim, volume, &class).await,
+                // The class wakes the claim when it appears.
+                None => Ok(()),
+            },
+            Action::Begin(target) => {
+                self.memory.speed_up(&key);
+                match self.class(&key, &claim, &target) {
+                    Some(class) => {
+                        let claim = self.begin(&key, claim, &target).await?;
+                        self.modify(&key, claim, volume, &class).await
+                    }
+                    None => self.wait_for_class(&key, &claim).await,
+                }
+            }
+        }
+    }
+
+    fn facts<'a>(&self, key: &str, claim: &'a PersistentVolumeClaim) -> Facts<'a> {
+        let conditions =
+            claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        Facts {
+            wanted: table::wanted(claim),
+            current: table::current(claim),
+            record: table::record(claim),
+            settled: self.memory.is_settled(key),
+            rests: self.memory.rests(key),
+            says_modifying: conditions.iter().any(|condition| condition.type_ == conditions::MODIFYING),
+        }
+    }
+
+    fn serves(&self, volume: &PersistentVolume) -> bool {
+        handle::source(volume).is_some_and(|source| source.driver == self.name)
+    }
+
+    async fn live(
+        &self,
+        key: &str,
+    ) -> Result<Option<(PersistentVolumeClaim, PersistentVolume)>, ModifyError> {
+        let (namespace, name) = split_key(key);
+        let claims: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(self.client.clone(), namespace);
+        let claim = match claims.get(name).await {
+            Ok(claim) => claim.0,
+            Err(error) if is_not_found(&error) => return Ok(None),
+            Err(cause) => return Err(ModifyError::Claim { claim: key.to_owned(), cause }),
+        };
+        let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).unwrap_or_default();
+        let volumes: Api<Lean<PersistentVolume>> = Api::all(self.client.clone());
+        match volumes.get(&volume).await {
+            Ok(volume) => Ok(Some((claim, volume.0))),
+            Err(error) if is_not_found(&error) => Ok(None),
+            Err(cause) => Err(ModifyError::Volume { volume, cause }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! How much room drivers have left, published for schedulers as CSIStorageCapacity objects: one for each segment of the cluster
+//! and class (upstream: external-provisioner's capacity controller). Asked again every minute, and soon after volumes were
+//! made or deleted, classes or segments changed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::storage::v1::{CSIStorageCapacity, StorageClass};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
+use kube::core::ObjectMeta;
+use orlop_apimachinery::quantity::Quantity;
+use orlop_csi::capabilities::Rpc;
+use orlop_csi::driver::Driver;
+use orlop_csi::v1;
+use tokio::sync::Notify;
+
+use super::Provisioner;
+use super::topology::{Cluster, Term, fnv1, segment};
+use crate::client::{is_already_exists, is_conflict, is_not_found};
+use crate::csi::secrets::PREFIX;
+
+/// How often drivers are asked (upstream: `--capacity-poll-interval`).
+const POLL: Duration = Duration::from_secs(60);
+/// How long changes are collected before drivers are asked because of them.
+const CALM: Duration = Duration::from_secs(1);
+/// Labels by which upstream's controller knows its objects, and we ours.
+const LABEL_DRIVER: &str = "csi.storage.k8s.io/drivername";
+const LABEL_MANAGED: &str = "csi.storage.k8s.io/managed-by";
+const MANAGED: &str = "orlop";
+/// Where the objects are: they are namespaced, and say nothing about namespaces.
+const NAMESPACE: &str = "kube-system";
+
+/// Wakes the publisher.
+#[derive(Default)]
+pub(super) struct Capacities {
+    changed: Notify,
+}
+
+impl Capacities {
+    /// Room may have changed.
+    pub(super) fn wake(&self) {
+        self.changed.notify_one();
+    }
+}
+
+/// What is published about one segment and class.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Room {
+    pub(super) class: String,
+    /// None for a driver without topology.
+    pub(super) segment: Option<Term>,
+    pub(super) bytes: i64,
+    pub(super) largest: Option<i64>,
+}
+
+/// The object of a room. Its name follows from what it is about, so that it is found again.
+pub(super) fn object(driver: &str, room: &Room) -> CSIStorageCapacity {
+    let about = format!("{driver}\n{}\n{:?}", room.class, room.segment);
+    // Two halves: 32 bits are few for names.
+    let (first, second) = (fnv1(about.as_bytes()), fnv1(format!("{about}\n").as_bytes()));
+    let text = |bytes: i64| Text(Quantity::from_bytes(bytes.max(0)).to_string());
+    let labels = [(LABEL_DRIVER, driver), (LABEL_MANAGED, MANAGED)];
+    CSIStorageCapacity {
+        metadata: ObjectMeta {
+            name: Some(format!("csisc-{first:08x}{second:08x}")),
+            namespace: Some(NAMESPACE.to_owned()),
+            labels: Some(labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()),
+            ..Default::default()
+        },
+        capacity: Some(text(room.bytes)),
+        maximum_volume_size: room.largest.map(text),
+        // An empty selector is all nodes; none would be no node at all.
+        node_topology: Some(LabelSelector {
+            match_labels: room.segment.clone().filter(|segment| !segment.is_empty()),
+            match_expressions: None,
+        }),
+        storage_class_name: room.class.clone(),
+    }
+}
+
+/// What has to be written so that the server has these objects and no others of ours.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Changes {
+    pub(super) create: Vec<CSIStorageCapacity>,
+    pub(super) replace: Vec<CSIStorageCapacity>,
+    pub(super) delete: Vec<CSIStorageCapacity>,
+}
+
+/// Compares. `kept` tells for which objects nothing is known at the moment.
+pub(super) fn changes(
+    wanted: Vec<CSIStorageCapacity>,
+    there: Vec<CSIStorageCapacity>,
+    kept: impl Fn(&CSIStorageCapacity) -> bool,
+) -> Changes {
+    let mut there: BTreeMap<String, CSIStorageCapacity> =
+        there.into_iter().map(|one| (one.metadata.name.clone().unwrap_or_default(), one)).collect();
+    let mut changes = Changes::default();
+    for mut object in wanted {
+        match there.remove(object.metadata.name.as_deref().unwrap_or_default()) {
+            None => changes.create.push(object),
+            Some(old) => {
+                let same = (&old.capacity, &old.maximum_volume_size)
+                    == (&object.capacity, &object.maximum_volume_size);
+                if !same {
+                    object.metadata = old.metadata;
+                    changes.replace.push(object);
+                }
+            }
+        }
+    }
+    changes.delete = there.into_values().filter(|object| !kept(object)).collect();
+    changes
+}
+
+impl Provisioner {
+    /// Publishes for ever.
+    pub(super) async fn publish_capacity(&self) {
+        if !self.options.csi_enable_capacity {
+            return std::future::pending().await;
+        }
+        loop {
+            for driver in self.drivers.all() {
+                if driver.can().can(Rpc::GetCapacity)
+                    && let Err(error) = self.publish_for(&driver).await
+                {
+                    tracing::debug!(driver = driver.name(), %error, "room is not published");
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(POLL) => {}
+                () = self.capacities.changed.notified() => tokio::time::sleep(CALM).await,
+            }
+        }
+    }
+
+    async fn publish_for(&self, driver: &Driver) -> Result<(), kube::Error> {
+        let segments: Vec<Option<Term>> = if driver.can().has_topology() {
+            let cluster = self.segments.of(driver.name());
+            let terms = cluster.keys().map(|keys| cluster.terms(&keys)).unwrap_or_default();
+            terms.into_iter().map(Some).collect()
+        } else {
+            vec![None]
+        };
+        let classes = self.classes.list();
+        let classes = classes.iter().filter(|class| class.provisioner == driver.name());
+        let (mut wanted, mut unknown) = (Vec::new(), Vec::new());
+        for class in classes {
+            for segment in &segments {
+                match room(driver, class, segment.clone()).await {
+                    Ok(room) => wanted.push(object(driver.name(), &room)),
+                    // What was known stays: wrong by a little is better than no room at all.
+                    Err(room) => unknown.push(object(driver.name(), &room).metadata.name),
+                }
+            }
+        }
+        let api: Api<CSIStorageCapacity> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let ours = format!("{LABEL_DRIVER}={},{LABEL_MANAGED}={MANAGED}", driver.name());
+        let there = api.list(&ListParams::default().labels(&ours)).await?.items;
+        let changes = changes(wanted, there, |object| unknown.contains(&object.metadata.name));
+        for object in changes.create {
+            let made = api.create(&PostParams::default(), &object).await;
+            made.map(drop).or_else(|error| if is_already_exists(&error) { Ok(()) } else { Err(error) })?;
+        }
+        for object in changes.replace {
+            let name = object.metadata.name.clone().unwrap_or_default();
+            let written = api.replace(&name, &PostParams::default(), &object).await;
+            let lost = |error: &kube::Error| is_conflict(error) || is_not_found(error);
+            written.map(drop).or_else(|error| if lost(&error) { Ok(()) } else { Err(error) })?;
+        }
+        for object in changes.delete {
+            let preconditions = Preconditions {
+                uid: object.metadata.uid.clone(),
+                resource_version: object.metadata.resource_version.clone(),
+            };
+            let only = DeleteParams { preconditions: Some(preconditions), ..Default::default() };
+            let gone = api.delete(&object.metadata.name.unwrap_or_default(), &only).await;
+            let lost = |error: &kube::Error| is_conflict(error) || is_not_found(error);
+            gone.map(drop).or_else(|error| if lost(&error) { Ok(()) } else { Err(error) })?;
+        }
+        Ok(())
+    }
+}
+
+/// Asks a driver. The error says what was asked about.
+async fn room(driver: &Driver, class: &StorageClass, term: Option<Term>) -> Result<Room, Room> {
+    let parameters = class.parameters.iter().flatten().filter(|(key, _)| !key.starts_with(PREFIX));
+    let request = v1::GetCapacityRequest {
+        volume_capabilities: Vec::new(),
+        parameters: parameters.map(|(key, value)| (key.clone(), value.clone())).collect(),
+        accessible_topology: term.as_ref().map(segment),
+    };
+    let class = class.metadata.name.clone().unwrap_or_default();
+    match driver.get_capacity(request).await {
+        Ok(answer) => Ok(Room {
+            class,
+            segment: term,
+            bytes: answer.available_capacity,
+            largest: answer.maximum_volume_size,
+        }),
+        Err(error) => {
+            tracing::debug!(driver = driver.name(), class, %error, "the driver does not tell its room");
+            Err(Room { class, segment: term, bytes: 0, largest: None })
+        }
+    }
+}

@@ -1,0 +1,589 @@
+//! One look at a claim: note the request, ask the driver, save the volume, take the note off. After every step a comment says
+//! what is on disk if the next one never happens, and who goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use orlop_csi::driver::Driver;
+use orlop_csi::error::{CallError, Meaning};
+use orlop_csi::v1;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::attempts::Fingerprint;
+use super::decide::{self, Around, ClaimSituation, Idle};
+use super::intent::{self, Intent};
+use super::request::{Refusal, Wish};
+use super::source::{self, Asked, Content};
+use super::topology::{self, Question, Requirement};
+use super::volume::{self, Flaw};
+use super::{AGAIN, ProvisionError, Provisioner, carries, class_name, size, version};
+use crate::client::{is_already_exists, is_conflict, is_not_found, message_of};
+use crate::csi::handle;
+use crate::csi::secrets;
+use crate::informer::{key_of, split_key};
+use crate::lean::Lean;
+use crate::names::{ANN_SELECTED_NODE, reason};
+use crate::recorder::EventType;
+use crate::snapshots::{VolumeSnapshot, VolumeSnapshotContent};
+
+/// How long the binder has to bind a claim whose volume is saved, and to take the note off with the same write. After that it
+/// is taken off here.
+const BINDERS_TURN: Duration = Duration::from_secs(2);
+/// How often a write that lost against another one is tried with what is there now, before it waits for its next turn.
+const TRIES: usize = 5;
+
+/// What came of an attempt.
+enum Outcome {
+    /// The volume is saved.
+    Saved,
+    /// The driver has nothing and does nothing.
+    Nothing {
+        /// Why.
+        why: String,
+        /// The same request will fail again.
+        infeasible: bool,
+        /// Another node may do better.
+        reschedule: bool,
+    },
+    /// The driver may have something, or may be making it.
+    Unknown {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Provisioner {
+    pub(super) async fn sync_claim(self: Arc<Self>, key: String) -> Result<(), ProvisionError> {
+        let Some(claim) = self.claims.get(&key) else { return Ok(()) };
+        if self.is_old_news(&key, &claim) {
+            return Ok(());
+        }
+        let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+        let volume = self.volumes.get(&intent::volume_name(&claim));
+        let class = self.classes.get(class_name(&claim));
+        let saved = self.memory().saved.get(uid).copied();
+        let around = Around { volume: volume.as_deref(), saved: saved.is_some(), class: class.as_deref() };
+        let situation = decide::claim(&claim, &around, |driver| self.serves(driver));
+        match situation {
+            ClaimSituation::Nothing(Idle::HasVolume) => {
+                if volume.is_some() {
+                    self.memory().saved.remove(uid);
+                }
+                self.attempts.forget(uid);
+                Ok(())
+            }
+            ClaimSituation::Nothing(Idle::NotOurs | Idle::Going | Idle::NoClass | Idle::WaitsForNode) => {
+                Ok(())
+            }
+            ClaimSituation::Unreadable(why) => {
+                let driver = decide::provisioner(&claim).unwrap_or("csi.orlop.dev");
+                let message = format!(
+                    "the note csi.orlop.dev/create-request cannot be read: {why}; if the driver has no volume of this claim, \
+                     remove it and the finalizer csi.orlop.dev/provisioning"
+                );
+                self.recorder(driver).event(
+                    claim.as_ref(),
+                    EventType::Warning,
+                    reason::PROVISIONING_FAILED,
+                    message,
+                );
+                Ok(())
+            }
+            ClaimSituation::FinalizerAlone => self.settle(&key, &claim).await,
+            ClaimSituation::Saved { at_once } => {
+                let since = saved.unwrap_or_else(|| {
+                    let now = Instant::now();
+                    self.memory().saved.insert(uid.to_owned(), now);
+                    now
+                });
+                let left = BINDERS_TURN.saturating_sub(since.elapsed());
+                if !at_once && !left.is_zero() {
+                    self.claim_queue.add_after(key, left);
+                    return Ok(());
+                }
+                self.settle(&key, &claim).await
+            }
+            ClaimSituation::Asked(intent) => {
+                let of = Fingerprint::of(&intent.name);
+                match self.attempts.wait(uid, of) {
+                    Some(left) => self.claim_queue.add_after(key, left),
+                    None => self.ask_again(&key, &claim, *intent).await?,
+                }
+                Ok(())
+            }
+            ClaimSituation::Wanted { driver, node } => {
+                // Looked up before: without a class nothing is wanted.
+                let (Some(class), Some(driver)) = (class, self.drivers.get(&driver)) else { return Ok(()) };
+                let of = fingerprint(&claim, &class);
+                match self.attempts.wait(uid, of) {
+                    Some(left) => self.claim_queue.add_after(key, left),
+                    None => self.ask_first(&key, &claim, &class, &driver, node.as_deref()).await?,
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the cache shows a claim as it was before our last write. Its next change brings it back.
+    fn is_old_news(&self, key: &str, claim: &PersistentVolumeClaim) -> bool {
+        let mut memory = self.memory();
+        match memory.written.get(key) {
+            Some(written) if version(&claim.metadata) < *written => true,
+            Some(_) => {
+                memory.written.remove(key);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// The first time that a driver is asked for the volume of a claim.
+    async fn ask_first(
+        &self,
+        key: &str,
+        claim: &Arc<PersistentVolumeClaim>,
+        class: &StorageClass,
+        driver: &Driver,
+        node: Option<&str>,
+    ) -> Result<(), ProvisionError> {
+        let of = fingerprint(claim, class);
+        let text = format!("External provisioner is provisioning volume for claim \"{key}\"");
+        self.recorder(driver.name()).event(claim.as_ref(), EventType::Normal, reason::PROVISIONING, text);
+        let prepared = match self.prepare(key, claim, class, driver, node).await {
+            Ok(Some(prepared)) => prepared,
+            // Somebody else's, see `prepare`.
+            Ok(None) => return Ok(()),
+            Err(refusal) => {
+                let reschedule = refusal.may_reschedule();
+                let why = refusal.to_string();
+                let nothing = Outcome::Nothing { why, infeasible: false, reschedule };
+                return self.finish(key, claim, None, driver.name(), of, nothing).await;
+            }
+        };
+        let (intent, secrets) = prepared;
+        let name = split_key(key).1;
+        let change = intent::put(claim, &intent);
+        let noted =
+            match self.claims_api(key).patch(name, &PatchParams::default(), &Patch::Merge(change)).await {
+                Ok(noted) => noted.0,
+                Err(error) if is_not_found(&error) => return Ok(()),
+                Err(error) if is_conflict(&error) => {
+                    self.claim_queue.add_after(key.to_owned(), AGAIN);
+                    return Ok(());
+                }
+                Err(cause) => return Err(ProvisionError::Note { claim: key.to_owned(), cause }),
+            };
+        // Saved: what the driver is going to be asked for, and that the claim stays until the outcome is known. Who goes on:
+        // the next look at the claim, which asks for the same by the same name.
+        self.wrote(key, &noted);
+        let outcome = self.ask(&noted, &intent, driver, secrets).await;
+        self.finish(key, &noted, Some(&intent), driver.name(), of, outcome).await
+    }
+
+    /// Asks again for what is noted. Nobody is asked on the word of a cache that may be behind: the note may be settled, and
+    /// its volume deleted, long since.
+    async fn ask_again(
+        &self,
+        key: &str,
+        cached: &PersistentVolumeClaim,
+        intent: Intent,
+    ) -> Result<(), ProvisionError> {
+        let Some(driver) = self.drivers.get(&intent.driver) else { return Ok(()) };
+        let live = self.claims_api(key).get_opt(split_key(key).1).await;
+        let live = live.map_err(|cause| ProvisionError::ReadClaim { claim: key.to_owned(), cause })?;
+        let Some(claim) = live.map(|found| found.0) else { return Ok(()) };
+        if claim.metadata.uid != cached.metadata.uid || !carries(&claim, &intent) {
+            return Ok(());
+        }
+        let of = Fingerprint::of(&intent.name);
+        let outcome = match self.secrets_of(&intent).await {
+            Ok(secrets) => self.ask(&claim, &intent, &driver, secrets).await,
+            Err(error) => Outcome::Unknown { why: error.to_string() },
+        };
+        self.finish(key, &claim, Some(&intent), driver.name(), of, outcome).await
+    }
+
+    /// Collects everything that the request needs. None when another has to fill the volume.
+    async fn prepare(
+        &self,
+        key: &str,
+        claim: &PersistentVolumeClaim,
+        class: &StorageClass,
+        driver: &Driver,
+        node: Option<&str>,
+    ) -> Result<Option<(Intent, Secrets)>, Refusal> {
+        let attributes = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref());
+        let attributes = attributes.and_then(|name| self.attributes.get(name));
+        let wish = Wish {
+            claim,
+            class,
+            driver: driver.name(),
+            can: driver.can(),
+            attributes: attributes.as_deref(),
+            extra_metadata: self.options.csi_extra_create_metadata,
+            default_fs_type: &self.options.csi_default_fs_type,
+        };
+        let content = match wish.check()? {
+            Asked::Empty => None,
+            Asked::Other(kind) => {
+                tracing::debug!(claim = key, kind, "somebody else fills this volume");
+                let text = "Assuming an external populator will provision the volume";
+                self.recorder(driver.name()).event(claim, EventType::Normal, reason::PROVISIONING, text);
+                return Ok(None);
+            }
+            Asked::Claim(name) => Some(self.content_of_claim(claim, name, driver.name()).await?),
+            Asked::Snapshot(name) => Some(self.content_of_snapshot(claim, name, driver.name()).await?),
+        };
+        let topology = self.topology(claim, class, driver, node)?;
+        let intent = wish.intent(content, topology)?;
+        let secrets = self.secrets_of(&intent).await?;
+        Ok(Some((intent, secrets)))
+    }
+
+    fn topology(
+        &self,
+        claim: &PersistentVolumeClaim,
+        class: &StorageClass,
+        driver: &Driver,
+        node: Option<&str>,
+    ) -> Result<Option<Requirement>, Refusal> {
+        let selected = match node {
+            None => None,
+            Some(name) => Some(self.segments.node(name).ok_or_else(|| Refusal::NoNode(name.to_owned()))?),
+        };
+        if !driver.can().has_topology() {
+            return Ok(None);
+        }
+        let csi_node = match node {
+            None => None,
+            Some(name) => {
+                Some(self.segments.csi_node(name).ok_or_else(|| Refusal::NoCsiNode(name.to_owned()))?)
+            }
+        };
+        let question = Question {
+            driver: driver.name(),
+            claim: claim.metadata.name.as_deref().unwrap_or_default(),
+            allowed: class.allowed_topologies.as_deref().unwrap_or_default(),
+            selected: selected.as_deref().zip(csi_node.as_deref()),
+            strict: self.options.csi_strict_topology,
+            immediate: self.options.csi_immediate_topology,
+        };
+        Ok(topology::requirement(&question, &self.segments.of(driver.name()))?)
+    }
+
+    async fn content_of_claim(
+        &self,
+        claim: &PersistentVolumeClaim,
+        name: &str,
+        driver: &str,
+    ) -> Result<Content, Refusal> {
+        let source_key = super::sibling(claim, name);
+        let found = self.claims.get(&source_key);
+        let volume = found.as_ref().and_then(|found| self.volumes.get(decide::named_volume(found)));
+        let content = source::of_claim(claim, name, found.as_deref(), volume.as_deref(), driver)?;
+        // Found, or there would be no content.
+        if let Some(found) = found {
+            self.hold_claim(&source_key, &found).await.map_err(|error| Refusal::Hold(error.to_string()))?;
+        }
+        Ok(content)
+    }
+
+    async fn content_of_snapshot(
+        &self,
+        claim: &PersistentVolumeClaim,
+        name: &str,
+        driver: &str,
+    ) -> Result<Content, Refusal> {
+        let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
+        let snapshots: Api<VolumeSnapshot> = Api::namespaced(self.client.clone(), namespace);
+        let snapshot = snapshots.get(name).await.map_err(|error| message_of(&error));
+        let bound = snapshot
+            .as_ref()
+            .ok()
+            .and_then(|snapshot| snapshot.status.as_ref()?.bound_volume_snapshot_content_name.as_deref());
+        let content = match bound {
+            None => None,
+            Some(name) => {
+                let contents: Api<VolumeSnapshotContent> = Api::all(self.client.clone());
+                contents.get(name).await.ok()
+            }
+        };
+        let found = snapshot.as_ref().map_err(Clone::clone);
+        let handle = source::of_snapshot(claim, name, found, content.as_ref(), driver)?;
+        if let Ok(snapshot) = &snapshot {
+            self.hold_snapshot(snapshot).await.map_err(|error| Refusal::Hold(error.to_string()))?;
+        }
+        Ok(handle)
+    }
+
+    async fn secrets_of(&self, intent: &Intent) -> Result<Secrets, secrets::SecretError> {
+        secrets::read(&self.client, intent.volume.secrets.provisioner.as_ref()).await
+    }
+
+    /// Asks the driver, and saves what it answers.
+    async fn ask(
+        &self,
+        claim: &PersistentVolumeClaim,
+        intent: &Intent,
+        driver: &Driver,
+        secrets: Secrets,
+    ) -> Outcome {
+        let for_deletion = secrets.clone();
+        let answer = match driver.create_volume(intent.request(secrets)).await {
+            Ok(answer) => answer,
+            Err(error) => return failed(claim, driver, &error),
+        };
+        // Done outside: the driver has a volume of this name. Not saved: its id. Who goes on: the next look at the claim asks
+        // for the same name and gets the same volume.
+        let volume = match volume::checked(intent, answer) {
+            Ok(volume) => volume,
+            Err((flaw @ Flaw::Nothing(_), _)) => return Outcome::Unknown { why: flaw.to_string() },
+            Err((flaw @ (Flaw::TooSmall { .. } | Flaw::NoContent), id)) => {
+                return self.take_back(driver, intent, id, for_deletion, &flaw).await;
+            }
+        };
+        match self.save(claim, intent, driver, volume).await {
+            Ok(()) => Outcome::Saved,
+            Err(why) => Outcome::Unknown { why },
+        }
+    }
+
+    /// Deletes a volume that is not what was asked for.
+    async fn take_back(
+        &self,
+        driver: &Driver,
+        intent: &Intent,
+        id: String,
+        secrets: Secrets,
+        flaw: &Flaw,
+    ) -> Outcome {
+        if let Some(other) = self.other_volume(driver.name(), &id, &intent.name) {
+            return Outcome::Unknown { why: in_use(&id, &other) };
+        }
+        match driver.delete_volume(v1::DeleteVolumeRequest { volume_id: id, secrets }).await {
+            Ok(_) => Outcome::Nothing { why: flaw.to_string(), infeasible: false, reschedule: false },
+            Err(error) => {
+                let why =
+                    format!("{flaw}. Cleanup of volume {} failed, it is tried again: {error}", intent.name);
+                Outcome::Unknown { why }
+            }
+        }
+    }
+
+    /// Saves the volume's object. Nobody has two objects for one volume.
+    async fn save(
+        &self,
+        claim: &PersistentVolumeClaim,
+        intent: &Intent,
+        driver: &Driver,
+        volume: v1::Volume,
+    ) -> Result<(), String> {
+        let id = volume.volume_id.clone();
+        self.reserve(driver.name(), &id, &intent.name).map_err(|other| in_use(&id, &other))?;
+        let object = Lean(volume::object(intent, claim, volume, driver.can().has_topology()));
+        let api = self.volumes_api();
+        match api.create(&PostParams::default(), &object).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_already_exists(&error) => match api.get_opt(&intent.name).await {
+                // It is our own of an earlier attempt, or somebody else's who was quick.
+                Ok(Some(found)) => match handle::source(&found.0) {
+                    Some(csi) if csi.driver == intent.driver && csi.volume_handle == id => Ok(()),
+                    Some(_) | None => Err(format!(
+                        "a PersistentVolume {} exists that is not the volume {id} of this claim; delete it, so that the \
+                         volume can be saved",
+                        intent.name
+                    )),
+                },
+                Ok(None) => Err(format!("PersistentVolume {} was there and is gone", intent.name)),
+                Err(error) => Err(message_of(&error)),
+            },
+            Err(error) => Err(format!("cannot save the PersistentVolume: {}", message_of(&error))),
+        }
+    }
+
+    /// Keeps a handle for the volume of this name, unless another one has it.
+    fn reserve(&self, driver: &str, id: &str, name: &str) -> Result<(), String> {
+        if let Some(other) = self.other_volume(driver, id, name) {
+            return Err(other);
+        }
+        let mut memory = self.memory();
+        match memory.handles.entry(handle::unique_name(driver, id)) {
+            std::collections::hash_map::Entry::Occupied(entry) if entry.get() != name => {
+                Err(entry.get().clone())
+            }
+            std::collections::hash_map::Entry::Occupied(_) => Ok(()),
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                entry.insert(name.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// Another volume with this handle.
+    pub(super) fn other_volume(&self, driver: &str, id: &str, name: &str) -> Option<String> {
+        let with = self.volumes.by_index(super::BY_HANDLE, &handle::unique_name(driver, id));
+        with.iter().filter_map(|volume| volume.metadata.name.clone()).find(|other| other != name)
+    }
+
+    /// Tells people, and decides when to go on.
+    async fn finish(
+        &self,
+        key: &str,
+        claim: &PersistentVolumeClaim,
+        intent: Option<&Intent>,
+        driver: &str,
+        of: Fingerprint,
+        outcome: Outcome,
+    ) -> Result<(), ProvisionError> {
+        let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+        let recorder = self.recorder(driver);
+        let warn =
+            |text: String| recorder.event(claim, EventType::Warning, reason::PROVISIONING_FAILED, text);
+        let class = intent.map_or(class_name(claim), |intent| intent.volume.class.as_str());
+        match outcome {
+            Outcome::Saved => {
+                // Saved: the volume, which points to the claim. Who goes on: the binder binds and takes the note off with it;
+                // where it does not, the next look at the claim does.
+                self.memory().saved.insert(uid.to_owned(), Instant::now());
+                self.attempts.forget(uid);
+                self.capacities.wake();
+                let text = format!("Successfully provisioned volume {}", intent::volume_name(claim));
+                recorder.event(claim, EventType::Normal, reason::PROVISIONING_SUCCEEDED, text);
+                if crate::meta::is_terminating(claim) {
+                    return self.settle(key, claim).await;
+                }
+                self.claim_queue.add_after(key.to_owned(), BINDERS_TURN);
+                Ok(())
+            }
+            Outcome::Unknown { why } => {
+                warn(format!("failed to provision volume with StorageClass \"{class}\": {why}"));
+                let delay = self.attempts.failed(uid, Fingerprint::of(intent::volume_name(claim)), false);
+                self.claim_queue.add_after(key.to_owned(), delay);
+                Ok(())
+            }
+            Outcome::Nothing { why, infeasible, reschedule } => {
+                warn(match infeasible {
+                    true => {
+                        format!(
+                            "Volume provisioning failed with infeasible error. Retries will be delayed. {why}"
+                        )
+                    }
+                    false => format!("failed to provision volume with StorageClass \"{class}\": {why}"),
+                });
+                let node = crate::meta::annotation(claim, ANN_SELECTED_NODE).is_some();
+                let reschedule = reschedule && node;
+                // Counted before the write, because the change that the write brings must find it; and as what the next
+                // request will be made of.
+                let class = self.classes.get(class_name(claim));
+                let of = class.map_or(of, |class| fingerprint(claim, &class));
+                let delay = self.attempts.failed(uid, of, infeasible);
+                if intent.is_some() || reschedule {
+                    self.take_note_off(key, claim, intent, reschedule).await?;
+                }
+                // Saved: that nothing is under way, and that another node is to be chosen. Who goes on: whoever looks next,
+                // with the class and the claim as they are then.
+                self.claim_queue.add_after(key.to_owned(), delay);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the note off a claim whose volume is saved. The cached version will do: another one wins, and comes back here.
+    async fn settle(&self, key: &str, claim: &PersistentVolumeClaim) -> Result<(), ProvisionError> {
+        let change = intent::take(claim, false);
+        match self.patch_claim(key, change).await {
+            Ok(()) => Ok(()),
+            Err(error) if is_conflict(&error) => {
+                self.claim_queue.add_after(key.to_owned(), AGAIN);
+                Ok(())
+            }
+            Err(cause) => Err(ProvisionError::Settle { claim: key.to_owned(), cause }),
+        }
+    }
+
+    /// Takes the note off after an outcome that left nothing. Somebody may have written the claim meanwhile; what they wrote
+    /// stays.
+    async fn take_note_off(
+        &self,
+        key: &str,
+        claim: &PersistentVolumeClaim,
+        intent: Option<&Intent>,
+        reschedule: bool,
+    ) -> Result<(), ProvisionError> {
+        let failed = |cause| ProvisionError::Settle { claim: key.to_owned(), cause };
+        let mut current = claim.clone();
+        for _ in 0..TRIES {
+            match self.patch_claim(key, intent::take(&current, reschedule)).await {
+                Ok(()) => return Ok(()),
+                Err(error) if is_conflict(&error) => {}
+                Err(cause) => return Err(failed(cause)),
+            }
+            let live = self.claims_api(key).get_opt(split_key(key).1).await.map_err(failed)?;
+            let Some(live) = live.map(|found| found.0) else { return Ok(()) };
+            let gone = intent.is_some_and(|intent| !carries(&live, intent));
+            if live.metadata.uid != claim.metadata.uid || gone {
+                return Ok(());
+            }
+            current = live;
+        }
+        // The note stays, and the same request is made once more.
+        Ok(())
+    }
+
+    async fn patch_claim(&self, key: &str, change: Value) -> Result<(), kube::Error> {
+        let api = self.claims_api(key);
+        match api.patch(split_key(key).1, &PatchParams::default(), &Patch::Merge(change)).await {
+            Ok(written) => {
+                self.wrote(key, &written.0);
+                Ok(())
+            }
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn wrote(&self, key: &str, claim: &PersistentVolumeClaim) {
+        debug_assert_eq!(key, key_of(claim));
+        // A claim whose last finalizer this was is gone, and no change brings a newer version.
+        if crate::meta::is_terminating(claim) {
+            return;
+        }
+        self.memory().written.insert(key.to_owned(), version(&claim.metadata));
+    }
+}
+
+type Secrets = std::collections::HashMap<String, String>;
+
+fn in_use(id: &str, other: &str) -> String {
+    format!("the CSI driver answered with volume id {id:?}, which PersistentVolume {other} has already")
+}
+
+/// What a failed call means for the claim.
+fn failed(claim: &PersistentVolumeClaim, driver: &Driver, error: &CallError) -> Outcome {
+    let why = error.to_string();
+    match error.meaning() {
+        Meaning::Uncertain => Outcome::Unknown { why },
+        Meaning::Infeasible => Outcome::Nothing { why, infeasible: true, reschedule: false },
+        Meaning::Final => {
+            let node = crate::meta::annotation(claim, ANN_SELECTED_NODE).is_some();
+            let reschedule = error.is_exhausted() && driver.can().has_topology() && node;
+            Outcome::Nothing { why, infeasible: false, reschedule }
+        }
+    }
+}
+
+/// What a first request would be made of.
+fn fingerprint(claim: &PersistentVolumeClaim, class: &StorageClass) -> Fingerprint {
+    let spec = claim.spec.as_ref();
+    Fingerprint::of((
+        &class.metadata.uid,
+        size::requested(claim),
+        crate::meta::annotation(claim, ANN_SELECTED_NODE),
+        spec.and_then(|spec| spec.volume_attributes_class_name.as_deref()),
+    ))
+}

@@ -1,0 +1,133 @@
+//! What volumes are made of must stay until they are made: a finalizer holds the claim that is cloned and the snapshot that is
+//! restored (upstream: external-provisioner's clone-controller and its sweep over snapshots). It is set before the driver is
+//! asked, and goes when no claim without a volume names the source any more.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Resource};
+use serde_json::{Value, json};
+
+use super::{CLONES, ProvisionError, Provisioner, RESTORES};
+use crate::client::{is_conflict, is_not_found};
+use crate::informer::{key_of, split_key};
+use crate::meta::{has_finalizer, is_terminating};
+use crate::names::{FINALIZER_CLONING, FINALIZER_SNAPSHOT_SOURCE};
+use crate::snapshots::VolumeSnapshot;
+
+use super::AGAIN;
+
+/// How often all snapshots are looked at: for those whose last claim went while nobody looked.
+const SWEEP: Duration = Duration::from_secs(300);
+const CLAIM: &str = "claim ";
+const SNAPSHOT: &str = "snapshot ";
+
+/// The key of a claim as a source.
+pub(super) fn claim_key(key: &str) -> String {
+    format!("{CLAIM}{key}")
+}
+
+/// The key of a snapshot as a source.
+pub(super) fn snapshot_key(key: &str) -> String {
+    format!("{SNAPSHOT}{key}")
+}
+
+/// The change that adds or removes a finalizer, conditional on the version.
+fn change<K: Resource>(object: &K, finalizer: &str, add: bool) -> Value {
+    let meta = object.meta();
+    let mut finalizers = meta.finalizers.clone().unwrap_or_default();
+    finalizers.retain(|one| one != finalizer);
+    if add {
+        finalizers.push(finalizer.to_owned());
+    }
+    let finalizers = if finalizers.is_empty() { Value::Null } else { json!(finalizers) };
+    json!({"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": finalizers}})
+}
+
+impl Provisioner {
+    /// Holds a claim that is to be cloned.
+    pub(super) async fn hold_claim(
+        &self,
+        key: &str,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<(), ProvisionError> {
+        if has_finalizer(claim, FINALIZER_CLONING) {
+            return Ok(());
+        }
+        let api = self.claims_api(key);
+        let change = change(claim, FINALIZER_CLONING, true);
+        let patched = api.patch(split_key(key).1, &PatchParams::default(), &Patch::Merge(change)).await;
+        patched.map(drop).map_err(|cause| ProvisionError::Source { source_key: claim_key(key), cause })
+    }
+
+    /// Holds a snapshot that is to be restored.
+    pub(super) async fn hold_snapshot(&self, snapshot: &VolumeSnapshot) -> Result<(), ProvisionError> {
+        if has_finalizer(snapshot, FINALIZER_SNAPSHOT_SOURCE) {
+            return Ok(());
+        }
+        let key = key_of(snapshot);
+        let change = change(snapshot, FINALIZER_SNAPSHOT_SOURCE, true);
+        let api = self.snapshots_api(split_key(&key).0);
+        let patched = api.patch(split_key(&key).1, &PatchParams::default(), &Patch::Merge(change)).await;
+        patched.map(drop).map_err(|cause| ProvisionError::Source { source_key: snapshot_key(&key), cause })
+    }
+
+    /// Lets go of a source that nobody needs.
+    pub(super) async fn sync_source(&self, source: String) -> Result<(), ProvisionError> {
+        let (written, source_key) = if let Some(key) = source.strip_prefix(CLAIM) {
+            let Some(claim) = self.claims.get(key) else { return Ok(()) };
+            // As upstream: one that stays may keep it for the next clone.
+            let held = has_finalizer(claim.as_ref(), FINALIZER_CLONING) && is_terminating(claim.as_ref());
+            if !held || self.claims.has_indexed(CLONES, key) {
+                return Ok(());
+            }
+            let change = change(claim.as_ref(), FINALIZER_CLONING, false);
+            let api = self.claims_api(key);
+            (
+                api.patch(split_key(key).1, &PatchParams::default(), &Patch::Merge(change)).await.map(drop),
+                &source,
+            )
+        } else {
+            let key = source.strip_prefix(SNAPSHOT).unwrap_or(&source);
+            let (namespace, name) = split_key(key);
+            let api = self.snapshots_api(namespace);
+            let failed = |cause| ProvisionError::Source { source_key: source.clone(), cause };
+            let Some(snapshot) = api.get_opt(name).await.map_err(failed)? else { return Ok(()) };
+            if !has_finalizer(&snapshot, FINALIZER_SNAPSHOT_SOURCE) || self.claims.has_indexed(RESTORES, key)
+            {
+                return Ok(());
+            }
+            let change = change(&snapshot, FINALIZER_SNAPSHOT_SOURCE, false);
+            (api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await.map(drop), &source)
+        };
+        match written {
+            Ok(()) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(error) if is_conflict(&error) => {
+                self.source_queue.add_after(source, AGAIN);
+                Ok(())
+            }
+            Err(cause) => Err(ProvisionError::Source { source_key: source_key.clone(), cause }),
+        }
+    }
+
+    /// Looks at all held snapshots now and then. Where the server knows no snapshots there are none.
+    pub(super) async fn sweep_snapshots(&self) {
+        loop {
+            let all: Api<VolumeSnapshot> = Api::all(self.client.clone());
+            match all.list(&ListParams::default()).await {
+                Ok(snapshots) => {
+                    let held = snapshots.iter().filter(|one| has_finalizer(*one, FINALIZER_SNAPSHOT_SOURCE));
+                    held.for_each(|snapshot| self.source_queue.add(snapshot_key(&key_of(snapshot))));
+                }
+                Err(error) => tracing::debug!(%error, "snapshots cannot be listed"),
+            }
+            tokio::time::sleep(SWEEP).await;
+        }
+    }
+
+    fn snapshots_api(&self, namespace: &str) -> Api<VolumeSnapshot> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+}

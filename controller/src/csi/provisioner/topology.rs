@@ -1,0 +1,199 @@
+//! From where a new volume has to be reachable (upstream: external-provisioner's topology.go). Pure: what the cluster looks
+//! like is given.
+//!
+//! A term is one segment of the cluster, as labels that nodes there carry. The driver is told all terms that will do
+//! (requisite) and which it should try first (preferred).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Node, TopologySelectorTerm};
+use k8s_openapi::api::storage::v1::CSINode;
+use orlop_csi::v1;
+use serde::{Deserialize, Serialize};
+
+/// Label keys with their values.
+pub type Term = BTreeMap<String, String>;
+
+/// What the driver is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requirement {
+    /// Every term that will do, in order and once each.
+    pub requisite: Vec<Term>,
+    /// The same, or a part of them, best first.
+    pub preferred: Vec<Term>,
+}
+
+impl Requirement {
+    /// As CSI says it.
+    pub fn message(&self) -> v1::TopologyRequirement {
+        let all = |terms: &[Term]| terms.iter().map(segment).collect();
+        v1::TopologyRequirement { requisite: all(&self.requisite), preferred: all(&self.preferred) }
+    }
+}
+
+/// A term as CSI says it.
+pub(super) fn segment(term: &Term) -> v1::Topology {
+    v1::Topology { segments: term.clone().into_iter().collect() }
+}
+
+/// Why there is no requirement; the words are upstream's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TopologyError {
+    #[error("no topology key found on CSINode {0}")]
+    NoKeys(String),
+    #[error(
+        "topology labels from selected node {labels:?} does not match topology keys from CSINode {keys:?}"
+    )]
+    NoLabel { labels: BTreeMap<String, String>, keys: Vec<String> },
+    #[error("selected node '{node:?}' topology '{term:?}' is not in allowed topologies: {allowed:?}")]
+    NotAllowed { node: String, term: Term, allowed: Vec<Term> },
+    #[error("no available topology found")]
+    NoneAvailable,
+    #[error("topology {term:?} from selected node {node:?} is not in requisite: {requisite:?}")]
+    NotInRequisite { node: String, term: Term, requisite: Vec<Term> },
+}
+
+/// What is asked.
+pub(super) struct Question<'a> {
+    pub(super) driver: &'a str,
+    pub(super) claim: &'a str,
+    pub(super) allowed: &'a [TopologySelectorTerm],
+    /// The node that the scheduler chose, with what the driver says of it.
+    pub(super) selected: Option<(&'a Node, &'a CSINode)>,
+    pub(super) strict: bool,
+    pub(super) immediate: bool,
+}
+
+/// What the cluster looks like.
+pub(super) trait Cluster {
+    /// The topology keys of the driver on any node that has some.
+    fn keys(&self) -> Option<Vec<String>>;
+    /// The terms of all nodes that carry the keys.
+    fn terms(&self, keys: &[String]) -> BTreeSet<Term>;
+}
+
+/// The topology keys of a driver on a node.
+pub(super) fn keys_of(node: &CSINode, driver: &str) -> Vec<String> {
+    let entry = node.spec.drivers.iter().find(|entry| entry.name == driver);
+    entry.and_then(|entry| entry.topology_keys.clone()).unwrap_or_default()
+}
+
+/// The term of a node; none if it lacks one of the labels.
+pub(super) fn term_of(node: &Node, keys: &[String]) -> Option<Term> {
+    let labels = node.metadata.labels.as_ref();
+    keys.iter().map(|key| Some((key.clone(), labels?.get(key)?.clone()))).collect()
+}
+
+/// What the driver is told for a claim. Nothing when nothing limits it.
+///
+/// # Errors
+/// Nodes and labels that do not fit together.
+pub(super) fn requirement(
+    question: &Question<'_>,
+    cluster: &impl Cluster,
+) -> Result<Option<Requirement>, TopologyError> {
+    let allowed = flatten(question.allowed);
+    let selected = question.selected.map(|(node, csi_node)| selected(question, node, csi_node, &allowed));
+    let selected = selected.transpose()?;
+    let terms: BTreeSet<Term> = match &selected {
+        Some(selected) if question.strict => [selected.term.clone()].into(),
+        Some(_) | None if !question.allowed.is_empty() => allowed.into_iter().collect(),
+        Some(selected) => cluster.terms(&selected.keys),
+        None if !question.immediate => return Ok(None),
+        None => cluster.keys().map(|keys| cluster.terms(&keys)).unwrap_or_default(),
+    };
+    if terms.is_empty() {
+        // Allowed topologies that allow nothing count as none.
+        return if question.allowed.is_empty() { Err(TopologyError::NoneAvailable) } else { Ok(None) };
+    }
+    let requisite: Vec<Term> = terms.into_iter().collect();
+    let first = match &selected {
+        None => first_for(question.claim, requisite.len()),
+        Some(selected) => {
+            let holds = |term: &Term| is_part(term, &selected.term);
+            let at = requisite.iter().position(holds);
+            at.ok_or_else(|| TopologyError::NotInRequisite {
+                node: selected.name.clone(),
+                term: selected.term.clone(),
+                requisite: requisite.clone(),
+            })?
+        }
+    };
+    let mut preferred = requisite.clone();
+    preferred.rotate_left(first);
+    Ok(Some(Requirement { requisite, preferred }))
+}
+
+struct Selected {
+    name: String,
+    keys: Vec<String>,
+    term: Term,
+}
+
+fn selected(
+    question: &Question<'_>,
+    node: &Node,
+    csi_node: &CSINode,
+    allowed: &[Term],
+) -> Result<Selected, TopologyError> {
+    let name = node.metadata.name.clone().unwrap_or_default();
+    let keys = keys_of(csi_node, question.driver);
+    if keys.is_empty() {
+        return Err(TopologyError::NoKeys(name));
+    }
+    let Some(term) = term_of(node, &keys) else {
+        return Err(TopologyError::NoLabel {
+            labels: node.metadata.labels.clone().unwrap_or_default(),
+            keys,
+        });
+    };
+    if question.strict && !question.allowed.is_empty() && !allowed.iter().any(|one| is_part(one, &term)) {
+        return Err(TopologyError::NotAllowed { node: name, term, allowed: allowed.to_vec() });
+    }
+    Ok(Selected { name, keys, term })
+}
+
+/// Whether `whole` says all that `part` says.
+fn is_part(part: &Term, whole: &Term) -> bool {
+    part.iter().all(|(key, value)| whole.get(key) == Some(value))
+}
+
+/// The terms that allowed topologies stand for: terms are alternatives, expressions hold together, values are alternatives.
+fn flatten(allowed: &[TopologySelectorTerm]) -> Vec<Term> {
+    let mut all = Vec::new();
+    for selector in allowed {
+        let mut terms: Vec<Term> = Vec::new();
+        for (index, expression) in selector.match_label_expressions.iter().flatten().enumerate() {
+            let before = if index == 0 { vec![Term::new()] } else { terms };
+            terms = Vec::new();
+            for value in &expression.values {
+                for term in &before {
+                    let mut term = term.clone();
+                    term.insert(expression.key.clone(), value.clone());
+                    terms.push(term);
+                }
+            }
+        }
+        all.extend(terms);
+    }
+    all
+}
+
+/// Which of `count` terms a claim without a node begins with. Claims of the replicas of a StatefulSet spread over the terms,
+/// and all claims of one replica begin with the same.
+fn first_for(claim: &str, count: usize) -> usize {
+    let (hashed, index) = match claim.rsplit_once('-').map(|(base, tail)| (base, tail.parse::<u32>())) {
+        Some((base, Ok(index))) => (base.rsplit_once('-').map_or(base, |(_, set)| set), index),
+        Some((_, Err(_))) | None => (claim, 0),
+    };
+    let place = fnv1(hashed.as_bytes()).wrapping_add(index);
+    place as usize % count.max(1)
+}
+
+/// FNV-1 with 32 bits.
+pub(super) fn fnv1(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash: u32, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(*byte))
+}
+
+#[cfg(test)]
+mod tests;

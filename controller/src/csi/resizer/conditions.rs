@@ -1,0 +1,88 @@
+//! The conditions of a claim that speak of its resize. Pure. A condition that says the same as before keeps its time, so
+//! that an attempt that changes nothing writes nothing.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PersistentVolumeClaimCondition as Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// A resize is under way.
+pub const RESIZING: &str = "Resizing";
+/// The rest waits for the node.
+pub const FILE_SYSTEM_PENDING: &str = "FileSystemResizePending";
+/// The driver refused.
+pub const CONTROLLER_ERROR: &str = "ControllerResizeError";
+/// The node could not do it.
+pub const NODE_ERROR: &str = "NodeResizeError";
+
+/// What a user has to do for [`FILE_SYSTEM_PENDING`].
+pub const PENDING_MESSAGE: &str =
+    "Waiting for user to (re-)start a pod to finish file system resize of volume on node.";
+
+fn is_of_resize(condition: &Condition) -> bool {
+    matches!(condition.type_.as_str(), RESIZING | FILE_SYSTEM_PENDING | CONTROLLER_ERROR | NODE_ERROR)
+}
+
+/// A condition that holds since `now`.
+pub fn holds(type_: &str, message: Option<String>, now: Timestamp) -> Condition {
+    Condition {
+        type_: type_.to_owned(),
+        status: "True".to_owned(),
+        message,
+        // API times have whole seconds.
+        last_transition_time: Some(Time(Timestamp::from_second(now.as_second()).unwrap_or(now))),
+        ..Condition::default()
+    }
+}
+
+/// Apart from times.
+fn says_the_same(a: &Condition, b: &Condition) -> bool {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    a.status == b.status && text(&a.message) == text(&b.message) && text(&a.reason) == text(&b.reason)
+}
+
+/// The conditions with `new` among them. Other conditions of a resize stay when `keep`; all others stay anyway.
+pub fn merged(old: &[Condition], new: Option<Condition>, keep: bool) -> Vec<Condition> {
+    let of_new = |condition: &Condition| new.as_ref().is_some_and(|new| new.type_ == condition.type_);
+    let mut all: Vec<Condition> = old
+        .iter()
+        .filter(|condition| keep || !is_of_resize(condition) || of_new(condition))
+        .cloned()
+        .collect();
+    let Some(new) = new else { return all };
+    match all.iter_mut().find(|condition| condition.type_ == new.type_) {
+        Some(old) if says_the_same(old, &new) => {}
+        Some(old) => *old = new,
+        None => all.push(new),
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a time")
+    }
+
+    #[test]
+    fn merging() {
+        let other = Condition { type_: "Other".to_owned(), ..Condition::default() };
+        let (error, resizing) =
+            (holds(CONTROLLER_ERROR, Some("no".into()), at(1)), holds(RESIZING, None, at(2)));
+        let old = [other.clone(), error.clone()];
+        assert_eq!(merged(&old, Some(resizing.clone()), false), [other.clone(), resizing.clone()]);
+        assert_eq!(
+            merged(&old, Some(resizing.clone()), true),
+            [other.clone(), error.clone(), resizing.clone()]
+        );
+        assert_eq!(merged(&[other.clone(), error, resizing.clone()], None, false), [other.clone()]);
+        let later = holds(RESIZING, None, at(9));
+        assert_eq!(merged(&[resizing.clone()], Some(later), false), [resizing], "the same since before");
+        let (first, second) = (
+            holds(CONTROLLER_ERROR, Some("a".into()), at(1)),
+            holds(CONTROLLER_ERROR, Some("b".into()), at(2)),
+        );
+        assert_eq!(merged(&[first, other.clone()], Some(second.clone()), true), [second, other]);
+    }
+}

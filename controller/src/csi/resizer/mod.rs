@@ -1,0 +1,268 @@
+//! Makes volumes larger when their claims ask for more (upstream: external-resizer). One lane per driver
+//! ([`crate::csi::lanes`]).
+//!
+//! * [`target`]: which size is next. * [`conditions`]: what the claim says of it. * `expand`: the steps, each with what is
+//!   on disk before it.
+//!
+//! A lane wakes for claims whose size, status or resizer changed, for volumes that appear, and for pods that let go of a
+//! volume that its driver expands only when it is unused.
+
+pub mod conditions;
+mod expand;
+pub mod target;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, join3};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use kube::{Api, Client};
+use orlop_csi::capabilities::Rpc;
+use orlop_csi::driver::Driver;
+use orlop_csi::v1::NodeGetCapabilitiesRequest;
+use orlop_csi::v1::node_service_capability::Type as NodeCapability;
+use orlop_csi::v1::node_service_capability::rpc::Type as NodeRpc;
+
+use crate::client::is_not_found;
+use crate::clock::{Backoff, Clock};
+use crate::csi::drivers::Drivers;
+use crate::csi::memory::Memory;
+use crate::csi::{handle, lanes};
+use crate::informer::{Change, Informer, split_key};
+use crate::lean::Lean;
+use crate::manager::{Context, ControllerError};
+use crate::meta::annotation;
+use crate::names::{ANN_PRE_RESIZE_CAPACITY, ANN_STORAGE_RESIZER, controller};
+use crate::pods;
+use crate::queue::WorkQueue;
+use crate::recorder::Recorder;
+use crate::worker;
+
+use expand::ResizeError;
+use target::{Facts, Stage, Target};
+
+/// First and longest wait for a driver that does not say what its nodes can do.
+const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// Who expands volumes of a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Means {
+    /// The driver, and nodes after it if it says so.
+    Controller,
+    /// Nodes alone.
+    Node,
+}
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let (claims, volumes, pods) =
+            (context.informers.claims(), context.informers.volumes(), context.informers.pods());
+        pods::index_by_claim(&pods);
+        if !context.ready(join3(claims.synced(), volumes.synced(), pods.synced())).await {
+            return Ok(());
+        }
+        lanes::run(&context, |context, driver| {
+            serve(context, driver, claims.clone(), volumes.clone(), pods.clone())
+        })
+        .await
+    })
+}
+
+/// One lane.
+async fn serve(
+    context: Context,
+    driver: Driver,
+    claims: Informer<PersistentVolumeClaim>,
+    volumes: Informer<PersistentVolume>,
+    pods: Informer<Pod>,
+) {
+    let Some(means) = means(&context, &driver).await else { return };
+    let name = driver.name().to_owned();
+    let queue = WorkQueue::new(lanes::RETRY);
+    let lane = Lane {
+        client: context.client.clone(),
+        drivers: context.drivers.clone(),
+        clock: context.clock,
+        recorder: context.recorder(format!("external-resizer {name}")),
+        memory: Arc::new(Memory::default()),
+        queue: queue.clone(),
+        name,
+        means,
+        claims,
+        volumes,
+        pods,
+    };
+    let _claims = lane.claims.add_handler({
+        let (queue, memory) = (queue.clone(), Arc::clone(&lane.memory));
+        move |change: &Change<PersistentVolumeClaim>| {
+            if change.is_gone() || change.replaced() {
+                memory.forget(change.key());
+            }
+            if matters(change) {
+                queue.add(change.key().to_string());
+            }
+        }
+    });
+    let _volumes = lane.volumes.add_handler({
+        let queue = queue.clone();
+        move |change: &Change<PersistentVolume>| {
+            if let Some(volume) = change.new.as_deref().filter(|_| change.is_new() || change.replaced()) {
+                handle::claim_key(volume).into_iter().for_each(|key| queue.add(key));
+            }
+        }
+    });
+    let _pods = lane.pods.add_handler({
+        let (queue, memory) = (queue.clone(), Arc::clone(&lane.memory));
+        move |change: &Change<Pod>| {
+            let over = change.is_gone() || change.new.as_deref().is_some_and(pods::is_finished);
+            let Some(pod) = change.new.as_ref().or_else(|| change.old()).filter(|_| over) else { return };
+            pods::claim_keys(pod)
+                .into_iter()
+                .filter(|key| memory.is_in_use(key))
+                .for_each(|key| queue.add(key));
+        }
+    });
+    worker::run_until(&context.shutdown, &queue, lanes::WORKERS, controller::CSI_RESIZER, |key| {
+        lane.sync(key)
+    })
+    .await;
+}
+
+/// Who expands. None when nobody does, or the end was asked for before that was known.
+async fn means(context: &Context, driver: &Driver) -> Option<Means> {
+    if driver.can().can(Rpc::ExpandVolume) {
+        return Some(Means::Controller);
+    }
+    let mut waits = Backoff::new(WAITS.0, WAITS.1);
+    loop {
+        let wait = match driver.node_get_capabilities(NodeGetCapabilitiesRequest {}).await {
+            Ok(answer) => {
+                let expands = answer.capabilities.iter().any(|capability| match &capability.r#type {
+                    Some(NodeCapability::Rpc(rpc)) => rpc.r#type == NodeRpc::ExpandVolume as i32,
+                    None => false,
+                });
+                return expands.then_some(Means::Node);
+            }
+            Err(error) if error.is_uncertain() => waits.advance(),
+            // It has no node service.
+            Err(_) => return None,
+        };
+        tokio::select! {
+            () = context.shutdown.cancelled() => return None,
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+/// A change that is worth a look. What a resize writes itself is none.
+fn matters(change: &Change<PersistentVolumeClaim>) -> bool {
+    let Some(new) = change.new.as_deref().filter(|claim| target::is_bound(claim)) else { return false };
+    if change.is_new() || change.replaced() {
+        return true;
+    }
+    let Some(old) = change.old() else { return true };
+    let stage = target::stage(new);
+    let own = matches!(stage, Stage::ControllerInProgress | Stage::ControllerInfeasible);
+    !target::is_bound(old)
+        || target::requested(new) != target::requested(old)
+        || target::capacity(new) > target::capacity(old)
+        || annotation(new, ANN_STORAGE_RESIZER) != annotation(old.as_ref(), ANN_STORAGE_RESIZER)
+        || stage != target::stage(old) && !own
+}
+
+/// One driver's lane.
+struct Lane {
+    client: Client,
+    drivers: Drivers,
+    clock: Clock,
+    recorder: Recorder,
+    memory: Arc<Memory>,
+    queue: WorkQueue<String>,
+    /// Of the driver.
+    name: String,
+    means: Means,
+    claims: Informer<PersistentVolumeClaim>,
+    volumes: Informer<PersistentVolume>,
+    pods: Informer<Pod>,
+}
+
+impl Lane {
+    async fn sync(&self, key: String) -> Result<(), ResizeError> {
+        let Some(claim) = self.claims.get(&key).filter(|claim| target::is_bound(claim)) else {
+            return Ok(());
+        };
+        let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
+        // One that is not there yet wakes its claim.
+        let Some(volume) = volume.and_then(|name| self.volumes.get(name)) else { return Ok(()) };
+        if !self.serves(&volume) || !handle::is_bound_to(&volume, &claim) {
+            return Ok(());
+        }
+        let is_marked = annotation(volume.as_ref(), ANN_PRE_RESIZE_CAPACITY).is_some();
+        if is_marked && target::capacity(&claim) >= target::volume_capacity(&volume) {
+            self.unmark(&volume).await?;
+        }
+        if !target::is_needed(&claim) {
+            return Ok(());
+        }
+        // Decided and written on both as the server has them.
+        let Some((claim, volume)) = self.live(&key).await? else { return Ok(()) };
+        if !target::is_needed(&claim) || !handle::is_bound_to(&volume, &claim) || !self.serves(&volume) {
+            return Ok(());
+        }
+        match target::decide(&self.facts(&key, &claim, &volume)) {
+            Target::Wait => Ok(()),
+            Target::Later(rests) => {
+                self.queue.add_after(key, rests);
+                Ok(())
+            }
+            Target::Expand { size, again } => self.expand(&key, claim, volume, size, again).await,
+        }
+    }
+
+    fn facts(&self, key: &str, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Facts {
+        let conditions =
+            claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let pending = |c: &k8s_openapi::api::core::v1::PersistentVolumeClaimCondition| {
+            c.type_ == conditions::FILE_SYSTEM_PENDING && c.status == "True"
+        };
+        Facts {
+            request: target::requested(claim),
+            allocated: target::allocated(claim),
+            volume: target::volume_capacity(volume),
+            stage: target::stage(claim),
+            waits_for_node: conditions.iter().any(pending),
+            settled: self.memory.is_settled(key),
+            controller_expands: self.means == Means::Controller,
+            rests: self.memory.rests(key),
+        }
+    }
+
+    /// Whether a volume is this driver's.
+    fn serves(&self, volume: &PersistentVolume) -> bool {
+        handle::source(volume).is_some_and(|source| source.driver == self.name)
+    }
+
+    async fn live(
+        &self,
+        key: &str,
+    ) -> Result<Option<(PersistentVolumeClaim, PersistentVolume)>, ResizeError> {
+        let (namespace, name) = split_key(key);
+        let claims: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(self.client.clone(), namespace);
+        let claim = match claims.get(name).await {
+            Ok(claim) => claim.0,
+            Err(error) if is_not_found(&error) => return Ok(None),
+            Err(cause) => return Err(ResizeError::Claim { claim: key.to_owned(), cause }),
+        };
+        let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).unwrap_or_default();
+        let volumes: Api<Lean<PersistentVolume>> = Api::all(self.client.clone());
+        match volumes.get(&volume).await {
+            Ok(volume) => Ok(Some((claim, volume.0))),
+            Err(error) if is_not_found(&error) => Ok(None),
+            Err(cause) => Err(ResizeError::Volume { volume, cause }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

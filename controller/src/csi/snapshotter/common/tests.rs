@@ -1,0 +1,188 @@
+//! Binding on the fake API, without any driver: sidecars may be elsewhere.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::csi::rig::{DRIVER, Rig, survives};
+use crate::manager::Run;
+use crate::names::{
+    ANN_SNAPSHOT_BEING_DELETED, FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND,
+    FINALIZER_SNAPSHOT_CONTENT,
+};
+use crate::options::Options;
+use crate::testing::{FakeApi, TestDriver};
+
+const THIS: [Run; 1] = [run];
+const SNAPSHOTS: &str = "volumesnapshots";
+const CONTENTS: &str = "volumesnapshotcontents";
+const MADE: &str = "snapcontent-u-s";
+
+fn class(name: &str, is_default: bool) -> Value {
+    let annotations = if is_default { json!({ANN_DEFAULT_SNAPSHOT_CLASS: "true"}) } else { json!({}) };
+    json!({"kind": "VolumeSnapshotClass", "metadata": {"name": name, "annotations": annotations}, "driver": DRIVER,
+        "deletionPolicy": "Delete", "parameters": {"csi.storage.k8s.io/snapshotter-secret-name": "s",
+            "csi.storage.k8s.io/snapshotter-secret-namespace": "${volumesnapshot.namespace}"}})
+}
+
+fn snapshot(source: Value, class: Value) -> Value {
+    json!({"kind": "VolumeSnapshot", "metadata": {"namespace": "ns", "name": "s", "uid": "u-s"},
+        "spec": {"source": source, "volumeSnapshotClassName": class}})
+}
+
+fn of_claim() -> Value {
+    snapshot(json!({"persistentVolumeClaimName": "a"}), json!("k"))
+}
+
+async fn rig() -> Rig {
+    let rig = Rig { api: FakeApi::new(), double: TestDriver::new(DRIVER, &[], &[]) };
+    rig.bound_claim("a", "1Gi");
+    rig.api.seed(class("k", false));
+    rig
+}
+
+fn taken(rig: &Rig) {
+    let status = json!({"status": {"snapshotHandle": "sh", "readyToUse": true, "restoreSize": 1 << 30,
+        "creationTime": 1_767_225_600_000_000_000_i64}});
+    rig.api.patch(CONTENTS, MADE, "status", status);
+}
+
+#[tokio::test(start_paused = true)]
+async fn i6_a_content_is_made_and_bound_whatever_fails() {
+    let act = |rig: &Rig| drop(rig.api.seed(of_claim()));
+    let rig = survives(&THIS, rig, act, |_| ()).await;
+    let content = rig.api.get(CONTENTS, MADE).unwrap();
+    assert_eq!(content["metadata"]["finalizers"], json!([FINALIZER_SNAPSHOT_CONTENT]));
+    assert_eq!(
+        content["metadata"]["annotations"]["snapshot.storage.kubernetes.io/deletion-secret-namespace"],
+        "ns"
+    );
+    assert_eq!(content["spec"]["source"], json!({"volumeHandle": "h-a"}));
+    assert_eq!(
+        rig.field(SNAPSHOTS, "ns/s", "/status"),
+        json!({"boundVolumeSnapshotContentName": MADE, "readyToUse": false})
+    );
+    let held = json!([FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND]);
+    assert_eq!(rig.field(SNAPSHOTS, "ns/s", "/metadata/finalizers"), held);
+    assert_eq!(
+        rig.field("persistentvolumeclaims", "ns/a", "/metadata/finalizers"),
+        json!([FINALIZER_SNAPSHOT_CLAIM])
+    );
+    let said = "VolumeSnapshot ns/s Normal CreatingSnapshot Waiting for a snapshot ns/s to be created by the CSI driver.";
+    assert_eq!(rig.api.events(), [said]);
+
+    // The sidecar, wherever it is, takes it.
+    let _running = rig.api.start(&THIS, Options::default());
+    rig.api.settle().await;
+    taken(&rig);
+    rig.api.settle().await;
+    assert_eq!(
+        rig.field(SNAPSHOTS, "ns/s", "/status"),
+        json!({"boundVolumeSnapshotContentName": MADE, "readyToUse": true, "restoreSize": "1Gi",
+            "creationTime": "2026-01-01T00:00:00Z"})
+    );
+    assert_eq!(rig.field("persistentvolumeclaims", "ns/a", "/metadata/finalizers"), Value::Null);
+    assert_eq!(
+        rig.api.events()[1..],
+        [
+            "VolumeSnapshot ns/s Normal SnapshotCreated Snapshot ns/s was successfully created by the CSI driver.",
+            "VolumeSnapshot ns/s Normal SnapshotReady Snapshot ns/s is ready to use.",
+        ]
+    );
+    // Nobody takes the content away behind its back.
+    rig.api.delete(SNAPSHOTS, "ns/s");
+    rig.api.settle().await;
+    let content = rig.api.get(CONTENTS, MADE).unwrap();
+    assert_eq!(content["metadata"]["annotations"][ANN_SNAPSHOT_BEING_DELETED], "yes");
+    assert!(content["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(rig.field(SNAPSHOTS, "ns/s", "/metadata/finalizers"), json!([FINALIZER_SNAPSHOT_BOUND]));
+    rig.api.patch(CONTENTS, MADE, "", json!({"metadata": {"finalizers": null}}));
+    rig.api.settle().await;
+    assert_eq!(rig.api.get(SNAPSHOTS, "ns/s"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn i6_a_content_that_is_there_is_bound_and_kept_whatever_fails() {
+    let make = async || {
+        let rig = rig().await;
+        rig.api.seed(json!({"kind": "VolumeSnapshotContent", "metadata": {"name": "p"},
+            "spec": {"volumeSnapshotRef": {"namespace": "ns", "name": "s"}, "deletionPolicy": "Retain", "driver": DRIVER,
+                "source": {"snapshotHandle": "sh"}}, "status": {"snapshotHandle": "sh", "readyToUse": true}}));
+        rig.api.seed(snapshot(json!({"volumeSnapshotContentName": "p"}), Value::Null));
+        rig
+    };
+    let rig = survives(&THIS, make, |_| (), |_| ()).await;
+    assert_eq!(rig.field(CONTENTS, "p", "/spec/volumeSnapshotRef/uid"), "u-s");
+    assert_eq!(rig.field(CONTENTS, "p", "/metadata/finalizers"), json!([FINALIZER_SNAPSHOT_CONTENT]));
+    assert_eq!(rig.field(SNAPSHOTS, "ns/s", "/status/readyToUse"), true);
+
+    let rig = survives(&THIS, make, |rig| assert!(rig.api.delete(SNAPSHOTS, "ns/s")), |_| ()).await;
+    assert_eq!(rig.api.get(SNAPSHOTS, "ns/s"), None);
+    assert_eq!(rig.field(CONTENTS, "p", "/metadata/deletionTimestamp"), Value::Null, "Retain");
+    assert_eq!(rig.field(CONTENTS, "p", "/metadata/annotations"), json!({ANN_SNAPSHOT_BEING_DELETED: "yes"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_snapshot_waits_for_wakes_it() {
+    let rig = Rig { api: FakeApi::new(), double: TestDriver::new(DRIVER, &[], &[]) };
+    let _running = rig.api.start(&THIS, Options::default());
+    rig.api.seed(snapshot(json!({"persistentVolumeClaimName": "a"}), Value::Null));
+    rig.api.settle().await;
+    let why =
+        || rig.field(SNAPSHOTS, "ns/s", "/status/error/message").as_str().unwrap_or_default().to_owned();
+    assert!(
+        why().starts_with("Failed to set default snapshot class with error failed to retrieve PVC a"),
+        "{}",
+        why()
+    );
+    rig.bound_claim("a", "1Gi");
+    rig.api.settle().await;
+    assert_eq!(why(), "Failed to set default snapshot class with error cannot find default snapshot class");
+    rig.api.seed(class("k", true));
+    rig.api.settle().await;
+    assert_eq!(rig.field(SNAPSHOTS, "ns/s", "/spec/volumeSnapshotClassName"), "k");
+    assert!(rig.api.get(CONTENTS, MADE).is_some());
+    assert_eq!(rig.field(SNAPSHOTS, "ns/s", "/status/error"), Value::Null);
+    let reasons: Vec<bool> =
+        rig.api.events().iter().map(|line| line.contains("Warning SetDefaultSnapshotClassFailed")).collect();
+    assert_eq!(reasons, [true, true, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_a_claim_is_filled_from_waits() {
+    let rig = rig().await;
+    rig.api.seed(of_claim());
+    let _running = rig.api.start(&THIS, Options::default());
+    rig.api.settle().await;
+    rig.api.seed(
+        json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "ns", "name": "b"}, "spec":
+        {"dataSource": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}},
+        "status": {"phase": "Pending"}}),
+    );
+    taken(&rig);
+    rig.api.settle().await;
+    rig.api.delete(SNAPSHOTS, "ns/s");
+    rig.api.settle().await;
+    assert_eq!(rig.field(CONTENTS, MADE, "/metadata/deletionTimestamp"), Value::Null);
+    let said = "VolumeSnapshot ns/s Warning SnapshotDeletePending Snapshot is being used to restore a PVC";
+    assert_eq!(rig.api.events().last().unwrap(), said);
+    rig.api.patch("persistentvolumeclaims", "ns/b", "status", json!({"status": {"phase": "Bound"}}));
+    rig.api.settle().await;
+    assert!(rig.field(CONTENTS, MADE, "/metadata/deletionTimestamp").is_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_let_go_when_its_last_open_snapshot_is_gone() {
+    let rig = rig().await;
+    rig.api.seed(of_claim());
+    let running = rig.api.start(&THIS, Options::default());
+    rig.api.settle().await;
+    drop(running);
+    // By force, while no controller runs.
+    rig.api.patch(SNAPSHOTS, "ns/s", "", json!({"metadata": {"finalizers": null}}));
+    rig.api.delete(SNAPSHOTS, "ns/s");
+    let _running = rig.api.start(&THIS, Options::default());
+    rig.api.settle().await;
+    assert_eq!(rig.field("persistentvolumeclaims", "ns/a", "/metadata/finalizers"), Value::Null);
+    assert!(rig.api.get(CONTENTS, MADE).is_some(), "a content whose snapshot is gone is nobody's to delete");
+}

@@ -1,0 +1,56 @@
+//! Snapshots of volumes. Two controllers, as upstream (kubernetes-csi/external-snapshotter): the one that binds snapshots and
+//! contents, for every driver, and the one that asks drivers, a lane each ([`crate::csi::lanes`]). They know each other
+//! through the contents alone, so that a driver whose sidecar runs elsewhere is served just as well.
+//!
+//! * [`binding`]: what is next for a snapshot (pure). * [`status`]: what it says of its content (pure). * [`common`]: the
+//!   controller, with its `steps`.
+//! * [`content`]: what is next for a content (pure). * [`lane`]: the controller, with its `calls`.
+//! * [`secrets`]: what a class says of them. * [`protect`]: finalizers.
+
+pub mod binding;
+mod calls;
+pub mod common;
+pub mod content;
+pub mod lane;
+pub mod protect;
+pub mod secrets;
+pub mod status;
+mod steps;
+
+use crate::snapshots::{VolumeSnapshot, VolumeSnapshotContent};
+
+/// Name of the content that is made for a snapshot.
+pub fn content_name(snapshot: &VolumeSnapshot) -> String {
+    format!("snapcontent-{}", snapshot.metadata.uid.as_deref().unwrap_or_default())
+}
+
+/// The content is this very snapshot's.
+pub fn points_to(content: &VolumeSnapshotContent, snapshot: &VolumeSnapshot) -> bool {
+    let reference = &content.spec.volume_snapshot_ref;
+    names(content, snapshot) && reference.uid.is_some() && reference.uid == snapshot.metadata.uid
+}
+
+/// The content is reserved for a snapshot of this name.
+pub fn names(content: &VolumeSnapshotContent, snapshot: &VolumeSnapshot) -> bool {
+    let reference = &content.spec.volume_snapshot_ref;
+    reference.name == snapshot.metadata.name && reference.namespace == snapshot.metadata.namespace
+}
+
+/// A volume can be made of it.
+pub fn is_ready(snapshot: &VolumeSnapshot) -> bool {
+    snapshot.status.as_ref().and_then(|status| status.ready_to_use) == Some(true)
+}
+
+/// The content that the snapshot says it is bound to.
+pub fn bound_content(snapshot: &VolumeSnapshot) -> Option<&str> {
+    let name = snapshot.status.as_ref()?.bound_volume_snapshot_content_name.as_deref();
+    name.filter(|name| !name.is_empty())
+}
+
+/// The content whose snapshot or whose wish it is, whether it is there or not.
+pub fn wanted_content(snapshot: &VolumeSnapshot) -> String {
+    if let Some(name) = bound_content(snapshot) {
+        return name.to_owned();
+    }
+    snapshot.spec.source.volume_snapshot_content_name.clone().unwrap_or_else(|| content_name(snapshot))
+}

@@ -1,0 +1,224 @@
+//! Amounts of resources by name: what a node has, what a pod asks for. Exact, so that adding and taking away leaves nothing
+//! behind. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use orlop_apimachinery::quantity::Quantity;
+
+/// The resource that counts pods.
+pub const PODS: &str = "pods";
+
+/// Amounts by resource name. What is not in it is nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Amounts(BTreeMap<String, Quantity>);
+
+impl Amounts {
+    /// Reads a resource list. What cannot be read counts as nothing; the server admits no such thing.
+    pub fn read(list: Option<&BTreeMap<String, Text>>) -> Self {
+        let read = |(name, text): (&String, &Text)| Some((name.clone(), Quantity::parse(&text.0).ok()?));
+        Self(list.into_iter().flatten().filter_map(read).collect())
+    }
+
+    /// How much of one resource.
+    pub fn of(&self, name: &str) -> Quantity {
+        self.0.get(name).cloned().unwrap_or(Quantity::ZERO)
+    }
+
+    /// Sets one resource.
+    pub fn set(&mut self, name: &str, amount: Quantity) {
+        self.0.insert(name.to_owned(), amount);
+    }
+
+    /// Adds.
+    pub fn add(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            self.set(name, self.of(name).plus(amount));
+        }
+    }
+
+    /// Takes away.
+    pub fn take(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            let left = self.of(name).minus(amount);
+            if left.is_zero() {
+                self.0.remove(name);
+            } else {
+                self.set(name, left);
+            }
+        }
+    }
+
+    /// The larger of both, for each resource.
+    pub fn raise(&mut self, other: &Self) {
+        for (name, amount) in &other.0 {
+            if self.of(name) < *amount {
+                self.set(name, amount.clone());
+            }
+        }
+    }
+
+    /// Names and amounts by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Quantity)> {
+        self.0.iter().map(|(name, amount)| (name.as_str(), amount))
+    }
+}
+
+/// What a pod takes of its node: the sum of its containers or the largest moment of its start, whichever is more, or what
+/// the pod as a whole asks for, and its overhead on top. A pod takes one of [`PODS`]. While a container is being resized
+/// the larger of what it has and what it shall have counts.
+///
+/// Upstream: component-helpers/resource.PodRequests.
+pub fn requests_of(pod: &Pod) -> Amounts {
+    let Some(spec) = &pod.spec else { return Amounts::default() };
+    let mut total = Amounts::default();
+    for container in &spec.containers {
+        total.add(&request_of(container, statuses(pod, false)));
+    }
+    let (mut beside, mut start) = (Amounts::default(), Amounts::default());
+    for container in spec.init_containers.iter().flatten() {
+        let mut moment = request_of(container, statuses(pod, true));
+        if is_sidecar(container) {
+            total.add(&moment);
+            beside.add(&moment);
+            moment = beside.clone();
+        } else {
+            moment.add(&beside);
+        }
+        start.raise(&moment);
+    }
+    total.raise(&start);
+    let whole = Amounts::read(spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()));
+    for (name, amount) in whole.iter().filter(|(name, _)| counts_for_the_pod(name)) {
+        total.set(name, amount.clone());
+    }
+    total.add(&Amounts::read(spec.overhead.as_ref()));
+    total.set(PODS, Quantity::from_integer(1));
+    total
+}
+
+/// An init container that goes on running beside the containers.
+pub fn is_sidecar(container: &Container) -> bool {
+    container.restart_policy.as_deref() == Some("Always")
+}
+
+/// Resources that a pod may ask for as a whole.
+fn counts_for_the_pod(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+fn statuses(pod: &Pod, init: bool) -> &[ContainerStatus] {
+    let Some(status) = &pod.status else { return &[] };
+    let list = if init { &status.init_container_statuses } else { &status.container_statuses };
+    list.as_deref().unwrap_or_default()
+}
+
+fn request_of(container: &Container, statuses: &[ContainerStatus]) -> Amounts {
+    let mut wanted = Amounts::read(container.resources.as_ref().and_then(|r| r.requests.as_ref()));
+    if let Some(status) = statuses.iter().find(|status| status.name == container.name) {
+        wanted.raise(&Amounts::read(status.resources.as_ref().and_then(|r| r.requests.as_ref())));
+        wanted.raise(&Amounts::read(status.allocated_resources.as_ref()));
+    }
+    wanted
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn container(cpu: &str) -> Value {
+        json!({"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}})
+    }
+
+    fn sidecar(cpu: &str) -> Value {
+        let mut sidecar = container(cpu);
+        sidecar["restartPolicy"] = json!("Always");
+        sidecar
+    }
+
+    #[test]
+    fn what_a_pod_takes() {
+        let resized = json!({"containers": [container("1")]});
+        let status = json!({"containerStatuses": [{"name": "c", "image": "", "imageID": "", "ready": true,
+            "restartCount": 0, "allocatedResources": {"cpu": "3"}}]});
+        let table = [
+            ("the sum", json!({"containers": [container("1"), container("500m")]}), "1500m", "2Gi"),
+            (
+                "an init container that asks for more",
+                json!({"containers": [container("1")],
+                "initContainers": [container("2")]}),
+                "2",
+                "1Gi",
+            ),
+            (
+                "init containers run one by one",
+                json!({"containers": [container("1")],
+                "initContainers": [container("1"), container("1")]}),
+                "1",
+                "1Gi",
+            ),
+            (
+                "a sidecar stays",
+                json!({"containers": [container("1")], "initContainers": [sidecar("1")]}),
+                "2",
+                "2Gi",
+            ),
+            (
+                "an init container beside a sidecar",
+                json!({"containers": [container("1")],
+                "initContainers": [sidecar("1"), container("3")]}),
+                "4",
+                "2Gi",
+            ),
+            (
+                "one before a sidecar runs alone",
+                json!({"containers": [container("1")],
+                "initContainers": [container("1500m"), sidecar("1")]}),
+                "2",
+                "2Gi",
+            ),
+            (
+                "overhead",
+                json!({"containers": [container("1")], "overhead": {"cpu": "250m"}}),
+                "1250m",
+                "1Gi",
+            ),
+            (
+                "the pod as a whole",
+                json!({"containers": [container("1")], "overhead": {"cpu": "1"},
+                "resources": {"requests": {"cpu": "4"}}}),
+                "5",
+                "1Gi",
+            ),
+            ("nothing", json!({"containers": [{"name": "c"}]}), "0", "0"),
+        ];
+        for (name, spec, cpu, memory) in table {
+            let pod: Pod = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
+            let wanted = requests_of(&pod);
+            let read = |text: &str| Quantity::parse(text).unwrap();
+            assert_eq!((wanted.of("cpu"), wanted.of("memory")), (read(cpu), read(memory)), "{name}");
+            assert_eq!(wanted.of(PODS), Quantity::from_integer(1), "{name}");
+        }
+        let pod: Pod =
+            serde_json::from_value(json!({"metadata": {}, "spec": resized, "status": status})).unwrap();
+        assert_eq!(requests_of(&pod).of("cpu"), Quantity::from_integer(3), "while it is resized");
+    }
+
+    #[test]
+    fn adding_and_taking_away_leaves_nothing() {
+        let one = Amounts(BTreeMap::from([("cpu".to_owned(), Quantity::parse("333m").unwrap())]));
+        let mut sum = Amounts::default();
+        for _ in 0..3 {
+            sum.add(&one);
+        }
+        assert_eq!(sum.of("cpu"), Quantity::parse("999m").unwrap());
+        for _ in 0..3 {
+            sum.take(&one);
+        }
+        assert_eq!(sum, Amounts::default());
+    }
+}

@@ -1,0 +1,224 @@
+//! Required pod affinity and anti-affinity, of the pod and of those that are there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::cluster::{Cluster, NodeFacts};
+use super::super::pod::PodFacts;
+use super::super::terms::Term;
+use super::{Misfit, Rule};
+
+const AFFINITY: &str = "node(s) didn't match pod affinity rules";
+const ANTI_AFFINITY: &str = "node(s) didn't match pod anti-affinity rules";
+const EXISTING: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
+
+/// A node label and its value: a place.
+type Place = (String, String);
+
+/// Where a pod has to be and must not be.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// Labels of the places that it has to share with others.
+    wanted: Vec<String>,
+    /// Places of pods that meet all terms of its affinity.
+    company: BTreeSet<Place>,
+    /// It meets its own affinity, so that it may be the first.
+    may_be_first: bool,
+    /// Places of pods that it keeps away from.
+    avoided: BTreeSet<Place>,
+    /// Places of pods that keep it away.
+    forbidden: BTreeSet<Place>,
+}
+
+/// Finds the places, for one pod.
+pub fn places(pod: &PodFacts, cluster: &Cluster) -> Places {
+    let mut places = Places {
+        wanted: pod.affinity.iter().map(|term| term.topology_key.clone()).collect(),
+        may_be_first: meets_all(&pod.affinity, pod, cluster),
+        ..Places::default()
+    };
+    for (other, node) in cluster.repelling() {
+        let terms = other.anti_affinity.iter().filter(|term| meets(term, pod, cluster));
+        places.forbidden.extend(terms.filter_map(|term| place(term, node)));
+    }
+    if pod.affinity.is_empty() && pod.anti_affinity.is_empty() {
+        return places;
+    }
+    for node in cluster.nodes() {
+        for other in node.pods.values() {
+            if !pod.affinity.is_empty() && meets_all(&pod.affinity, other, cluster) {
+                places.company.extend(pod.affinity.iter().filter_map(|term| place(term, &node.facts)));
+            }
+            let terms = pod.anti_affinity.iter().filter(|term| meets(term, other, cluster));
+            places.avoided.extend(terms.filter_map(|term| place(term, &node.facts)));
+        }
+    }
+    places
+}
+
+fn meets(term: &Term, pod: &PodFacts, cluster: &Cluster) -> bool {
+    term.matches(&pod.namespace, &pod.labels, |namespace| cluster.namespace_labels(namespace))
+}
+
+fn meets_all(terms: &[Term], pod: &PodFacts, cluster: &Cluster) -> bool {
+    terms.iter().all(|term| meets(term, pod, cluster))
+}
+
+fn place(term: &Term, node: &NodeFacts) -> Option<Place> {
+    Some((term.topology_key.clone(), node.labels.get(&term.topology_key)?.clone()))
+}
+
+impl Places {
+    /// The rule.
+    pub fn check(&self, node: &NodeFacts) -> Result<(), Misfit> {
+        if self.wanted.is_empty() && self.avoided.is_empty() && self.forbidden.is_empty() {
+            return Ok(());
+        }
+        let own: BTreeMap<&String, Place> =
+            node.labels.iter().map(|(key, value)| (key, (key.clone(), value.clone()))).collect();
+        let all_labels = self.wanted.iter().all(|key| own.contains_key(key));
+        let together =
+            || self.wanted.iter().all(|key| own.get(key).is_some_and(|place| self.company.contains(place)));
+        if !all_labels || !(together() || self.company.is_empty() && self.may_be_first) {
+            return Err(Misfit::fixed(Rule::PodAffinity, AFFINITY));
+        }
+        if own.values().any(|place| self.avoided.contains(place)) {
+            return Err(Misfit::passing(Rule::PodAffinity, ANTI_AFFINITY));
+        }
+        if own.values().any(|place| self.forbidden.contains(place)) {
+            return Err(Misfit::passing(Rule::PodAffinity, EXISTING));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(name: &str, app: &str, affinity: Value) -> PodFacts {
+        PodFacts::of(
+            &serde_json::from_value(
+                json!({"metadata": {"namespace": "ns", "name": name, "labels": {"app": app}},
+            "spec": {"containers": [], "affinity": affinity}}),
+            )
+            .unwrap(),
+        )
+    }
+
+    fn term(app: &str, key: &str) -> Value {
+        json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}})
+    }
+
+    fn with(terms: Value) -> Value {
+        json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+    }
+
+    fn apart(terms: Value) -> Value {
+        json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+    }
+
+    /// Nodes a1, a2 in zone a and b1 in zone b, each with its host; bare without labels.
+    fn cluster(pods: Vec<(PodFacts, &str)>) -> Cluster {
+        let mut cluster = Cluster::default();
+        for (name, zone) in [("a1", "a"), ("a2", "a"), ("b1", "b")] {
+            let labels = [("zone".to_owned(), zone.to_owned()), ("host".to_owned(), name.to_owned())];
+            let labels = labels.into_iter().collect();
+            cluster.put_node(NodeFacts { name: name.to_owned(), labels, ..NodeFacts::default() });
+        }
+        cluster.put_node(NodeFacts { name: "bare".to_owned(), ..NodeFacts::default() });
+        for (pod, node) in pods {
+            cluster.put_pod(pod, node);
+        }
+        cluster
+    }
+
+    #[test]
+    fn where_a_pod_may_go() {
+        let db = |affinity: Value| (pod("db", "db", affinity), "a1");
+        let all = ["a1", "a2", "b1", "bare"];
+        let table: [(&str, Vec<(PodFacts, &str)>, PodFacts, &[&str]); 11] = [
+            ("no wishes", vec![db(json!({}))], pod("p", "web", json!({})), &all),
+            (
+                "together in the zone",
+                vec![db(json!({}))],
+                pod("p", "web", with(json!([term("db", "zone")]))),
+                &["a1", "a2"],
+            ),
+            (
+                "together on the host",
+                vec![db(json!({}))],
+                pod("p", "web", with(json!([term("db", "host")]))),
+                &["a1"],
+            ),
+            ("with nobody", vec![], pod("p", "web", with(json!([term("db", "zone")]))), &[]),
+            (
+                "the first of its kind",
+                vec![],
+                pod("p", "db", with(json!([term("db", "zone")]))),
+                &["a1", "a2", "b1"],
+            ),
+            (
+                "the second of its kind",
+                vec![db(json!({}))],
+                pod("p", "db", with(json!([term("db", "zone")]))),
+                &["a1", "a2"],
+            ),
+            (
+                "two wishes, nobody meets both",
+                vec![db(json!({}))],
+                pod("p", "web", with(json!([term("db", "zone"), term("web", "zone")]))),
+                &[],
+            ),
+            (
+                "apart by host",
+                vec![db(json!({}))],
+                pod("p", "web", apart(json!([term("db", "host")]))),
+                &["a2", "b1", "bare"],
+            ),
+            (
+                "apart by zone",
+                vec![db(json!({}))],
+                pod("p", "web", apart(json!([term("db", "zone")]))),
+                &["b1", "bare"],
+            ),
+            (
+                "kept away",
+                vec![db(apart(json!([term("web", "zone")])))],
+                pod("p", "web", json!({})),
+                &["b1", "bare"],
+            ),
+            (
+                "not kept away",
+                vec![db(apart(json!([term("other", "zone")])))],
+                pod("p", "web", json!({})),
+                &all,
+            ),
+        ];
+        for (name, there, pod, wanted) in table {
+            let cluster = cluster(there);
+            let places = places(&pod, &cluster);
+            let fits = cluster.nodes().filter(|node| places.check(&node.facts).is_ok());
+            let fits: Vec<&str> = fits.map(|node| node.facts.name.as_str()).collect();
+            assert_eq!(fits, wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_each_rule() {
+        let there = |affinity: Value| cluster(vec![(pod("db", "db", affinity), "a1")]);
+        let why = |cluster: &Cluster, pod: &PodFacts| {
+            places(pod, cluster).check(&cluster.node("a1").unwrap().facts).unwrap_err()
+        };
+        let plain = there(json!({}));
+        let lonely = pod("p", "web", with(json!([term("none", "zone")])));
+        assert_eq!(why(&plain, &lonely), Misfit::fixed(Rule::PodAffinity, AFFINITY));
+        let shy = pod("p", "web", apart(json!([term("db", "zone")])));
+        assert_eq!(why(&plain, &shy), Misfit::passing(Rule::PodAffinity, ANTI_AFFINITY));
+        let alone = there(apart(json!([term("web", "zone")])));
+        let web = pod("p", "web", json!({}));
+        assert_eq!(why(&alone, &web), Misfit::passing(Rule::PodAffinity, EXISTING));
+    }
+}

@@ -1,0 +1,163 @@
+//! Spread constraints that have to hold: no domain may have many more of the counted pods than the one with the fewest.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::super::cluster::{Cluster, NodeFacts};
+use super::super::pod::PodFacts;
+use super::super::terms::Spread;
+use super::{Misfit, Rule, node_affinity, taints};
+
+const REASON: &str = "node(s) didn't match pod topology spread constraints";
+const NO_LABEL: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
+
+/// A constraint with the pods that each domain has.
+#[derive(Debug)]
+pub struct Counted {
+    constraint: Spread,
+    pods: BTreeMap<String, i64>,
+    /// The pod itself counts.
+    own: i64,
+}
+
+/// Counts the pods of all domains, for one pod.
+pub fn count(pod: &Pod, facts: &PodFacts, cluster: &Cluster) -> Vec<Counted> {
+    let constraints = pod.spec.iter().flat_map(|spec| spec.topology_spread_constraints.iter().flatten());
+    let constraints: Vec<Spread> =
+        constraints.filter_map(|constraint| Spread::read(constraint, &facts.labels)).collect();
+    let keys: Vec<&str> = constraints.iter().map(|constraint| constraint.topology_key.as_str()).collect();
+    let has_all = |node: &NodeFacts| keys.iter().all(|key| node.labels.contains_key(*key));
+    let counted = constraints.iter().map(|constraint| {
+        let mut pods = BTreeMap::new();
+        for node in
+            cluster.nodes().filter(|node| has_all(&node.facts) && counts(constraint, pod, &node.facts))
+        {
+            let Some(domain) = node.facts.labels.get(&constraint.topology_key) else { continue };
+            let matching = node.pods.values().filter(|other| {
+                !other.terminating
+                    && other.namespace == facts.namespace
+                    && constraint.pods.matches(&other.labels)
+            });
+            *pods.entry(domain.clone()).or_insert(0) += i64::try_from(matching.count()).unwrap_or(i64::MAX);
+        }
+        let own = i64::from(constraint.pods.matches(&facts.labels));
+        Counted { constraint: constraint.clone(), pods, own }
+    });
+    counted.collect()
+}
+
+fn counts(constraint: &Spread, pod: &Pod, node: &NodeFacts) -> bool {
+    (!constraint.honors_affinity || node_affinity::accepts(pod, node))
+        && (!constraint.honors_taints || taints::check(pod, node).is_ok())
+}
+
+/// The rule.
+pub fn check(constraints: &[Counted], node: &NodeFacts) -> Result<(), Misfit> {
+    for Counted { constraint, pods, own } in constraints {
+        let Some(domain) = node.labels.get(&constraint.topology_key) else {
+            return Err(Misfit::fixed(Rule::Spread, NO_LABEL));
+        };
+        let domains = i64::try_from(pods.len()).unwrap_or(i64::MAX);
+        let fewest = match pods.values().min() {
+            Some(_) if domains < constraint.min_domains => 0,
+            Some(fewest) => *fewest,
+            None if constraint.min_domains > 0 => 0,
+            None => continue,
+        };
+        let there = pods.get(domain).copied().unwrap_or(0);
+        if there + own - fewest > constraint.max_skew {
+            return Err(Misfit::passing(Rule::Spread, REASON));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Nodes a1, a2 (zone a), b1 (zone b), c1 (zone c, tainted), bare (no zone).
+    fn cluster(pods: &[(&str, &str)]) -> Cluster {
+        let mut cluster = Cluster::default();
+        for (name, zone) in
+            [("a1", Some("a")), ("a2", Some("a")), ("b1", Some("b")), ("c1", Some("c")), ("bare", None)]
+        {
+            let mut node = json!({"metadata": {"name": name, "labels": {}}, "spec": {}});
+            if let Some(zone) = zone {
+                node["metadata"]["labels"]["zone"] = json!(zone);
+            }
+            if name == "c1" {
+                node["spec"]["taints"] = json!([{"key": "t", "effect": "NoSchedule"}]);
+            }
+            cluster.put_node(NodeFacts::of(&serde_json::from_value(node).unwrap()));
+        }
+        for (name, node) in pods {
+            let there = pod(name, json!([]));
+            cluster.put_pod(PodFacts::of(&there), node);
+        }
+        cluster
+    }
+
+    fn pod(name: &str, constraints: Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": name, "labels": {"app": "x"}},
+            "spec": {"containers": [], "topologySpreadConstraints": constraints}}))
+        .unwrap()
+    }
+
+    fn constraint(more: Value) -> Value {
+        let mut constraint = json!({"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "x"}}});
+        crate::testing::merge_into(&mut constraint, &more);
+        json!([constraint])
+    }
+
+    #[test]
+    fn where_a_pod_may_go() {
+        let skip_c = json!({"nodeTaintsPolicy": "Honor"});
+        let other = json!({"labelSelector": {"matchLabels": {"app": "y"}}});
+        let table: [(&str, &[(&str, &str)], Value, &[&str]); 9] = [
+            ("nobody there", &[], json!({}), &["a1", "a2", "b1", "c1"]),
+            ("one in a", &[("1", "a1")], json!({}), &["b1", "c1"]),
+            (
+                "one in a, b and c",
+                &[("1", "a1"), ("2", "b1"), ("3", "c1")],
+                json!({}),
+                &["a1", "a2", "b1", "c1"],
+            ),
+            ("c does not count", &[("1", "a1"), ("2", "b1")], skip_c, &["a1", "a2", "b1", "c1"]),
+            ("more may be", &[("1", "a1")], json!({"maxSkew": 2}), &["a1", "a2", "b1", "c1"]),
+            ("more domains wanted", &[("1", "a1"), ("2", "b1"), ("3", "c1")], json!({"minDomains": 4}), &[]),
+            (
+                "only a wish",
+                &[("1", "a1")],
+                json!({"whenUnsatisfiable": "ScheduleAnyway"}),
+                &["a1", "a2", "b1", "bare", "c1"],
+            ),
+            ("others count", &[("1", "a1")], other, &["a1", "a2", "b1", "c1"]),
+            (
+                "a pod without a selector counts nobody",
+                &[("1", "a1"), ("2", "a1")],
+                json!({"labelSelector": null}),
+                &["a1", "a2", "b1", "c1"],
+            ),
+        ];
+        for (name, there, more, wanted) in table {
+            let cluster = cluster(there);
+            let pod = pod("p", constraint(more));
+            let counted = count(&pod, &PodFacts::of(&pod), &cluster);
+            let fits = cluster.nodes().filter(|node| check(&counted, &node.facts).is_ok());
+            let fits: Vec<&str> = fits.map(|node| node.facts.name.as_str()).collect();
+            assert_eq!(fits, wanted, "{name}");
+        }
+        let cluster = cluster(&[("1", "a1")]);
+        let pod = pod("p", constraint(json!({})));
+        let counted = count(&pod, &PodFacts::of(&pod), &cluster);
+        let why = |node: &str| check(&counted, &cluster.node(node).unwrap().facts);
+        assert_eq!(why("a1"), Err(Misfit::passing(Rule::Spread, REASON)));
+        assert_eq!(why("bare"), Err(Misfit::fixed(Rule::Spread, NO_LABEL)));
+    }
+}

@@ -1,0 +1,254 @@
+//! Claims and their volumes. First, for the pod alone: are its claims such that it can be scheduled? Then, for each node:
+//! may its bound volumes be used there, and can the claims that waited for a node be bound or provisioned there?
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{CSIStorageCapacity, StorageClass};
+use orlop_apimachinery::quantity::Quantity;
+
+use super::super::cluster::NodeFacts;
+use super::super::terms::{Labels, Selects};
+use super::super::volumes::Volumes;
+use super::{Broken, Misfit, Rule};
+use crate::names;
+use crate::pods;
+use crate::pv::affinity::accepts_node;
+use crate::pv::object::{self, ClaimPhase};
+use crate::pv::{class, fit};
+
+const AFFINITY: &str = "node(s) didn't match PersistentVolume's node affinity";
+const NOTHING_TO_BIND: &str = "node(s) didn't find available persistent volumes to bind";
+const NO_ROOM: &str = "node(s) did not have enough free storage";
+const VOLUME_GONE: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
+const IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";
+
+/// The claims of a pod that can be scheduled.
+#[derive(Clone, Debug, Default)]
+pub struct PodClaims {
+    /// They have their volumes.
+    pub bound: Vec<Arc<PersistentVolumeClaim>>,
+    /// They wait for the node, the smallest first.
+    pub delayed: Vec<Arc<PersistentVolumeClaim>>,
+}
+
+/// What has to happen to the claims of a pod on one node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodVolumes {
+    /// Volumes that are there.
+    pub bind: Vec<(Arc<PersistentVolume>, Arc<PersistentVolumeClaim>)>,
+    /// Claims that somebody has to make a volume for.
+    pub provision: Vec<Arc<PersistentVolumeClaim>>,
+}
+
+/// Why the claims of a pod say no, or say nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotNow {
+    /// On no node.
+    Unfit(String),
+    /// No answer.
+    Broken(Broken),
+}
+
+/// A claim has its volume for good.
+pub fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    !object::volume_name(claim).is_empty()
+        && object::has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED)
+}
+
+/// The node that a claim was given.
+pub fn selected_node(claim: &PersistentVolumeClaim) -> Option<&str> {
+    object::annotation(&claim.metadata, names::ANN_SELECTED_NODE)
+}
+
+/// The claims of a pod, or why it cannot be scheduled anywhere.
+pub fn claims_of(pod: &Pod, volumes: &Volumes) -> Result<PodClaims, NotNow> {
+    let mut claims = PodClaims::default();
+    let mut immediate = false;
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let listed = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+    for volume in listed {
+        let (name, ephemeral) = match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(source), _) => (source.claim_name.clone(), false),
+            (None, Some(_)) => (pods::ephemeral_claim_name(pod, &volume.name), true),
+            (None, None) => continue,
+        };
+        let claim = volumes.claim(&format!("{namespace}/{name}"));
+        let claim = usable(pod, &name, ephemeral, claim).map_err(NotNow::Unfit)?;
+        if is_bound(&claim) {
+            claims.bound.push(claim);
+            continue;
+        }
+        let class = volumes.class(class::claim_class(&claim));
+        let delays = class::delays_binding(class.as_deref());
+        let delays = delays.map_err(|why| NotNow::Broken(Broken(why.to_string())))?;
+        if delays && object::volume_name(&claim).is_empty() {
+            claims.delayed.push(claim);
+        } else {
+            immediate = true;
+        }
+    }
+    if immediate {
+        return Err(NotNow::Unfit(IMMEDIATE.to_owned()));
+    }
+    claims.delayed.sort_by_key(|claim| fit::request(claim));
+    Ok(claims)
+}
+
+/// The claim if it may be used by this pod, or upstream's words why not.
+fn usable(
+    pod: &Pod,
+    name: &str,
+    ephemeral: bool,
+    claim: Option<Arc<PersistentVolumeClaim>>,
+) -> Result<Arc<PersistentVolumeClaim>, String> {
+    let Some(claim) = claim else {
+        return Err(match ephemeral {
+            true => format!(
+                "waiting for ephemeral volume controller to create the persistentvolumeclaim \"{name}\""
+            ),
+            false => format!("persistentvolumeclaim \"{name}\" not found"),
+        });
+    };
+    if ClaimPhase::of(&claim) == ClaimPhase::Lost {
+        let volume = object::volume_name(&claim);
+        return Err(format!(
+            "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\""
+        ));
+    }
+    if object::is_terminating(&claim.metadata) {
+        return Err(format!("persistentvolumeclaim \"{name}\" is being deleted"));
+    }
+    if ephemeral && !pods::owns_claim(pod, &claim) {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let pod = object::name(&pod.metadata);
+        return Err(format!(
+            "PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)"
+        ));
+    }
+    Ok(claim)
+}
+
+/// The rule: what has to be done on this node, or why it is none.
+pub fn check(
+    claims: &PodClaims,
+    volumes: &Volumes,
+    node: &NodeFacts,
+) -> Result<Result<PodVolumes, Misfit>, Broken> {
+    let mut reasons = Vec::new();
+    let mut no = |reason: &str| reasons.push(reason.to_owned());
+    for claim in &claims.bound {
+        match volumes.volume(object::volume_name(claim)) {
+            None => {
+                no(VOLUME_GONE);
+                break;
+            }
+            Some(volume) if !accepts_node(&volume, &node.labels) => {
+                no(AFFINITY);
+                break;
+            }
+            Some(_) => {}
+        }
+    }
+    let mut found = PodVolumes::default();
+    let elsewhere = |claim: &Arc<PersistentVolumeClaim>| {
+        selected_node(claim).is_some_and(|selected| selected != node.name)
+    };
+    if claims.delayed.iter().any(elsewhere) {
+        no(NOTHING_TO_BIND);
+    } else {
+        find(claims, volumes, node, &mut found);
+        match can_provision(&found.provision, volumes, node)? {
+            Provision::Yes => {}
+            Provision::No => no(NOTHING_TO_BIND),
+            Provision::NoRoom => no(NO_ROOM),
+        }
+    }
+    if reasons.is_empty() {
+        return Ok(Ok(found));
+    }
+    // Upstream tells them in this order.
+    let order = [AFFINITY, NOTHING_TO_BIND, NO_ROOM, VOLUME_GONE];
+    reasons.sort_by_key(|reason| order.iter().position(|one| one == reason));
+    Ok(Err(Misfit { reasons, resolvable: false, rule: Rule::VolumeBinding }))
+}
+
+fn find(claims: &PodClaims, volumes: &Volumes, node: &NodeFacts, found: &mut PodVolumes) {
+    let mut chosen = BTreeSet::new();
+    for claim in &claims.delayed {
+        // Somebody has been asked already to make a volume for it here.
+        if selected_node(claim).is_some() {
+            found.provision.push(Arc::clone(claim));
+            continue;
+        }
+        match volumes.index().find_for_node(claim, &node.labels, &chosen) {
+            Some(volume) => {
+                chosen.insert(object::name(&volume.metadata).to_owned());
+                found.bind.push((volume, Arc::clone(claim)));
+            }
+            None => found.provision.push(Arc::clone(claim)),
+        }
+    }
+}
+
+enum Provision {
+    Yes,
+    No,
+    NoRoom,
+}
+
+fn can_provision(
+    claims: &[Arc<PersistentVolumeClaim>],
+    volumes: &Volumes,
+    node: &NodeFacts,
+) -> Result<Provision, Broken> {
+    for claim in claims {
+        let name = class::claim_class(claim);
+        let class = volumes.class(name);
+        let class = class.ok_or_else(|| Broken(format!("failed to find storage class \"{name}\"")))?;
+        if !provisions(&class) || !is_allowed(&class, &node.labels) {
+            return Ok(Provision::No);
+        }
+        if volumes.tells_capacity(&class.provisioner) {
+            let Some(size) = size_of(claim) else { continue };
+            let told = volumes.capacities(name);
+            if !told.iter().any(|capacity| has_room(capacity, &size, &node.labels)) {
+                return Ok(Provision::NoRoom);
+            }
+        }
+    }
+    Ok(Provision::Yes)
+}
+
+fn provisions(class: &StorageClass) -> bool {
+    !matches!(class.provisioner.as_str(), "" | "kubernetes.io/no-provisioner")
+}
+
+/// The size that a claim asks for; none when it asks for none.
+fn size_of(claim: &PersistentVolumeClaim) -> Option<Quantity> {
+    let requests = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
+    Quantity::parse(&requests.get("storage")?.0).ok()
+}
+
+/// Whether the class allows volumes where the node is. Terms are alternatives; no terms allow everything.
+fn is_allowed(class: &StorageClass, labels: &Labels) -> bool {
+    let Some(terms) = class.allowed_topologies.as_ref().filter(|terms| !terms.is_empty()) else {
+        return true;
+    };
+    terms.iter().any(|term| {
+        let mut wanted = term.match_label_expressions.iter().flatten().peekable();
+        wanted.peek().is_some()
+            && wanted.all(|one| labels.get(&one.key).is_some_and(|value| one.values.contains(value)))
+    })
+}
+
+fn has_room(capacity: &CSIStorageCapacity, size: &Quantity, labels: &Labels) -> bool {
+    let room = capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref());
+    let room = room.and_then(|room| Quantity::parse(&room.0).ok());
+    // Without a topology nothing can be reached.
+    room.is_some_and(|room| room >= *size) && Selects::read(capacity.node_topology.as_ref()).matches(labels)
+}
+
+#[cfg(test)]
+mod tests;

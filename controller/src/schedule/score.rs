@@ -1,0 +1,104 @@
+//! Which of the nodes that will do is the best: one with room left, that meets the pod's preferences and whose taints it
+//! does not mind. Simple, and always the same answer to the same question. Pure.
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::amounts::Amounts;
+use super::cluster::NodeState;
+use super::filter::{node_affinity, taints};
+
+/// Upstream's weights of the three.
+const ROOM: i64 = 1;
+const PREFERENCE: i64 = 2;
+const TAINTS: i64 = 3;
+/// The best score of each.
+const BEST: i64 = 100;
+
+/// The best of some nodes; of equals the one with fewer pods, then the first.
+pub fn best<'a>(pod: &Pod, requests: &Amounts, nodes: &[&'a NodeState]) -> Option<&'a NodeState> {
+    let wishes: Vec<i64> = nodes.iter().map(|node| node_affinity::preference(pod, &node.facts)).collect();
+    let minded: Vec<i64> = nodes
+        .iter()
+        .map(|node| i64::try_from(taints::unwelcome(pod, &node.facts)).unwrap_or(i64::MAX))
+        .collect();
+    let most = |list: &[i64]| list.iter().copied().max().unwrap_or(0);
+    let (most_wishes, most_minded) = (most(&wishes), most(&minded));
+    let part = |value: i64, of: i64| if of > 0 { value.saturating_mul(BEST) / of } else { 0 };
+    let scored = nodes.iter().enumerate().map(|(nth, node)| {
+        let score = ROOM * room_left(requests, node)
+            + PREFERENCE * part(wishes[nth], most_wishes)
+            + TAINTS * (BEST - part(minded[nth], most_minded));
+        (std::cmp::Reverse(score), node.pods.len(), nth)
+    });
+    scored.min().map(|(_, _, nth)| nodes[nth])
+}
+
+/// The mean of what would be left of cpu and memory, in hundredths of what the node has.
+fn room_left(requests: &Amounts, node: &NodeState) -> i64 {
+    let part = |name: &str| {
+        let has = node.facts.allocatable.of(name).to_f64();
+        let used = node.used.of(name).plus(&requests.of(name)).to_f64();
+        if has <= 0.0 { 0.0 } else { ((has - used) / has).clamp(0.0, 1.0) }
+    };
+    #[allow(clippy::cast_possible_truncation)]
+    let hundredths = ((part("cpu") + part("memory")) * 50.0) as i64;
+    hundredths
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::super::cluster::{Cluster, NodeFacts};
+    use super::super::pod::PodFacts;
+    use super::*;
+
+    fn pod(name: &str, spec: Value) -> Pod {
+        let mut pod = json!({"metadata": {"namespace": "ns", "name": name}, "spec": {"containers": [
+            {"name": "c", "resources": {"requests": {"cpu": "1"}}}]}});
+        crate::testing::merge_into(&mut pod["spec"], &spec);
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn the_best_node() {
+        let soft = json!([{"key": "t", "effect": "PreferNoSchedule"}]);
+        let wish = json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
+            [{"weight": 1, "preference": {"matchExpressions": [{"key": "ssd", "operator": "Exists"}]}}]}}});
+        let full = |name: &str| (PodFacts::of(&pod("there", json!({}))), name.to_owned());
+        let table = [
+            ("equals: the first", json!({}), json!({}), vec![], "a"),
+            ("room", json!({}), json!({}), vec![full("a")], "b"),
+            (
+                "a preference weighs more than room",
+                json!({"labels": {"ssd": ""}}),
+                wish.clone(),
+                vec![full("a")],
+                "a",
+            ),
+            (
+                "a taint weighs more than a preference",
+                json!({"labels": {"ssd": ""}, "taints": soft}),
+                wish,
+                vec![],
+                "b",
+            ),
+        ];
+        for (name, first, spec, there, wanted) in table {
+            let mut cluster = Cluster::default();
+            for (node, more) in [("a", first), ("b", json!({}))] {
+                let node = json!({"metadata": {"name": node, "labels": more["labels"]}, "spec": {"taints": more["taints"]},
+                    "status": {"allocatable": {"cpu": "4", "memory": "4Gi"}}});
+                cluster.put_node(NodeFacts::of(&serde_json::from_value(node).unwrap()));
+            }
+            for (pod, node) in there {
+                cluster.put_pod(pod, &node);
+            }
+            let pod = pod("p", spec);
+            let nodes: Vec<_> = cluster.nodes().collect();
+            let best = best(&pod, &PodFacts::of(&pod).requests, &nodes).unwrap();
+            assert_eq!(best.facts.name, wanted, "{name}");
+        }
+    }
+}

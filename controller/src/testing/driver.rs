@@ -1,0 +1,532 @@
+//! A CSI driver in memory: it keeps the rules that callers rely on (idempotent by name, ids of its own), remembers what it
+//! was asked, and fails or lies where a test tells it to. It is reached without a socket, so that paused time stays paused.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{Request as HttpRequest, Response as HttpResponse};
+use orlop_csi::capabilities::{Capabilities, Rpc, Service as PluginService};
+use orlop_csi::driver::{Driver, Line};
+use orlop_csi::v1;
+use orlop_csi::v1::controller_server::{Controller, ControllerServer};
+use orlop_csi::v1::identity_server::{Identity, IdentityServer};
+use orlop_csi::v1::{controller_service_capability as controller, plugin_capability as plugin};
+use tonic::body::Body;
+use tonic::{Code, Request, Response, Status};
+use tower::{BoxError, ServiceExt};
+
+/// The driver. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct TestDriver {
+    state: Arc<Mutex<State>>,
+}
+
+/// What happens instead of an answer.
+#[derive(Debug, Clone)]
+pub(crate) enum Failing {
+    /// Answers with this code and does nothing.
+    Refuses(Code, &'static str),
+    /// Does it, and answers with this code.
+    RefusesAfter(Code, &'static str),
+    /// The connection breaks before it does anything.
+    Broken,
+    /// Does it, and the connection breaks.
+    AnswerLost,
+    /// Does it and never answers.
+    NoAnswer,
+    /// Does it, and what it answers is no message.
+    Garbage,
+}
+
+struct Fault {
+    rpc: &'static str,
+    skip: usize,
+    times: usize,
+    kind: Failing,
+}
+
+/// A volume of the driver.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DriverVolume {
+    /// As it was asked for.
+    pub(crate) name: String,
+    pub(crate) bytes: i64,
+    pub(crate) source: Option<v1::VolumeContentSource>,
+    pub(crate) topology: Vec<v1::Topology>,
+    pub(crate) mutable: BTreeMap<String, String>,
+    /// Node to whether it is read-only there.
+    pub(crate) published: BTreeMap<String, bool>,
+}
+
+type Lie<T> = Box<dyn Fn(&mut T) + Send>;
+
+/// What the driver has and how it behaves. Tests change it through [`TestDriver::state`].
+pub(crate) struct State {
+    name: String,
+    rpcs: Vec<Rpc>,
+    services: Vec<PluginService>,
+    /// By id.
+    pub(crate) volumes: BTreeMap<String, DriverVolume>,
+    /// By id, with the name that was asked for.
+    pub(crate) snapshots: BTreeMap<String, (String, v1::Snapshot)>,
+    /// Bytes that are left; none for any number.
+    pub(crate) room: Option<i64>,
+    /// Whether new snapshots can be used at once.
+    pub(crate) snapshots_ready: bool,
+    /// What an expansion answers.
+    pub(crate) node_expansion: bool,
+    /// Changes a volume in an answer.
+    pub(crate) volume_lie: Option<Lie<v1::Volume>>,
+    /// Changes a snapshot in an answer.
+    pub(crate) snapshot_lie: Option<Lie<v1::Snapshot>>,
+    ids: u64,
+    calls: Vec<String>,
+    requests: Vec<Box<dyn Any + Send>>,
+    faults: Vec<Fault>,
+}
+
+impl TestDriver {
+    /// A driver that makes and deletes volumes. `rpcs` and `services` are what it can do besides.
+    pub(crate) fn new(name: &str, rpcs: &[Rpc], services: &[PluginService]) -> Self {
+        let state = State {
+            name: name.to_owned(),
+            rpcs: [&[Rpc::CreateDeleteVolume], rpcs].concat(),
+            services: [&[PluginService::ControllerService], services].concat(),
+            volumes: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            room: None,
+            snapshots_ready: true,
+            node_expansion: false,
+            volume_lie: None,
+            snapshot_lie: None,
+            ids: 0,
+            calls: Vec::new(),
+            requests: Vec::new(),
+            faults: Vec::new(),
+        };
+        TestDriver { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The driver as controllers see it.
+    pub(crate) async fn driver(&self) -> Driver {
+        let this = self.clone();
+        let service = tower::service_fn(move |request| this.clone().answer(request));
+        let line = Line::over(service, Duration::from_secs(10));
+        line.identify().await.expect("no fault was asked for while the driver says who it is")
+    }
+
+    /// What it can do.
+    pub(crate) fn can(&self) -> Capabilities {
+        let state = self.state();
+        Capabilities::of(&state.rpcs, &state.services)
+    }
+
+    /// What it has and how it behaves.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ids of its volumes.
+    pub(crate) fn volume_ids(&self) -> Vec<String> {
+        self.state().volumes.keys().cloned().collect()
+    }
+
+    /// Names of the calls that reached it, without those of identification, in order.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.state().calls.clone()
+    }
+
+    /// All requests of a type that it took, in order.
+    pub(crate) fn requests<T: Clone + 'static>(&self) -> Vec<T> {
+        self.state().requests.iter().filter_map(|request| request.downcast_ref::<T>()).cloned().collect()
+    }
+
+    /// The next call of `rpc` (`*` for any) fails in this way, after `skip` that pass.
+    pub(crate) fn fail(&self, rpc: &'static str, skip: usize, kind: Failing) {
+        self.fail_times(rpc, skip, 1, kind);
+    }
+
+    /// So many calls fail, after `skip` that pass.
+    pub(crate) fn fail_times(&self, rpc: &'static str, skip: usize, times: usize, kind: Failing) {
+        self.state().faults.push(Fault { rpc, skip, times, kind });
+    }
+
+    /// Faults that have not happened, or not often enough.
+    pub(crate) fn pending_faults(&self) -> usize {
+        self.state().faults.len()
+    }
+
+    fn fault(&self, rpc: &str) -> Option<Failing> {
+        let mut state = self.state();
+        let mut hit = None;
+        for fault in state.faults.iter_mut().filter(|fault| fault.rpc == "*" || fault.rpc == rpc) {
+            if fault.skip > 0 {
+                fault.skip -= 1;
+            } else if hit.is_none() {
+                fault.times -= 1;
+                hit = Some(fault.kind.clone());
+            }
+        }
+        state.faults.retain(|fault| fault.times > 0);
+        hit
+    }
+
+    async fn answer(self, request: HttpRequest<Body>) -> Result<HttpResponse<Body>, BoxError> {
+        let path = request.uri().path().to_owned();
+        let rpc = path.rsplit('/').next().unwrap_or_default();
+        if path.starts_with("/csi.v1.Identity/") {
+            return Ok(IdentityServer::new(self).oneshot(request).await?);
+        }
+        if rpc == "ControllerGetCapabilities" {
+            return Ok(ControllerServer::new(self).oneshot(request).await?);
+        }
+        let fault = self.fault(rpc);
+        self.state().calls.push(rpc.to_owned());
+        let work = ControllerServer::new(self).oneshot(request);
+        match fault {
+            None => Ok(work.await?),
+            Some(Failing::Refuses(code, why)) => Ok(Status::new(code, why).into_http()),
+            Some(Failing::RefusesAfter(code, why)) => {
+                work.await?;
+                Ok(Status::new(code, why).into_http())
+            }
+            Some(Failing::Broken) => Err("connection refused".into()),
+            Some(Failing::AnswerLost) => {
+                work.await?;
+                Err("connection reset by peer".into())
+            }
+            Some(Failing::NoAnswer) => {
+                work.await?;
+                std::future::pending().await
+            }
+            Some(Failing::Garbage) => {
+                let mut answer = work.await?;
+                // A frame of three bytes that are no field.
+                let junk: &[u8] = &[0, 0, 0, 0, 3, 7, 7, 7];
+                *answer.body_mut() = Body::new(http_body_util::Full::new(bytes::Bytes::from_static(junk)));
+                Ok(answer)
+            }
+        }
+    }
+
+    /// Notes a request and gives the state to work on.
+    fn take<T: Clone + Send + 'static>(&self, request: &Request<T>) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        state.requests.push(Box::new(request.get_ref().clone()));
+        state
+    }
+}
+
+impl State {
+    fn id(&mut self, prefix: &str) -> String {
+        self.ids += 1;
+        format!("{prefix}-{}", self.ids)
+    }
+
+    fn shown(&self, id: &str) -> v1::Volume {
+        let held = self.volumes.get(id).cloned().unwrap_or_default();
+        let mut volume = v1::Volume {
+            capacity_bytes: held.bytes,
+            volume_id: id.to_owned(),
+            volume_context: [("made-by".to_owned(), "test".to_owned())].into(),
+            content_source: held.source,
+            accessible_topology: held.topology,
+        };
+        if let Some(lie) = &self.volume_lie {
+            lie(&mut volume);
+        }
+        volume
+    }
+
+    fn shown_snapshot(&self, id: &str) -> Option<v1::Snapshot> {
+        let mut snapshot = self.snapshots.get(id)?.1.clone();
+        if let Some(lie) = &self.snapshot_lie {
+            lie(&mut snapshot);
+        }
+        Some(snapshot)
+    }
+
+    fn volume(&mut self, id: &str) -> Result<&mut DriverVolume, Status> {
+        self.volumes.get_mut(id).ok_or_else(|| Status::not_found(format!("no volume {id}")))
+    }
+
+    fn take_room(&mut self, bytes: i64) -> Result<(), Status> {
+        match &mut self.room {
+            Some(room) if *room < bytes => Err(Status::resource_exhausted("no room")),
+            Some(room) => {
+                *room -= bytes;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Identity for TestDriver {
+    async fn get_plugin_info(
+        &self,
+        _: Request<v1::GetPluginInfoRequest>,
+    ) -> Result<Response<v1::GetPluginInfoResponse>, Status> {
+        let name = self.state().name.clone();
+        let vendor_version = "1".to_owned();
+        Ok(Response::new(v1::GetPluginInfoResponse { name, vendor_version, ..Default::default() }))
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _: Request<v1::GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<v1::GetPluginCapabilitiesResponse>, Status> {
+        let listed = |service: &PluginService| v1::PluginCapability {
+            r#type: Some(plugin::Type::Service(plugin::Service { r#type: (*service).into() })),
+        };
+        let capabilities = self.state().services.iter().map(listed).collect();
+        Ok(Response::new(v1::GetPluginCapabilitiesResponse { capabilities }))
+    }
+
+    async fn probe(&self, _: Request<v1::ProbeRequest>) -> Result<Response<v1::ProbeResponse>, Status> {
+        Ok(Response::new(v1::ProbeResponse { ready: None }))
+    }
+}
+
+#[tonic::async_trait]
+impl Controller for TestDriver {
+    async fn controller_get_capabilities(
+        &self,
+        _: Request<v1::ControllerGetCapabilitiesRequest>,
+    ) -> Result<Response<v1::ControllerGetCapabilitiesResponse>, Status> {
+        let listed = |rpc: &Rpc| v1::ControllerServiceCapability {
+            r#type: Some(controller::Type::Rpc(controller::Rpc { r#type: (*rpc).into() })),
+        };
+        let capabilities = self.state().rpcs.iter().map(listed).collect();
+        Ok(Response::new(v1::ControllerGetCapabilitiesResponse { capabilities }))
+    }
+
+    async fn create_volume(
+        &self,
+        request: Request<v1::CreateVolumeRequest>,
+    ) -> Result<Response<v1::CreateVolumeResponse>, Status> {
+        let mut state = self.take(&request);
+        let wanted = request.into_inner();
+        let bytes = wanted.capacity_range.map_or(0, |range| range.required_bytes);
+        let known = state
+            .volumes
+            .iter()
+            .find(|(_, held)| held.name == wanted.name)
+            .map(|(id, held)| (id.clone(), held.bytes));
+        let id = match known {
+            Some((_, held)) if held < bytes => {
+                return Err(Status::already_exists("a volume of this name has another size"));
+            }
+            Some((id, _)) => id,
+            None => {
+                state.take_room(bytes)?;
+                let id = state.id("vol");
+                let topology =
+                    wanted.accessibility_requirements.into_iter().flat_map(|all| all.preferred).take(1);
+                let volume = DriverVolume {
+                    name: wanted.name,
+                    bytes,
+                    source: wanted.volume_content_source,
+                    topology: topology.collect(),
+                    mutable: wanted.mutable_parameters.into_iter().collect(),
+                    published: BTreeMap::new(),
+                };
+                state.volumes.insert(id.clone(), volume);
+                id
+            }
+        };
+        Ok(Response::new(v1::CreateVolumeResponse { volume: Some(state.shown(&id)) }))
+    }
+
+    async fn delete_volume(
+        &self,
+        request: Request<v1::DeleteVolumeRequest>,
+    ) -> Result<Response<v1::DeleteVolumeResponse>, Status> {
+        let mut state = self.take(&request);
+        let gone = state.volumes.remove(&request.get_ref().volume_id);
+        if let (Some(gone), Some(room)) = (gone, &mut state.room) {
+            *room += gone.bytes;
+        }
+        Ok(Response::new(v1::DeleteVolumeResponse {}))
+    }
+
+    async fn controller_publish_volume(
+        &self,
+        request: Request<v1::ControllerPublishVolumeRequest>,
+    ) -> Result<Response<v1::ControllerPublishVolumeResponse>, Status> {
+        let mut state = self.take(&request);
+        let wanted = request.into_inner();
+        state.volume(&wanted.volume_id)?.published.insert(wanted.node_id.clone(), wanted.readonly);
+        let publish_context = [("on".to_owned(), wanted.node_id)].into();
+        Ok(Response::new(v1::ControllerPublishVolumeResponse { publish_context }))
+    }
+
+    async fn controller_unpublish_volume(
+        &self,
+        request: Request<v1::ControllerUnpublishVolumeRequest>,
+    ) -> Result<Response<v1::ControllerUnpublishVolumeResponse>, Status> {
+        let mut state = self.take(&request);
+        let wanted = request.get_ref();
+        if let Some(volume) = state.volumes.get_mut(&wanted.volume_id) {
+            volume.published.remove(&wanted.node_id);
+        }
+        Ok(Response::new(v1::ControllerUnpublishVolumeResponse {}))
+    }
+
+    async fn validate_volume_capabilities(
+        &self,
+        _: Request<v1::ValidateVolumeCapabilitiesRequest>,
+    ) -> Result<Response<v1::ValidateVolumeCapabilitiesResponse>, Status> {
+        Err(Status::unimplemented("not asked for by any controller"))
+    }
+
+    async fn list_volumes(
+        &self,
+        request: Request<v1::ListVolumesRequest>,
+    ) -> Result<Response<v1::ListVolumesResponse>, Status> {
+        let state = self.take(&request);
+        let entry = |(id, held): (&String, &DriverVolume)| v1::list_volumes_response::Entry {
+            volume: Some(state.shown(id)),
+            status: Some(v1::list_volumes_response::VolumeStatus {
+                published_node_ids: held.published.keys().cloned().collect(),
+                volume_condition: None,
+            }),
+        };
+        let entries = state.volumes.iter().map(entry).collect();
+        Ok(Response::new(v1::ListVolumesResponse { entries, next_token: String::new() }))
+    }
+
+    async fn get_capacity(
+        &self,
+        request: Request<v1::GetCapacityRequest>,
+    ) -> Result<Response<v1::GetCapacityResponse>, Status> {
+        let state = self.take(&request);
+        let available_capacity = state.room.unwrap_or(1 << 40);
+        Ok(Response::new(v1::GetCapacityResponse { available_capacity, ..Default::default() }))
+    }
+
+    async fn create_snapshot(
+        &self,
+        request: Request<v1::CreateSnapshotRequest>,
+    ) -> Result<Response<v1::CreateSnapshotResponse>, Status> {
+        let mut state = self.take(&request);
+        let wanted = request.into_inner();
+        let known = state.snapshots.iter().find(|(_, (name, _))| *name == wanted.name);
+        let id = match known {
+            Some((_, (_, held))) if held.source_volume_id != wanted.source_volume_id => {
+                return Err(Status::already_exists("a snapshot of this name is of another volume"));
+            }
+            Some((id, _)) => id.clone(),
+            None => {
+                let size_bytes = state.volume(&wanted.source_volume_id)?.bytes;
+                let (id, ready_to_use) = (state.id("snap"), state.snapshots_ready);
+                let mut snapshot = v1::Snapshot {
+                    size_bytes,
+                    snapshot_id: id.clone(),
+                    source_volume_id: wanted.source_volume_id,
+                    creation_time: Some(Default::default()),
+                    ready_to_use,
+                    group_snapshot_id: String::new(),
+                };
+                if let Some(time) = &mut snapshot.creation_time {
+                    time.seconds = 1_767_225_600;
+                }
+                state.snapshots.insert(id.clone(), (wanted.name, snapshot));
+                id
+            }
+        };
+        Ok(Response::new(v1::CreateSnapshotResponse { snapshot: state.shown_snapshot(&id) }))
+    }
+
+    async fn delete_snapshot(
+        &self,
+        request: Request<v1::DeleteSnapshotRequest>,
+    ) -> Result<Response<v1::DeleteSnapshotResponse>, Status> {
+        self.take(&request).snapshots.remove(&request.get_ref().snapshot_id);
+        Ok(Response::new(v1::DeleteSnapshotResponse {}))
+    }
+
+    async fn list_snapshots(
+        &self,
+        request: Request<v1::ListSnapshotsRequest>,
+    ) -> Result<Response<v1::ListSnapshotsResponse>, Status> {
+        let state = self.take(&request);
+        let wanted = &request.get_ref().snapshot_id;
+        let ids = state.snapshots.keys().filter(|id| wanted.is_empty() || *id == wanted);
+        let entries =
+            ids.map(|id| v1::list_snapshots_response::Entry { snapshot: state.shown_snapshot(id) }).collect();
+        Ok(Response::new(v1::ListSnapshotsResponse { entries, next_token: String::new() }))
+    }
+
+    async fn controller_expand_volume(
+        &self,
+        request: Request<v1::ControllerExpandVolumeRequest>,
+    ) -> Result<Response<v1::ControllerExpandVolumeResponse>, Status> {
+        let mut state = self.take(&request);
+        let wanted = request.into_inner();
+        let bytes = wanted.capacity_range.map_or(0, |range| range.required_bytes);
+        let more = bytes - state.volume(&wanted.volume_id)?.bytes;
+        if more > 0 {
+            state.take_room(more)?;
+        }
+        let volume = state.volume(&wanted.volume_id)?;
+        volume.bytes = volume.bytes.max(bytes);
+        let capacity_bytes = volume.bytes;
+        let node_expansion_required = state.node_expansion;
+        Ok(Response::new(v1::ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required }))
+    }
+
+    async fn controller_get_volume(
+        &self,
+        _: Request<v1::ControllerGetVolumeRequest>,
+    ) -> Result<Response<v1::ControllerGetVolumeResponse>, Status> {
+        Err(Status::unimplemented("not asked for by any controller"))
+    }
+
+    async fn controller_modify_volume(
+        &self,
+        request: Request<v1::ControllerModifyVolumeRequest>,
+    ) -> Result<Response<v1::ControllerModifyVolumeResponse>, Status> {
+        let mut state = self.take(&request);
+        let wanted = request.into_inner();
+        state.volume(&wanted.volume_id)?.mutable.extend(wanted.mutable_parameters);
+        Ok(Response::new(v1::ControllerModifyVolumeResponse {}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn request(name: &str) -> v1::CreateVolumeRequest {
+        v1::CreateVolumeRequest { name: name.to_owned(), ..Default::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_volume_per_name_however_the_answers_are_lost() {
+        let double = TestDriver::new("d.example", &[Rpc::GetCapacity], &[]);
+        let driver = double.driver().await;
+        assert_eq!((driver.name(), driver.can()), ("d.example", &double.can()));
+        let kinds = [
+            (Failing::AnswerLost, true),
+            (Failing::Broken, true),
+            (Failing::NoAnswer, true),
+            (Failing::Garbage, true),
+            (Failing::Refuses(Code::Internal, "no"), false),
+            (Failing::RefusesAfter(Code::Aborted, "later"), true),
+        ];
+        for (kind, uncertain) in kinds {
+            double.fail("CreateVolume", 0, kind.clone());
+            let error = driver.create_volume(request("a")).await.unwrap_err();
+            assert_eq!(error.is_uncertain(), uncertain, "{kind:?}: {error}");
+        }
+        let volume = driver.create_volume(request("a")).await.unwrap().volume.unwrap();
+        assert_eq!((double.volume_ids(), double.pending_faults()), (vec![volume.volume_id], 0));
+        assert_eq!(double.requests::<v1::CreateVolumeRequest>().len(), 5, "two never reached it");
+    }
+}
