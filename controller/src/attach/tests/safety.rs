@@ -235,7 +235,7 @@ impl World {
     }
 
     fn nodes(&mut self) {
-        let Some(node) = self.some_node() else { return };
+        let Some(node) = self.some_node() else { return self.missing_nodes() };
         let name = text(&node, "/metadata/name").to_owned();
         match self.random.random_range(0..10) {
             0..4 => {
