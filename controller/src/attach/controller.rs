@@ -192,6 +192,9 @@ impl Controller {
         let others = state.others(key);
         let Some(operation) = state.operations.fail(key, cause, now) else { return };
         state.actual.put(key, operation.spec.as_ref(), false);
+        if let Some(attached) = state.actual.get_mut(key).filter(|_| operation.asked && !operation.seen) {
+            attached.asked = true;
+        }
         if state.actual.unlist(key) {
             self.reports.add(Arc::clone(&key.node));
         }
@@ -293,6 +296,9 @@ impl Controller {
             // The object is no more, even if another one has its name by now.
             operation.gone |= operation.phase == Phase::Waiting && change.gone_uid().is_some();
         }
+        if let Some(attached) = state.actual.get_mut(&key) {
+            attached.asked = false;
+        }
         let others = state.others(&key);
         drop(state);
         self.keys.add(key);
@@ -325,19 +331,23 @@ impl Controller {
         unwanted.for_each(|(key, _)| self.keys.add(key));
     }
 
-    /// Looks at every volume whose VolumeAttachment does not say that it is attached. A net under the watch: it walks over
-    /// all, and finds nothing.
+    /// Looks at every volume that is not where it should be, or whose VolumeAttachment does not say that it is attached. A net
+    /// under the watch: it walks over all, and finds nothing.
     pub(super) fn verify(&self) {
-        let confirmed: Vec<Key> = {
+        let (mut rest, mut confirmed) = (Vec::new(), Vec::new());
+        {
             let state = self.state();
-            state.actual.all().filter(|(_, attached)| attached.confirmed).map(|(key, _)| key).collect()
-        };
-        for key in confirmed {
-            let attachment = self.caches.attachment(&key);
-            let fine = matches!(View::of(attachment.as_deref()), View::There(there) if there.attached);
-            if !fine && csi_parts(&key.volume).is_some() {
-                self.keys.add(key);
+            for (key, attached) in state.actual.all() {
+                let settled = attached.confirmed && attached.unwanted.is_none();
+                if settled { confirmed.push(key) } else { rest.push(key) }
             }
         }
+        let is_fine = |key: &Key| {
+            let attachment = self.caches.attachment(key);
+            csi_parts(&key.volume).is_none()
+                || matches!(View::of(attachment.as_deref()), View::There(there) if there.attached)
+        };
+        rest.extend(confirmed.into_iter().filter(|key| !is_fine(key)));
+        rest.into_iter().for_each(|key| self.keys.add(key));
     }
 }

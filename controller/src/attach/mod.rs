@@ -32,6 +32,7 @@ use futures::future::BoxFuture;
 
 pub use steps::AttachError;
 
+use crate::informer::Registration;
 use crate::manager::{Context, ControllerError};
 use crate::names::controller as names;
 use crate::options::Options;
@@ -56,27 +57,31 @@ fn settings(options: &Options) -> Settings {
     }
 }
 
+/// Wakes the controller when something changes, for as long as these are kept.
+fn watch(this: &Arc<Controller>) -> Vec<Registration> {
+    macro_rules! handled {
+        ($informer:ident, $handler:ident) => {{
+            let this = Arc::clone(this);
+            this.caches.$informer.clone().add_handler(move |change| this.$handler(change))
+        }};
+    }
+    vec![
+        handled!(nodes, on_node),
+        handled!(pods, on_pod),
+        handled!(claims, on_claim),
+        handled!(volumes, on_volume),
+        handled!(classes, on_class),
+        handled!(drivers, on_driver),
+        handled!(attachments, on_attachment),
+    ]
+}
+
 /// The controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let this = Arc::new(Controller::new(&context, settings(&context.options)));
-        let caches = this.caches.clone();
-        macro_rules! handled {
-            ($informer:ident, $handler:ident) => {{
-                let this = Arc::clone(&this);
-                caches.$informer.add_handler(move |change| this.$handler(change))
-            }};
-        }
-        let _handlers = (
-            handled!(nodes, on_node),
-            handled!(pods, on_pod),
-            handled!(claims, on_claim),
-            handled!(volumes, on_volume),
-            handled!(classes, on_class),
-            handled!(drivers, on_driver),
-            handled!(attachments, on_attachment),
-        );
-        if !context.ready(caches.synced()).await {
+        let _handlers = watch(&this);
+        if !context.ready(this.caches.synced()).await {
             return Ok(());
         }
         {
@@ -88,12 +93,17 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         while let Some(pod) = this.pods.try_get() {
             this.look_at_pod(&pod);
             this.pods.done(&pod);
+            tokio::task::consume_budget().await;
         }
         this.look_at_all();
         let pods =
             worker::run_until(&context.shutdown, &this.pods, 1, names::ATTACH_DETACH, |pod: Arc<str>| {
-                this.look_at_pod(&pod);
-                std::future::ready(Ok::<_, AttachError>(()))
+                let this = &this;
+                async move {
+                    tokio::task::consume_budget().await;
+                    this.look_at_pod(&pod);
+                    Ok::<_, AttachError>(())
+                }
             });
         let keys = async {
             worker::run_in_order(&this.keys, AT_ONCE, names::ATTACH_DETACH, |key| {

@@ -44,6 +44,8 @@ pub(super) struct Operation {
     pub(super) seen: bool,
     /// The VolumeAttachment is no more.
     pub(super) gone: bool,
+    /// The VolumeAttachment was asked for, and not refused.
+    pub(super) asked: bool,
     /// The volume; none if it is known by name alone.
     pub(super) spec: Option<Arc<Spec>>,
     /// Pods that wanted it when this began.
@@ -92,8 +94,8 @@ impl Operations {
             self.failures.remove(key);
         }
         let deadline = now + ANSWER_WITHIN;
-        let operation =
-            Operation { kind, phase: Phase::Asking, deadline, seen: false, gone: false, spec, pods };
+        let (phase, seen, gone, asked) = (Phase::Asking, false, false, false);
+        let operation = Operation { kind, phase, deadline, seen, gone, asked, spec, pods };
         self.running.entry(Arc::clone(&key.volume)).or_default().insert(Arc::clone(&key.node), operation);
     }
 

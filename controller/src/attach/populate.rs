@@ -31,6 +31,7 @@ impl Controller {
             Some(resolved) if !state.desired.is_managed(&resolved.node) => {}
             // Tests: AD-029, AD-030, AD-031, AD-035
             Some(resolved) if resolved.over => changed.extend(state.desired.release_pod(key)),
+            // Tests: NEW-AD-CLAIM-GONE
             Some(resolved) => {
                 let taken = state.desired.taken(key).map(|(_, volumes)| volumes.to_vec()).unwrap_or_default();
                 // Tests: AD-100
@@ -54,6 +55,7 @@ impl Controller {
     }
 
     /// The pods that a changed claim may concern.
+    // Tests: NEW-AD-LATE-CLAIM
     pub(super) fn on_claim(&self, change: &Change<PersistentVolumeClaim>) {
         if self.state().started && change.new.as_deref().is_some_and(is_bound) {
             self.look_at_pods_of(change.key());

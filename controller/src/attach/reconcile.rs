@@ -17,6 +17,8 @@ pub(super) enum Presence {
     Absent,
     /// Something was tried and failed, or a controller before this one left it.
     Uncertain,
+    /// Its VolumeAttachment was asked for, and no answer and no cache says whether it was made.
+    Asked,
     /// The attacher said so.
     Confirmed,
 }
@@ -159,8 +161,8 @@ pub(super) fn decide(facts: &Facts) -> Decision {
         (Presence::Confirmed, true | false) if facts.verified && is_lost(&facts.view) => Decision::Lost,
         // Tests: AD-073, AD-081
         (Presence::Confirmed, true) => Decision::Keep,
-        (Presence::Absent | Presence::Uncertain, true) => attach(facts),
-        (Presence::Confirmed | Presence::Uncertain, false) => detach(facts),
+        (Presence::Absent | Presence::Uncertain | Presence::Asked, true) => attach(facts),
+        (Presence::Confirmed | Presence::Uncertain | Presence::Asked, false) => detach(facts),
     }
 }
 
@@ -174,13 +176,14 @@ fn is_lost(view: &View) -> bool {
 
 /// Whether a VolumeAttachment of another node keeps the volume from this one: it does until its attacher has said that it
 /// could not attach, or could not detach. Upstream lets one pass whose attacher has not answered at all.
-// Tests: AD-055, AD-064, NEW-AD-UNANSWERED
+// Tests: AD-055, AD-064, NEW-AD-UNANSWERED, NEW-AD-LEFT
 pub(super) fn holds(presence: Presence, view: &View) -> bool {
     match (presence, view) {
         (Presence::Absent, _) => false,
-        (Presence::Confirmed, _) => true,
+        (Presence::Confirmed, _) | (Presence::Asked, View::Absent) => true,
+        (Presence::Asked, View::NotNeeded) => false,
         (Presence::Uncertain, View::NotNeeded | View::Absent) => false,
-        (Presence::Uncertain, View::There(there)) => match there.leaving {
+        (Presence::Uncertain | Presence::Asked, View::There(there)) => match there.leaving {
             true => there.detach_error.is_none(),
             false => there.attached || there.attach_error.is_none(),
         },
@@ -191,9 +194,9 @@ pub(super) fn holds(presence: Presence, view: &View) -> bool {
 fn attach(facts: &Facts) -> Decision {
     match facts.holder {
         Holder::Nobody => {}
-        // Tests: AD-040, AD-095
+        // Tests: AD-040, AD-095, NEW-AD-MOVED
         Holder::CanLetGo => return Decision::HolderFirst,
-        // Tests: AD-043, AD-051, AD-052, AD-054
+        // Tests: AD-043, AD-051, AD-052, AD-054, NEW-AD-RWOP
         Holder::Stays => return Decision::Refuse,
     }
     if let Some(failure) =
@@ -229,13 +232,13 @@ fn detach(facts: &Facts) -> Decision {
         return Decision::Detach { force: Some(Force::OutOfService) };
     }
     let since = facts.unwanted_since.unwrap_or(facts.now);
-    // Tests: AD-067, AD-069, AD-080
+    // Tests: AD-067, AD-069, AD-080, NEW-AD-NODE-WINS
     let deadline = facts.force_after.filter(|_| !facts.healthy).map(|patience| since + patience);
     if deadline.is_some_and(|deadline| facts.now >= deadline) {
         return Decision::Detach { force: Some(Force::Timeout) };
     }
     if facts.in_use {
-        // Tests: AD-038, AD-075, AD-087
+        // Tests: AD-038, AD-075, AD-087, NEW-AD-NEVER, NEW-AD-NEVER-FLAG, NEW-AD-CLASS
         return Decision::WaitForNode { deadline };
     }
     // Tests: AD-031, AD-035, AD-039, AD-042, AD-058, AD-069, AD-078, AD-086, AD-088, AD-089, AD-096, AD-100
@@ -255,9 +258,11 @@ fn attaching(facts: &Facts, deadline: Instant, known: bool) -> Decision {
             None => Decision::WaitUntil(deadline),
         },
         // Upstream goes on waiting for two minutes.
+        // Tests: NEW-AD-TAKEN-AWAY
         View::Absent if known => return Decision::Failed(Failed::TakenAway),
         View::Absent => Decision::WaitUntil(deadline),
     };
+    // Tests: NEW-AD-GIVEN-UP
     if !facts.wanted {
         return Decision::Failed(Failed::GivenUp);
     }

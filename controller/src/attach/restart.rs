@@ -1,7 +1,6 @@
 //! What is attached, as a controller finds it when it starts: what node status lists is attached; a VolumeAttachment that no
 //! status lists may be. What no pod wants of it goes the usual way.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -56,8 +55,9 @@ impl Controller {
     /// Everything that is anywhere has to be looked at once.
     pub(super) fn look_at_all(&self) {
         let state = self.state();
-        let keys: HashSet<Key> = state.actual.all().map(|(key, _)| key).collect();
+        let mut keys: Vec<Key> = state.actual.all().map(|(key, _)| key).collect();
         drop(state);
+        keys.sort();
         keys.into_iter().for_each(|key| self.keys.add(key));
     }
 }

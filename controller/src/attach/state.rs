@@ -149,8 +149,14 @@ impl State {
         if !self.is_exclusive(&key.volume) {
             return Vec::new();
         }
-        let nodes = self.desired.nodes_of(&key.volume).filter(|node| **node != key.node);
-        nodes.map(|node| Key { volume: Arc::clone(&key.volume), node: Arc::clone(node) }).collect()
+        let there = self.actual.nodes_of(&key.volume).map(|(node, _)| node);
+        // Those that may let it go before those that want it.
+        let nodes: Vec<&Arc<str>> =
+            there.chain(self.desired.nodes_of(&key.volume)).filter(|node| **node != key.node).collect();
+        nodes
+            .into_iter()
+            .map(|node| Key { volume: Arc::clone(&key.volume), node: Arc::clone(node) })
+            .collect()
     }
 
     /// Notes since when it is not wanted, or that it is.
@@ -297,6 +303,7 @@ fn presence(attached: Option<&Attached>) -> Presence {
     match attached {
         None => Presence::Absent,
         Some(Attached { confirmed: true, .. }) => Presence::Confirmed,
-        Some(Attached { confirmed: false, .. }) => Presence::Uncertain,
+        Some(Attached { confirmed: false, asked: true, .. }) => Presence::Asked,
+        Some(Attached { confirmed: false, asked: false, .. }) => Presence::Uncertain,
     }
 }

@@ -14,7 +14,7 @@ use super::operation::{ANSWER_WITHIN, Cause, Phase};
 use super::reconcile::Force;
 use super::report::volumes_in_use;
 use super::volume::{Key, Spec, attachment_name, can_be_detached_by_name, digest};
-use crate::client::{is_not_found, message_of};
+use crate::client::{is_not_found, message_of, status_of};
 use crate::lean::Lean;
 use crate::names::{ANN_DETACH_NOT_BEFORE, ANN_FORCED_DETACH, reason};
 use crate::recorder::EventType;
@@ -81,7 +81,12 @@ impl Controller {
             && self.caches.attachment(key).is_none()
         {
             let name = attachment_name(&digest);
+            self.note_asked(key, true);
             if let Err(error) = attachment::create(&self.client, &name, &key.node, driver, spec).await {
+                // A server that fails, or does not answer, may have made it all the same.
+                if status_of(&error).is_some_and(|status| status.code < 500) {
+                    self.note_asked(key, false);
+                }
                 let mut state = self.state();
                 self.fail(&mut state, key, Cause::Request, &message_of(&error), Instant::now());
                 return;
@@ -127,6 +132,12 @@ impl Controller {
                 let mut state = self.state();
                 self.fail(&mut state, key, Cause::Request, &message_of(&error), Instant::now());
             }
+        }
+    }
+
+    fn note_asked(&self, key: &Key, asked: bool) {
+        if let Some(operation) = self.state().operations.get_mut(key) {
+            operation.asked = asked;
         }
     }
 

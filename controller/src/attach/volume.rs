@@ -7,6 +7,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeSpec, Volume};
 use sha2::{Digest, Sha256};
 
+use crate::translate::{inline_to_csi, to_csi};
+
 /// What every unique name of a CSI volume begins with.
 const CSI_PREFIX: &str = "kubernetes.io/csi/";
 /// Stands between driver and handle.
@@ -24,6 +26,7 @@ pub(super) struct Key {
 }
 
 impl Key {
+    #[cfg(test)]
     pub(super) fn new(volume: &str, node: &str) -> Self {
         Self { volume: volume.into(), node: node.into() }
     }
@@ -140,16 +143,6 @@ impl Spec {
         spec.inline = Some(Box::new(source));
         Some(spec)
     }
-}
-
-/// The volume with the source of the CSI driver that took its in-tree plugin over.
-fn to_csi(_volume: &PersistentVolume) -> Option<PersistentVolume> {
-    None
-}
-
-/// The same for a volume that stands in a pod.
-fn inline_to_csi(_volume: &Volume, _namespace: &str) -> Option<PersistentVolume> {
-    None
 }
 
 /// The PersistentVolume's modes decide, not the claim's. Upstream: IsMultiAttachAllowed.

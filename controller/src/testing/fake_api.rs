@@ -222,11 +222,19 @@ impl FakeApi {
         writes.into_iter().filter(|w| w.resource != "events").collect()
     }
 
+    /// Wakes whenever anything has changed.
+    pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
+        self.shared.revision.subscribe()
+    }
+
     /// Every change of an object after a revision, in order: revision, `ADDED`, `MODIFIED` or `DELETED`, the object then.
     pub(crate) fn changes(&self, after: u64) -> Vec<(u64, &'static str, Value)> {
         let state = self.state();
-        let log = state.store.log.iter().filter(|change| change.revision > after);
-        log.map(|change| (change.revision, change.type_, change.object.clone())).collect()
+        let first = state.store.log.partition_point(|change| change.revision <= after);
+        state.store.log[first..]
+            .iter()
+            .map(|change| (change.revision, change.type_, change.object.clone()))
+            .collect()
     }
 
     /// All requests so far, `VERB path`.

@@ -23,7 +23,9 @@ pub(super) fn rules(lines: &[&str]) -> Rules {
 /// Answers until it is dropped.
 pub(super) async fn run(api: FakeApi, rules: Rules) {
     let mut answered = 0;
+    let mut revisions = api.revisions();
     loop {
+        revisions.borrow_and_update();
         for object in api.list("volumeattachments") {
             let node = object["spec"]["nodeName"].as_str().unwrap();
             let rule = {
@@ -32,7 +34,8 @@ pub(super) async fn run(api: FakeApi, rules: Rules) {
             };
             answer(&api, &object, &rule, &mut answered);
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // New rules come without a change; what fell under the old ones is looked at again.
+        let _ = tokio::time::timeout(Duration::from_secs(1), revisions.changed()).await;
     }
 }
 

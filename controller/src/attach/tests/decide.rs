@@ -281,6 +281,8 @@ fn who_keeps_others_away() {
         ("attached", Confirmed, view(true, false, false, false), true),
         ("attached by what its node lists", Confirmed, View::Absent, true),
         ("perhaps, and nothing says so", Uncertain, View::Absent, false),
+        ("asked for, and not seen", Presence::Asked, View::Absent, true),
+        ("asked for, and could not be attached", Presence::Asked, view(false, false, true, false), false),
         ("attached, and left by another controller", Uncertain, view(true, false, false, false), true),
         ("NEW-AD-UNANSWERED", Uncertain, view(false, false, false, false), true),
         ("AD-055 could not be attached", Uncertain, view(false, false, true, false), false),

@@ -41,7 +41,8 @@ async fn the_end_is_shown_while_it_is_waited_for() {
     steps(&stage, &["uses node-1 HP^v", "delete pod default/p-1"]).await;
     assert_eq!(mark(&stage, ANN_DETACH_NOT_BEFORE), None, "a ready node may unmount for as long as it takes");
     let asked: Timestamp = stage.api.now().parse().unwrap();
-    steps(&stage, &["create pod default/p-2 on=node-2 claim=c-1", "ready node-1 false"]).await;
+    steps(&stage, &["create pod default/p-2 on=node-2 claim=c-1"]).await;
+    steps(&stage, &["ready node-1 false"]).await;
     let shown = mark(&stage, ANN_DETACH_NOT_BEFORE).unwrap();
     let left = shown.parse::<Timestamp>().unwrap().as_second() - asked.as_second();
     assert!((355..=360).contains(&left), "six minutes after the pod: {left}");

@@ -16,6 +16,7 @@ mod restart;
 mod safety;
 mod shared;
 mod table;
+mod wake;
 mod words;
 
 #[tokio::test(start_paused = true)]

@@ -74,6 +74,7 @@ fn volume(name: &str, words: &[&str]) -> Value {
     let source = words[0];
     let (field, source) = match source.split_once(':') {
         None if source == "local" => ("local", json!({"path": "/mnt/a"})),
+        Some(("gce", disk)) => ("gcePersistentDisk", json!({"pdName": disk, "fsType": "ext4"})),
         Some(("iscsi", target)) => {
             let parts: Vec<&str> = target.split(',').collect();
             let lun: i32 = parts[2].parse().unwrap();
@@ -100,6 +101,9 @@ fn volume(name: &str, words: &[&str]) -> Value {
                 let (key, uid) = claim.split_once(':').unwrap();
                 let (namespace, name) = key.split_once('/').unwrap();
                 volume["spec"]["claimRef"] = json!({"namespace": namespace, "name": name, "uid": uid});
+            }
+            Some(("zone", zone)) => {
+                volume["metadata"]["labels"] = json!({"topology.kubernetes.io/zone": zone});
             }
             Some(("class", class)) => volume["spec"]["storageClassName"] = json!(class),
             Some(("force-after", value)) => {

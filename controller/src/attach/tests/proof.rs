@@ -60,8 +60,8 @@ async fn a_second_start_finds_nothing_to_do() {
 /// One pod among many: its own requests, and no others.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_one_pod_costs_that_pod() {
-    const NODES: usize = 20;
-    const VOLUMES: usize = 400;
+    const NODES: usize = 10;
+    const VOLUMES: usize = 100;
     let stage = Stage::of(&table::NO_CASE).await;
     let create = |lines: Vec<String>| async {
         for line in lines {
@@ -74,7 +74,7 @@ async fn a_change_of_one_pod_costs_that_pod() {
     create((0..=VOLUMES).map(|n| format!("pvc default/c-{n} uid-c-{n} volume=pv-{n}")).collect()).await;
     create((0..VOLUMES).map(|n| format!("pod default/p-{n} on=node-{} claim=c-{n}", n % NODES)).collect())
         .await;
-    stage.step("wait 200").await;
+    stage.step("wait 20").await;
     assert_eq!(stage.api.list("volumeattachments").len(), VOLUMES);
     let before = stage.api.requests().len();
     stage.step(&format!("create pod default/p-{VOLUMES} on=node-7 claim=c-{VOLUMES}")).await;

@@ -215,4 +215,42 @@ pub(super) const CASES: &[Case] = &[
         ],
         ..NO_CASE
     },
+    Case {
+        id: "AD-103",
+        about: "Migrated in-tree volume (GCE PD with a zone label): VolumeAttachment of the CSI driver with the PV name; handle derived from zone and disk name",
+        given: &[
+            "node node-1",
+            "driver pd.csi.storage.gke.io attach=true",
+            "pv pv-1 gce:disk-1 RWO ref=default/c-1:uid-default-c-1 zone=us-central1-a",
+            "pvc default/c-1 uid-default-c-1 volume=pv-1",
+            "pod default/p-1 on=node-1 claim=c-1",
+        ],
+        end: &[
+            "va pd.csi.storage.gke.io^projects/UNSPECIFIED/zones/us-central1-a/disks/disk-1@node-1 pv=pv-1 attached",
+            "node node-1 lists=pd.csi.storage.gke.io^projects/UNSPECIFIED/zones/us-central1-a/disks/disk-1",
+        ],
+        events: &[
+            "pod/default/p-1 Normal SuccessfulAttachVolume AttachVolume.Attach succeeded for volume \"pv-1\" ",
+        ],
+        ..NO_CASE
+    },
+    Case {
+        id: "AD-104",
+        about: "Migration is complete for this plugin: it applies even when the CSINode does not list it",
+        given: &[
+            "node node-1",
+            "driver pd.csi.storage.gke.io attach=true",
+            "pv pv-1 gce:disk-1 RWO ref=default/c-1:uid-default-c-1 zone=us-central1-a",
+            "pvc default/c-1 uid-default-c-1 volume=pv-1",
+            "pod default/p-1 on=node-1 claim=c-1",
+        ],
+        end: &[
+            "va pd.csi.storage.gke.io^projects/UNSPECIFIED/zones/us-central1-a/disks/disk-1@node-1 pv=pv-1 attached",
+            "node node-1 lists=pd.csi.storage.gke.io^projects/UNSPECIFIED/zones/us-central1-a/disks/disk-1",
+        ],
+        events: &[
+            "pod/default/p-1 Normal SuccessfulAttachVolume AttachVolume.Attach succeeded for volume \"pv-1\" ",
+        ],
+        ..NO_CASE
+    },
 ];

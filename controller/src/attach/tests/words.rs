@@ -84,7 +84,8 @@ fn pods(names: &[(&str, &str)]) -> Vec<Arc<PodRef>> {
 
 #[test]
 fn refusals() {
-    let table: [(&str, &[(&str, &str)], &str); 5] = [
+    type Row = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+    let table: [Row; 5] = [
         (
             "nobody",
             &[],
@@ -148,7 +149,8 @@ fn who_has_it_is_told_without_names_of_other_namespaces() {
 #[test]
 fn how_long_a_node_may_keep_a_volume() {
     let seconds = |n| Some(Duration::from_secs(n));
-    let table: [(&str, [Option<&str>; 3], Option<Duration>, usize); 8] = [
+    type Row = (&'static str, [Option<&'static str>; 3], Option<Duration>, usize);
+    let table: [Row; 8] = [
         ("NEW-AD-PATIENCE nobody says anything", [None, None, None], seconds(360), 0),
         ("the class", [Some("30s"), None, None], seconds(30), 0),
         ("the volume over the class", [Some("30s"), Some("1h"), None], seconds(3600), 0),
