@@ -50,7 +50,8 @@ fn lives() -> Vec<Life> {
         ),
         life(
             "/api/v1/namespaces/default/pods",
-            json!({"spec": {"containers": [{"name": "c", "image": "i"}]}}),
+            // Left alone by the scheduler, whose word on the pod would be a change of its own.
+            json!({"spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]}}),
         ),
     ]
 }

@@ -58,6 +58,17 @@ struct Placed {
     assumed: bool,
 }
 
+/// What the server's word about a pod on a node means to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Nothing.
+    Nothing,
+    /// The pod is there now.
+    Came,
+    /// It is another one to them: it may take less, or count no more.
+    Changed,
+}
+
 /// The nodes and the pods on them.
 #[derive(Default)]
 pub struct Cluster {
@@ -105,17 +116,18 @@ impl Cluster {
         }
     }
 
-    /// The server says that a pod is on a node. True if it is news.
-    pub fn put_pod(&mut self, facts: PodFacts, node: &str) -> bool {
-        let known = self.pods.get(&facts.key);
-        let news = known.is_none_or(|known| known.node != node || known.facts.uid != facts.uid);
-        let news = news
-            || known.is_some_and(|known| {
-                known.assumed
-                    || known.facts.labels != facts.labels
-                    || known.facts.requests != facts.requests
-                    || known.facts.terminating != facts.terminating
-            });
+    /// The server says that a pod is on a node.
+    pub fn put_pod(&mut self, facts: PodFacts, node: &str) -> News {
+        let news = match self.pods.get(&facts.key) {
+            Some(known) if known.assumed || known.node != node || known.facts.uid != facts.uid => News::Came,
+            None => News::Came,
+            Some(known) => {
+                let same = known.facts.labels == facts.labels
+                    && known.facts.requests == facts.requests
+                    && known.facts.terminating == facts.terminating;
+                if same { News::Nothing } else { News::Changed }
+            }
+        };
         self.place(Arc::new(facts), node, false);
         news
     }
@@ -255,11 +267,13 @@ mod tests {
         cluster.assume(Arc::new(pod("p", 2)), "n");
         assert_eq!(used(&cluster, "n"), (1, Quantity::from_integer(2)));
         assert!(cluster.is_placed("ns/p") && cluster.is_claim_used("ns/c"));
-        assert!(cluster.put_pod(pod("p", 2), "n"), "the server says so");
-        assert!(!cluster.put_pod(pod("p", 2), "n"), "and again");
+        assert_eq!(cluster.put_pod(pod("p", 2), "n"), News::Came, "the server says so");
+        assert_eq!(cluster.put_pod(pod("p", 2), "n"), News::Nothing, "and again");
+        assert_eq!(cluster.put_pod(pod("p", 1), "n"), News::Changed, "it was made smaller");
+        assert_eq!(cluster.put_pod(pod("p", 2), "n"), News::Changed);
         cluster.forget("ns/p", "p");
         assert_eq!(used(&cluster, "n"), (1, Quantity::from_integer(2)), "what the server said stays");
-        assert!(cluster.put_pod(pod("p", 3), "m"), "somebody else gave it another node");
+        assert_eq!(cluster.put_pod(pod("p", 3), "m"), News::Came, "somebody else gave it another node");
         assert_eq!(used(&cluster, "n"), (0, Quantity::ZERO));
         assert_eq!(used(&cluster, "m"), (1, Quantity::from_integer(3)));
         assert!(cluster.remove_pod("ns/p") && !cluster.remove_pod("ns/p"));

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVo
 use k8s_openapi::api::storage::v1::CSINode;
 
 use super::bind::Bell;
-use super::cluster::NodeFacts;
+use super::cluster::{News, NodeFacts};
 use super::control::{Known, Scheduler};
 use super::decide::may_suit;
 use super::filter::{Rule, Rules};
@@ -122,9 +122,12 @@ impl Scheduler {
         }
         if let Some(node) = pods::node_name(pod) {
             self.queue.remove(key);
-            if self.lock().cluster.put_pod(PodFacts::of(pod), node) {
+            let news = self.lock().cluster.put_pod(PodFacts::of(pod), node);
+            match news {
+                News::Nothing => {}
+                News::Came => self.wake(&CAME),
                 // A pod that is made smaller leaves room.
-                self.wake(if change.is_new() { &CAME } else { &LEFT });
+                News::Changed => self.wake(&LEFT),
             }
             return;
         }

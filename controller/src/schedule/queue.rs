@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::filter::Rules;
+use super::filter::{RULES, Rules};
 
 /// Delay after the first failure; it doubles. Upstream: podInitialBackoffSeconds.
 const FIRST: Duration = Duration::from_secs(1);
@@ -50,7 +50,8 @@ struct State {
     timed: BTreeMap<(Instant, u64), Key>,
     /// Parked pods by the claims they name.
     by_claim: HashMap<String, BTreeSet<Key>>,
-    parked: BTreeSet<Key>,
+    /// Parked pods by the rules that sent them away.
+    by_rule: [BTreeSet<Key>; RULES],
     sequence: u64,
     /// How many changes there were that might have helped somebody.
     moves: u64,
@@ -170,7 +171,9 @@ impl PodQueue {
         entry.fail(now);
         entry.place = Place::Parked { at, rules, claims: claims.to_vec() };
         state.timed.insert(at, Arc::clone(key));
-        state.parked.insert(Arc::clone(key));
+        for rule in rules.numbers() {
+            state.by_rule[rule].insert(Arc::clone(key));
+        }
         for claim in claims {
             state.by_claim.entry(claim.clone()).or_default().insert(Arc::clone(key));
         }
@@ -196,11 +199,8 @@ impl PodQueue {
     pub fn wake(&self, rules: Rules, for_this: impl Fn(&Key) -> bool) {
         let mut state = self.state();
         state.moves += 1;
-        let touched = |key: &&Key| match state.pods.get(*key).map(|entry| &entry.place) {
-            Some(Place::Parked { rules: own, .. }) => own.meets(rules) && for_this(key),
-            Some(Place::Ready | Place::Rests { .. } | Place::Taken { .. }) | None => false,
-        };
-        let keys: Vec<Key> = state.parked.iter().filter(touched).cloned().collect();
+        let touched: BTreeSet<&Key> = rules.numbers().flat_map(|rule| &state.by_rule[rule]).collect();
+        let keys: Vec<Key> = touched.into_iter().filter(|key| for_this(key)).cloned().collect();
         keys.iter().for_each(|key| state.wake(key));
         drop(state);
         if !keys.is_empty() {
@@ -264,9 +264,11 @@ impl State {
             Place::Rests { at } => {
                 self.timed.remove(at);
             }
-            Place::Parked { at, claims, .. } => {
+            Place::Parked { at, rules, claims } => {
                 self.timed.remove(at);
-                self.parked.remove(key);
+                for rule in rules.numbers() {
+                    self.by_rule[rule].remove(key);
+                }
                 for claim in claims {
                     if let Some(keys) = self.by_claim.get_mut(claim) {
                         keys.remove(key);

@@ -45,6 +45,9 @@ pub enum Rule {
     Unsupported,
 }
 
+/// More than there are rules.
+pub const RULES: usize = 16;
+
 /// A set of rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules(u16);
@@ -60,9 +63,9 @@ impl Rules {
         self.0 |= 1 << rule as u16;
     }
 
-    /// One of them is in the other set too.
-    pub fn meets(self, other: Self) -> bool {
-        self.0 & other.0 != 0
+    /// Their numbers, each below [`RULES`].
+    pub fn numbers(self) -> impl Iterator<Item = usize> {
+        (0..RULES).filter(move |number| self.0 & (1 << number) != 0)
     }
 }
 
