@@ -171,7 +171,7 @@ fn nothing_is_left_for_later() {
 fn the_table_of_edges_is_read() {
     let allowed = allowed_edges();
     assert!(allowed["store"].is_empty());
-    assert_eq!(allowed["controller"], BTreeSet::from(["apimachinery".to_owned()]));
+    assert_eq!(allowed["controller"], BTreeSet::from(["apimachinery".to_owned(), "csi".to_owned()]));
     assert!(allowed["apiserver"].contains("store") && !allowed["apiserver"].contains("controller"));
     assert!(allowed["orlop"].contains("all"));
 }
