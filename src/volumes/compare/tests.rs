@@ -146,14 +146,7 @@ fn volumes() {
             row("projects/p/disks/disk-1|Known|persistentvolume/old"),
             false,
         ),
-        (
-            "a pod's own",
-            none(),
-            &of_a_pod,
-            none(),
-            vec![format!("{pods}|Known|a pod's own volume")],
-            false,
-        ),
+        ("a pod's own", none(), &of_a_pod, none(), vec![format!("{pods}|Known|a pod's own volume")], false),
     ];
     for (name, before, list, after, wanted, amiss) in table {
         let lists = Lists { volumes: listed(list), snapshots: None };
