@@ -102,7 +102,7 @@ async fn compare(attacher: &Attacher, driver: &Driver, queue: &WorkQueue<String>
         let name = attachment.metadata.name.clone().unwrap_or_default();
         // What changed while the list was made is compared with the next one.
         let now = attacher.latest.get(&attacher.attachments, &name);
-        if !now.is_some_and(|now| now.metadata.resource_version == attachment.metadata.resource_version) {
+        if now.is_none_or(|now| now.metadata.resource_version != attachment.metadata.resource_version) {
             continue;
         }
         let attached = is_attached(&attachment) && !is_terminating(attachment.as_ref());

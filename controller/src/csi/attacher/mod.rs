@@ -1,10 +1,10 @@
 //! The attacher: VolumeAttachments of the drivers that can be reached from here, as ControllerPublishVolume and
 //! ControllerUnpublishVolume (upstream: external-attacher, one per driver).
 //!
-//! * [`decide`]: the next step about an attachment, pure. * [`wake`]: what is worth a look.
-//! * [`attachments`]: takes the steps. * [`writes`]: what is written, conditional on versions.
-//! * [`listing`]: the driver's own list against what attachments say. * [`memory`]: what is known beyond the caches.
-//! * [`lanes`]: every driver has workers of its own, so that a slow one keeps nobody else waiting (I12).
+//! * [`decide`] says what is the next step about an attachment, and is pure; [`wake`] says what is worth a look.
+//! * [`attachments`] takes the steps; [`writes`] writes, conditional on versions.
+//! * [`listing`] compares the driver's own list with what attachments say; [`memory`] is what is known beyond the caches.
+//! * [`lanes`] gives every driver workers of its own, so that a slow one keeps nobody else waiting (I12).
 
 mod attachments;
 mod decide;
