@@ -21,7 +21,7 @@ use super::request::{Refusal, Wish};
 use super::source::{self, Asked, Content};
 use super::topology::{self, Question, Requirement};
 use super::volume::{self, Flaw};
-use super::{AGAIN, ProvisionError, Provisioner, carries, class_name, size, source_of, version};
+use super::{AGAIN, ProvisionError, Provisioner, Turn, carries, class_name, size, source_of, version};
 use crate::client::{is_already_exists, is_conflict, is_not_found, message_of};
 use crate::csi::handle;
 use crate::csi::secrets;
@@ -60,6 +60,9 @@ enum Outcome {
 
 impl Provisioner {
     pub(super) async fn sync_claim(self: Arc<Self>, key: String) -> Result<(), ProvisionError> {
+        let Some(claim) = self.claims.get(&key) else { return Ok(()) };
+        let _turn = self.turn(Turn::Create, decide::provisioner(&claim).unwrap_or_default()).await;
+        // Time may have passed.
         let Some(claim) = self.claims.get(&key) else { return Ok(()) };
         if self.is_old_news(&key, &claim) {
             return Ok(());

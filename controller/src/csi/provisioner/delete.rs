@@ -15,7 +15,7 @@ use serde_json::json;
 use super::attempts::Fingerprint;
 use super::decide::{self, VolumeSituation};
 use super::request::Refusal;
-use super::{AGAIN, ATTACHED, ProvisionError, Provisioner};
+use super::{AGAIN, ATTACHED, ProvisionError, Provisioner, Turn};
 use crate::client::{is_conflict, is_not_found};
 use crate::csi::secrets::{self, Purpose};
 use crate::meta::{annotation, has_finalizer};
@@ -26,6 +26,10 @@ use crate::recorder::EventType;
 
 impl Provisioner {
     pub(super) async fn sync_volume(self: Arc<Self>, name: String) -> Result<(), ProvisionError> {
+        let Some(volume) = self.volumes.get(&name) else { return Ok(()) };
+        let Some(driver) = decide::owner(&volume) else { return Ok(()) };
+        let _turn = self.turn(Turn::Delete, driver).await;
+        // Time may have passed.
         let Some(volume) = self.volumes.get(&name) else { return Ok(()) };
         match decide::volume(&volume, |driver| self.serves(driver)) {
             VolumeSituation::Nothing => Ok(()),

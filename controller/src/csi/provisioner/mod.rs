@@ -35,6 +35,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment, VolumeAttributesClass};
 use kube::{Api, Client};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use self::attempts::Attempts;
@@ -72,6 +73,9 @@ const ATTACHED: &str = "csi-attached-volume";
 
 /// A write lost against another one. The change that was faster comes by itself; this is for when it does not.
 const AGAIN: Duration = Duration::from_millis(200);
+
+/// Looks that may have begun. Most of them wait for their driver's turn, so that a driver that hangs holds up nobody else (I12).
+const BEGUN: usize = 1 << 20;
 
 /// Why something is not finished. All of it is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -112,8 +116,17 @@ struct Provisioner {
     /// Of what clones and restores are made.
     source_queue: WorkQueue<String>,
     attempts: Attempts,
+    /// `--csi-worker-threads` for each driver, of volumes that are made and of those that are deleted.
+    turns: [Mutex<HashMap<String, Arc<Semaphore>>>; 2],
     memory: Mutex<Memory>,
     recorders: Mutex<HashMap<String, Recorder>>,
+}
+
+/// What a driver is asked.
+#[derive(Clone, Copy)]
+enum Turn {
+    Create,
+    Delete,
 }
 
 /// What this process has done and the caches may not show yet.
@@ -143,13 +156,12 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             return Ok(());
         }
         let handlers = this.attach();
-        let at_once = this.options.csi_worker_threads;
         let name = controller::CSI_PROVISIONER;
-        let claims = worker::run_in_order(&this.claim_queue, at_once, name, |key| {
+        let claims = worker::run_in_order(&this.claim_queue, BEGUN, name, |key| {
             let this = Arc::clone(&this);
             async move { this.sync_claim(key).await }
         });
-        let volumes = worker::run_in_order(&this.volume_queue, at_once, name, |key| {
+        let volumes = worker::run_in_order(&this.volume_queue, BEGUN, name, |key| {
             let this = Arc::clone(&this);
             async move { this.sync_volume(key).await }
         });
@@ -190,6 +202,7 @@ impl Provisioner {
             volume_queue: WorkQueue::new(limit),
             source_queue: WorkQueue::new(limit),
             attempts: Attempts::default(),
+            turns: Default::default(),
             memory: Mutex::default(),
             recorders: Mutex::default(),
         };
@@ -330,6 +343,17 @@ impl Provisioner {
 
     fn serves(&self, driver: &str) -> bool {
         self.drivers.get(driver).is_some()
+    }
+
+    /// Waits until a driver may be asked for one more. The turn ends when the answer is dropped.
+    async fn turn(&self, what: Turn, driver: &str) -> Option<OwnedSemaphorePermit> {
+        let semaphore = {
+            let mut turns = self.turns[what as usize].lock().unwrap_or_else(PoisonError::into_inner);
+            let new = || Arc::new(Semaphore::new(self.options.csi_worker_threads.max(1)));
+            Arc::clone(turns.entry(driver.to_owned()).or_insert_with(new))
+        };
+        // Never closed.
+        semaphore.acquire_owned().await.ok()
     }
 
     /// Events carry the name of the driver, as those of its sidecar would.

@@ -2,6 +2,7 @@
 //! of everything: the driver's volumes and the volumes of the API are the same set (I9).
 #![allow(clippy::unwrap_used)]
 
+mod capacity;
 mod clones;
 mod deleting;
 mod faults;
@@ -365,4 +366,25 @@ async fn secrets_are_read_for_every_call_and_are_never_noted() {
     rig.api.settle().await;
     let deletions = rig.double.requests::<orlop_csi::v1::DeleteVolumeRequest>();
     assert_eq!(deletions[0].secrets["key"], "hush");
+}
+
+#[tokio::test(start_paused = true)]
+async fn i12_a_driver_that_hangs_holds_up_nobody_else() {
+    let rig = Rig::simple().await;
+    let slow = TestDriver::new("slow.example", &[], &[]);
+    rig.api.drivers().put(slow.driver().await);
+    rig.api.seed(class("slow", json!({"provisioner": "slow.example"})));
+    let _running = rig.api.start(&THESE, Options { csi_worker_threads: 2, ..Options::default() });
+    slow.fail_times("CreateVolume", 0, 5, Failing::NoAnswer);
+    for n in 0..5 {
+        rig.api.create(claim(&format!("s{n}"), json!({"spec": {"storageClassName": "slow"}})));
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    rig.api.create(claim("a", json!({})));
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    assert_eq!((rig.phase("a").as_str(), slow.calls().len()), ("Bound", 2));
+    rig.api.settle().await;
+    rig.api.settle().await;
+    assert_eq!(slow.volume_ids().len(), 5);
+    assert!((0..5).all(|n| rig.phase(&format!("s{n}")) == "Bound"));
 }
