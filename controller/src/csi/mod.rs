@@ -4,7 +4,7 @@
 //! * [`drivers`]: which there are. * [`modes`]: capabilities of volumes. * [`secrets`]: what a class says about them.
 //! * [`handle`]: names. * [`lanes`]: one lane per driver. * [`memory`]: what a lane remembers of failures.
 //! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes.
-//! * [`snapshotter`]: snapshots.
+//! * [`snapshotter`] takes snapshots.
 
 pub mod drivers;
 pub mod handle;
