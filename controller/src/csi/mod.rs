@@ -6,7 +6,7 @@
 //! * [`provisioner`]: volumes are made and deleted.
 //! * [`handle`]: names. * [`lanes`]: one lane per driver. * [`memory`]: what a lane remembers of failures.
 //! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes.
-//! * [`snapshotter`]: snapshots.
+//! * [`snapshotter`] takes snapshots.
 
 pub mod attacher;
 pub mod drivers;

@@ -93,6 +93,7 @@ pub fn parameters(all: &BTreeMap<String, String>) -> Result<HashMap<String, Stri
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn map(given: &[(&str, &str)]) -> BTreeMap<String, String> {
