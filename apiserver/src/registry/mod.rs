@@ -122,5 +122,5 @@ pub fn by_resource(group: &str, version: &str, plural: &str) -> Option<&'static 
 
 /// The kind whose objects are stored under a prefix such as `/registry/pods/`, in its stored form.
 pub fn by_storage_prefix(prefix: &str) -> Option<&'static dyn Kind> {
-    KINDS.iter().copied().find(|kind| kind.is_stored() && !kind.is_view() && kind.storage_prefix() == prefix)
+    KINDS.iter().copied().find(|kind| kind.storage_prefix() == prefix && kind.is_stored() && !kind.is_view())
 }
