@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::service::{
-    ADDRESSES, HEADLESS, NODE_PORTS, fields, has_address, has_health_port, has_node_ports, number, ports,
-    rules, texts,
+    ADDRESSES, HEADLESS, NODE_PORTS, address_key, fields, has_address, has_health_port, has_node_ports,
+    number, ports, rules, texts,
 };
 use crate::server::Inner;
 use crate::status::ApiError;
@@ -188,7 +188,7 @@ impl Giving<'_> {
         if !self.ranges.addresses.contains(parsed) {
             return Err(Refused::OutOfRange);
         }
-        self.named(format!("{ADDRESSES}{ip}"))
+        self.named(address_key(ip))
     }
 
     fn named(&mut self, key: String) -> Result<(), Refused> {
