@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
 
+use super::keeper::Listed;
 use super::made::{CustomKind, Definition};
-use crate::object::Object;
 use crate::registry::KindRef;
 use crate::routes::Documents;
 
@@ -52,18 +52,28 @@ impl Kinds {
         self.served.load().kinds.get(&(group, version, plural)).cloned()
     }
 
+    /// Whether the definition of a kind is being deleted by now; `None` when it is gone or is another one.
+    pub(crate) fn is_terminating(&self, kind: &CustomKind) -> Option<bool> {
+        let own = kind.definition();
+        let served = self.served.load();
+        let now = served.definitions.iter().find(|known| known.name == own.name && known.uid == own.uid);
+        now.map(|definition| definition.is_terminating)
+    }
+
     /// Serves these definitions from now on. What is made already is not made again. Watches of what is
     /// no more, or is another now, end; all of them end with the server.
-    pub(crate) fn serve(&self, definitions: &[Object], closing: &CancellationToken) {
+    pub(crate) fn serve(&self, definitions: &[Listed], closing: &CancellationToken) {
         let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.now();
+        let by_name: HashMap<&str, &Arc<Definition>> =
+            before.definitions.iter().map(|known| (known.name.as_str(), known)).collect();
         let made: Vec<Arc<Definition>> = definitions
             .iter()
-            .filter_map(|object| {
-                let known = before.definitions.iter().find(|known| known.name == object.name());
-                match known.filter(|known| known.is_same(object)) {
+            .filter_map(|listed| {
+                let known = by_name.get(listed.head.name()).copied();
+                match known.filter(|known| known.is_same(&listed.head)) {
                     Some(known) => Some(known.clone()),
-                    None => Definition::of(object, known.map(Arc::as_ref), closing).map(Arc::new),
+                    None => Definition::of(&listed.whole(), known.map(Arc::as_ref), closing).map(Arc::new),
                 }
             })
             .collect();
