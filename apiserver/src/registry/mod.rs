@@ -6,7 +6,6 @@ mod addresses;
 mod cells;
 mod checks;
 mod cluster_role;
-mod cluster_role_binding;
 mod conditions;
 mod config_map;
 mod controller_revision;
@@ -96,9 +95,9 @@ pub const KINDS: &[&dyn Kind] = &[
     &review::SELF_SUBJECT_RULES_REVIEW,
     &review::SUBJECT_ACCESS_REVIEW,
     &pod_disruption_budget::PodDisruptionBudget,
-    &cluster_role_binding::ClusterRoleBinding,
+    &role_binding::CLUSTER_ROLE_BINDING,
     &cluster_role::ClusterRole,
-    &role_binding::RoleBinding,
+    &role_binding::ROLE_BINDING,
     &role::Role,
     &storage_class::StorageClass,
     &volume_attachment::VolumeAttachment,
