@@ -329,6 +329,15 @@ pub(crate) fn check_version(
 
 /// The answer to a uid that is not the object's.
 pub(crate) fn uid_conflict(kind: &dyn Kind, key: &str, given: &str, actual: &str) -> ApiError {
+    precondition_failed(kind, key, "UID", given, actual)
+}
+
+/// The answer to a version that is not the object's, where the object is not what is sent.
+pub(crate) fn version_conflict(kind: &dyn Kind, key: &str, given: &str, actual: &str) -> ApiError {
+    precondition_failed(kind, key, "ResourceVersion", given, actual)
+}
+
+fn precondition_failed(kind: &dyn Kind, key: &str, what: &str, given: &str, actual: &str) -> ApiError {
     let names = kind.names();
     let details = Details {
         name: key_names(kind, key).1.to_owned(),
@@ -343,7 +352,7 @@ pub(crate) fn uid_conflict(kind: &dyn Kind, key: &str, given: &str, actual: &str
     };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: UID in precondition: {given}, UID in object meta: {actual}"
+         Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}"
     );
     ApiError::conflict_because(&resource, details, &why)
 }
