@@ -78,7 +78,7 @@ pub(crate) async fn method_not_allowed(request: axum::extract::Request) -> Respo
 
 /// Serves what lies below `/api` and `/apis`, and answers for every other path.
 pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::extract::Request) -> Response {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let accept = header_text(&parts.headers, header::ACCEPT);
     let query = Query::parse(parts.uri.query());
     let pretty = wants_pretty(&parts.headers, &query);
@@ -89,16 +89,12 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), pretty),
     };
     let deprecated = resource.kind.deprecated();
-    // What is said of custom objects has no protobuf form either, as upstream.
-    let media = match error_media(accept.as_deref()) {
-        Media::Protobuf if resource.kind.custom().is_some() => Media::Json,
-        media => media,
-    };
+    let is_custom = resource.kind.custom().is_some();
     let labels = labels(verb, &resource, &query);
     let open_watch = (verb == Verb::Watch).then(|| server.metrics.begin_watch(&labels));
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
     // Without a guard before it a server asks nobody for a name, as it does without credentials.
-    let user = parts.extensions.get::<UserInfo>().cloned().unwrap_or_else(UserInfo::admin);
+    let user = parts.extensions.remove::<UserInfo>().unwrap_or_else(UserInfo::admin);
     let limit = time_limit(verb, &query, server.config.request_timeout);
     let work = async {
         // What is only read has no use for a body.
@@ -137,6 +133,11 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             if error.code >= 500 {
                 tracing::warn!(path = parts.uri.path(), code = error.code, error = %error, "request failed");
             }
+            let media = match error_media(accept.as_deref()) {
+                // What is said of custom objects has no protobuf form either, as upstream.
+                Media::Protobuf if is_custom => Media::Json,
+                media => media,
+            };
             let mut response = answer::error(&error, media, pretty);
             if leaves_body && parts.version < http::Version::HTTP_2 {
                 // The rest of the body stands where the next request would.

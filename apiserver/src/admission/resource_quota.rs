@@ -25,11 +25,13 @@ impl Plugin for ResourceQuota {
     }
 
     fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
-        let Some(object) = request.object.as_deref() else { return Ok(()) };
+        let Some(object) = request.object.as_deref().filter(|_| !request.namespace.is_empty()) else {
+            return Ok(());
+        };
         let names = request.names();
         let resource = Resource::new(names.group, names.plural);
         let updates = request.operation == Operation::Update;
-        if request.namespace.is_empty() || !may_count(resource, request.subresource, updates) {
+        if !may_count(resource, request.subresource, updates) {
             return Ok(());
         }
         let Some(kind) = registry::by_resource("", "v1", "resourcequotas") else { return Ok(()) };

@@ -3,12 +3,12 @@
 //!
 //! Upstream: apiextensions-apiserver `pkg/controller/{status,establish,apiapproval,finalizer}`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use orlop_store::{Expect, Op, Record, Snapshot, Write};
+use orlop_store::{Expect, Key, Op, Record, Snapshot, Write};
 use serde_json::{Value, json};
 
 use super::bundled;
@@ -37,17 +37,57 @@ const SIDE_BY_SIDE: usize = 256;
 
 /// Serves what the store holds. Runs once before the server answers anybody.
 pub(crate) fn serve_stored(server: &Inner) {
-    let definitions: Vec<Object> = read(&server.store.head()).into_iter().map(|(_, object)| object).collect();
-    server.kinds.serve(&definitions, &server.closing);
+    server.kinds.serve(&Known::default().read(&server.store.head()), &server.closing);
 }
 
-fn read(head: &Snapshot<Projection>) -> Vec<(Arc<Record<Projection>>, Object)> {
-    head.range(PREFIX, None).map(|record| (record.clone(), stored::decode(record))).collect()
+/// A definition in the store.
+#[derive(Clone)]
+pub(crate) struct Listed {
+    record: Arc<Record<Projection>>,
+    /// The definition without its versions. They are nearly all of it, and names, conditions and finalizers
+    /// are read far more often.
+    pub(crate) head: Arc<Object>,
+}
+
+impl Listed {
+    fn of(record: &Arc<Record<Projection>>) -> Self {
+        let mut head = stored::decode(record);
+        head.remove(&["spec", "versions"]);
+        Listed { record: record.clone(), head: Arc::new(head) }
+    }
+
+    /// The whole definition, with the status that `head` has.
+    pub(crate) fn whole(&self) -> Object {
+        let mut whole = stored::decode(&self.record);
+        whole.copy_member(&self.head, "status");
+        whole
+    }
+}
+
+/// What was read last, so that the change of one definition does not read all the others again.
+#[derive(Default)]
+struct Known(HashMap<Key, Listed>);
+
+impl Known {
+    fn read(&mut self, head: &Snapshot<Projection>) -> Vec<Listed> {
+        let before = std::mem::take(&mut self.0);
+        let known = |record: &Arc<Record<Projection>>| {
+            let known = before.get(&record.key)?;
+            (known.record.mod_revision == record.mod_revision).then(|| known.clone())
+        };
+        let all: Vec<Listed> = head
+            .range(PREFIX, None)
+            .map(|record| known(record).unwrap_or_else(|| Listed::of(record)))
+            .collect();
+        self.0 = all.iter().map(|listed| (listed.record.key.clone(), listed.clone())).collect();
+        all
+    }
 }
 
 /// Follows the definitions until the server closes.
 pub(crate) async fn follow(server: Arc<Inner>) {
     let cleaning = Arc::new(Cleaning::default());
+    let mut known = Known::default();
     loop {
         let head = server.store.head();
         let mut watcher = match server.store.watch(PREFIX, head.revision()) {
@@ -57,7 +97,7 @@ pub(crate) async fn follow(server: Arc<Inner>) {
                 if pause(&server).await { continue } else { return }
             }
         };
-        let mut settled = settle(&server, &cleaning).await;
+        let mut settled = settle(&server, &mut known, &cleaning).await;
         loop {
             let changed = tokio::select! {
                 () = server.closing.cancelled() => return,
@@ -68,7 +108,7 @@ pub(crate) async fn follow(server: Arc<Inner>) {
                 tracing::debug!(%error, "the watch of definitions begins anew");
                 break;
             }
-            settled = settle(&server, &cleaning).await;
+            settled = settle(&server, &mut known, &cleaning).await;
         }
         if !pause(&server).await {
             return;
@@ -85,30 +125,31 @@ async fn pause(server: &Inner) -> bool {
 
 /// Brings what is served, and the status of every definition, in line with the store. `false` when
 /// something is to be tried again.
-async fn settle(server: &Arc<Inner>, cleaning: &Arc<Cleaning>) -> bool {
-    let stored = read(&server.store.head());
+async fn settle(server: &Arc<Inner>, known: &mut Known, cleaning: &Arc<Cleaning>) -> bool {
+    let stored = known.read(&server.store.head());
     let now = show_time(server.now());
-    let mut wanted: Vec<Object> = Vec::with_capacity(stored.len());
-    for (_, object) in &stored {
-        let others = bundled::definitions().iter().chain(stored.iter().map(|(_, other)| other));
-        let others = others.filter(|other| other.name() != object.name());
+    let mut wanted: Vec<Listed> = Vec::with_capacity(stored.len());
+    for (at, listed) in stored.iter().enumerate() {
         // What this round has accepted counts for those behind.
-        let others: Vec<&Object> = others
-            .map(|other| wanted.iter().find(|done: &&Object| done.name() == other.name()).unwrap_or(other))
-            .collect();
-        let mut next = object.clone();
+        let others = wanted.iter().chain(&stored[at + 1..]).map(|other| &*other.head);
+        let bundled = bundled::definitions().iter().filter(|other| other.name() != listed.head.name());
+        let others: Vec<&Object> = bundled.chain(others).collect();
+        let mut next = listed.head.as_ref().clone();
         accept(&mut next, &others, &now);
-        wanted.push(next);
+        // What stays as it is is not kept twice.
+        let head = if next == *listed.head { listed.head.clone() } else { Arc::new(next) };
+        wanted.push(Listed { head, ..listed.clone() });
     }
     // Served first: whoever sees that a kind is established may use it at once.
     server.kinds.serve(&wanted, &server.closing);
     let mut settled = true;
-    for ((record, object), next) in stored.iter().zip(&wanted) {
-        if object != next {
-            settled &= write(server, record, next).await;
+    for (listed, next) in stored.iter().zip(&wanted) {
+        if !Arc::ptr_eq(&listed.head, &next.head) {
+            settled &= write(server, &listed.record, &next.whole()).await;
         }
-        if next.is_terminating() && next.finalizers().any(|finalizer| finalizer == FINALIZER) {
-            Cleaning::begin(cleaning, server, next);
+        let head = &next.head;
+        if head.is_terminating() && head.finalizers().any(|finalizer| finalizer == FINALIZER) {
+            Cleaning::begin(cleaning, server, head);
         }
     }
     settled

@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
 
 use super::bundled;
+use super::keeper::Listed;
 use super::made::{CustomKind, Definition};
 use crate::object::Object;
 use crate::registry::KindRef;
@@ -53,23 +54,32 @@ impl Kinds {
         self.served.load().kinds.get(&(group, version, plural)).cloned()
     }
 
+    /// Whether the definition of a kind is being deleted by now; `None` when it is gone or is another one.
+    pub(crate) fn is_terminating(&self, kind: &CustomKind) -> Option<bool> {
+        let own = kind.definition();
+        let served = self.served.load();
+        let now = served.definitions.iter().find(|known| known.name == own.name && known.uid == own.uid);
+        now.map(|definition| definition.is_terminating)
+    }
+
     /// Serves these definitions from now on, and the bundled ones, which stand before stored ones of their names. What is
     /// made already is not made again. Watches of what is no more, or is another now, end; all of them end with the server.
-    pub(crate) fn serve(&self, definitions: &[Object], closing: &CancellationToken) {
+    pub(crate) fn serve(&self, definitions: &[Listed], closing: &CancellationToken) {
         let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.now();
-        let own = definitions.iter().filter(|object| !bundled::has(object.name()));
-        let made: Vec<Arc<Definition>> = bundled::definitions()
-            .iter()
-            .chain(own)
-            .filter_map(|object| {
-                let known = before.definitions.iter().find(|known| known.name == object.name());
-                match known.filter(|known| known.is_same(object)) {
-                    Some(known) => Some(known.clone()),
-                    None => Definition::of(object, known.map(Arc::as_ref), closing).map(Arc::new),
-                }
-            })
-            .collect();
+        let by_name: HashMap<&str, &Arc<Definition>> =
+            before.definitions.iter().map(|known| (known.name.as_str(), known)).collect();
+        let one = |head: &Object, whole: &dyn Fn() -> Object| {
+            let known = by_name.get(head.name()).copied();
+            match known.filter(|known| known.is_same(head)) {
+                Some(known) => Some(known.clone()),
+                None => Definition::of(&whole(), known.map(Arc::as_ref), closing).map(Arc::new),
+            }
+        };
+        let bundled = bundled::definitions().iter().filter_map(|object| one(object, &|| object.clone()));
+        let own = definitions.iter().filter(|listed| !bundled::has(listed.head.name()));
+        let own = own.filter_map(|listed| one(&listed.head, &|| listed.whole()));
+        let made: Vec<Arc<Definition>> = bundled.chain(own).collect();
         let same = made.len() == before.definitions.len()
             && made.iter().zip(&before.definitions).all(|(new, old)| Arc::ptr_eq(new, old));
         if same {

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use jiff::Timestamp;
 use orlop_openapi::StructType;
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::columns::{Columns, simple_path};
@@ -54,8 +55,9 @@ pub(crate) struct Version {
     selectable: Vec<&'static str>,
     selectable_paths: Vec<Vec<String>>,
     deprecation: Option<String>,
-    /// The schema as the definition gives it, for the documents.
-    pub(crate) raw: Value,
+    /// The schema as the definition gives it, as JSON: only documents need it, and as a value it is ten
+    /// times as large.
+    raw: Box<[u8]>,
 }
 
 /// A definition that is served.
@@ -64,8 +66,8 @@ pub(crate) struct Definition {
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) generation: i64,
-    /// The versions as the definition gives them.
-    shown: Value,
+    /// A digest of the versions as the definition gives them.
+    shown: [u8; 32],
     pub(crate) accepted: Value,
     pub(crate) is_terminating: bool,
     /// Cancelled when its objects are not served in this form any more.
@@ -114,7 +116,7 @@ impl Definition {
             name: object.name().to_owned(),
             uid: object.uid().to_owned(),
             generation: object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
-            shown: object.at(&["spec", "versions"]).cloned().unwrap_or_default(),
+            shown: Sha256::digest(object.at(&["spec", "versions"])?.to_string()).into(),
             accepted: accepted.clone(),
             is_terminating: object.is_terminating() || condition(object, "Terminating") == "True",
             ended: closing.child_token(),
@@ -156,7 +158,7 @@ impl Definition {
 
 impl Version {
     fn of(version: &Value, names: Names) -> Self {
-        let raw = version["schema"]["openAPIV3Schema"].clone();
+        let raw = &version["schema"]["openAPIV3Schema"];
         let scale = &version["subresources"]["scale"];
         let path = |name: &str| simple_path(scale[name].as_str().unwrap_or_default());
         let selectable = version["selectableFields"].as_array().into_iter().flatten();
@@ -185,17 +187,24 @@ impl Version {
                     str::to_owned,
                 )
             }),
-            raw,
+            raw: raw.to_string().into_bytes().into(),
             names,
         }
     }
 
     fn compiled(&self) -> &(Schema, Arc<StructType>) {
         self.compiled.get_or_init(|| {
-            let schema = Schema::of(&self.raw);
+            let schema = Schema::of(&self.raw());
             let ty = schema.root_type(self.names.schema);
             (schema, ty)
         })
+    }
+}
+
+impl Version {
+    /// The schema as the definition gives it.
+    pub(crate) fn raw(&self) -> Value {
+        serde_json::from_slice(&self.raw).unwrap_or_default()
     }
 }
 
@@ -218,6 +227,10 @@ impl CustomKind {
         CustomKind { definition: definition.clone(), at: 0 }
     }
 
+    pub(crate) fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
     pub(crate) fn version(&self) -> &Version {
         &self.definition.versions[self.at]
     }
@@ -228,11 +241,6 @@ impl CustomKind {
 
     pub(super) fn schema(&self) -> &Schema {
         &self.version().compiled().0
-    }
-
-    /// Whether its definition is being deleted.
-    pub(crate) fn is_terminating(&self) -> bool {
-        self.definition.is_terminating
     }
 
     /// Cancelled when the kind is not served any more as it is now.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::cel::{Budget, Failure, Input, Program, Val};
 use super::columns::simple_path;
 use super::schema::{Schema, members};
-use super::validate::twin;
+use super::validate::Twins;
 use crate::validate::{FieldErrors, Path};
 
 /// A rule.
@@ -173,9 +173,9 @@ impl Judge<'_> {
             }
             Value::Array(list) => {
                 let Some(items) = &schema.items else { return };
+                let twins = Twins::of(schema, old);
                 for (at, item) in list.iter().enumerate() {
-                    let before = old.and_then(|old| twin(schema, item, old));
-                    self.value(items, &path.index(at), item, before);
+                    self.value(items, &path.index(at), item, twins.of_item(item));
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

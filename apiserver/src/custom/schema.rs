@@ -4,7 +4,7 @@
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use orlop_openapi::{Field, ListType, Merge, Presence, Scalar, Shape, StructType, types};
 use regex::Regex;
@@ -100,7 +100,8 @@ pub(crate) struct Schema {
     pub(crate) list: Items,
     pub(crate) atomic_map: bool,
     pub(crate) default: Option<Value>,
-    pub(crate) limits: Limits,
+    /// Most values have none, and those share one.
+    pub(crate) limits: Arc<Limits>,
     pub(crate) all_of: Vec<Schema>,
     pub(crate) any_of: Vec<Schema>,
     pub(crate) one_of: Vec<Schema>,
@@ -151,7 +152,7 @@ impl Schema {
             },
             atomic_map: text("x-kubernetes-map-type") == "atomic",
             default: props.get("default").filter(|value| !value.is_null()).cloned(),
-            limits: Limits::of(props),
+            limits: Limits::shared(props),
             all_of: list("allOf"),
             any_of: list("anyOf"),
             one_of: list("oneOf"),
@@ -249,6 +250,31 @@ fn add_metadata(ty: &mut StructType) {
 }
 
 impl Limits {
+    /// The members of a schema that limits are read from.
+    const MEMBERS: [&str; 15] = [
+        "maximum",
+        "exclusiveMaximum",
+        "minimum",
+        "exclusiveMinimum",
+        "maxLength",
+        "minLength",
+        "pattern",
+        "maxItems",
+        "minItems",
+        "maxProperties",
+        "minProperties",
+        "multipleOf",
+        "enum",
+        "required",
+        "format",
+    ];
+
+    fn shared(props: &Value) -> Arc<Self> {
+        static NONE: LazyLock<Arc<Limits>> = LazyLock::new(Arc::default);
+        let has_some = Self::MEMBERS.iter().any(|member| props.get(member).is_some());
+        if has_some { Arc::new(Limits::of(props)) } else { NONE.clone() }
+    }
+
     fn of(props: &Value) -> Self {
         let count = |name: &str| props[name].as_u64();
         let flag = |name: &str| props[name].as_bool().unwrap_or_default();

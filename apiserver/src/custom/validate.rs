@@ -4,6 +4,8 @@
 //! stricter since. Upstream: kube-openapi `pkg/validation/validate`, apiextensions-apiserver
 //! `pkg/apiserver/validation` and `pkg/apiserver/schema/{listtype,objectmeta}`.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::format;
@@ -37,10 +39,10 @@ pub(crate) fn validate(
     match value {
         Value::Object(_) => check_object(schema, path, value, old, errors),
         Value::Array(list) => {
+            let twins = Twins::of(schema, old);
             for (at, item) in list.iter().enumerate() {
                 if let Some(items) = &schema.items {
-                    let twin = old.and_then(|old| twin(schema, item, old));
-                    validate(items, &path.index(at), item, twin, errors);
+                    validate(items, &path.index(at), item, twins.of_item(item), errors);
                 }
             }
             check_list(schema, path, list, errors);
@@ -52,17 +54,30 @@ pub(crate) fn validate(
     }
 }
 
-/// The stored item that an item of a list is the successor of, where items can be told apart.
-pub(crate) fn twin<'v>(schema: &Schema, item: &Value, old: &'v Value) -> Option<&'v Value> {
-    let Items::Map(_) = &schema.list else { return None };
-    let wanted = item_keys(schema, item);
-    old.as_array()?.iter().find(|old| item_keys(schema, old) == wanted)
+/// The stored items of a list by their keys, where items can be told apart.
+pub(crate) struct Twins<'v> {
+    keys: &'v [String],
+    by_keys: HashMap<Vec<Option<String>>, &'v Value>,
 }
 
-fn item_keys<'v>(schema: &Schema, item: &'v Value) -> Vec<Option<&'v Value>> {
-    match &schema.list {
-        Items::Map(keys) => keys.iter().map(|key| item.get(key)).collect(),
-        Items::Set | Items::Atomic => vec![Some(item)],
+impl<'v> Twins<'v> {
+    pub(crate) fn of(schema: &'v Schema, old: Option<&'v Value>) -> Self {
+        let Items::Map(keys) = &schema.list else { return Twins { keys: &[], by_keys: HashMap::new() } };
+        let mut twins = Twins { keys, by_keys: HashMap::new() };
+        for item in old.and_then(Value::as_array).into_iter().flatten() {
+            let key = twins.key(item);
+            twins.by_keys.entry(key).or_insert(item);
+        }
+        twins
+    }
+
+    fn key(&self, item: &Value) -> Vec<Option<String>> {
+        self.keys.iter().map(|key| item.get(key).map(Value::to_string)).collect()
+    }
+
+    /// The stored item that an item is the successor of.
+    pub(crate) fn of_item(&self, item: &Value) -> Option<&'v Value> {
+        if self.by_keys.is_empty() { None } else { self.by_keys.get(&self.key(item)).copied() }
     }
 }
 

@@ -91,10 +91,10 @@ pub(super) fn plan(
 }
 
 fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, ApiError> {
-    let refused = Err(ApiError::method_not_allowed());
+    let refused = || Err(ApiError::method_not_allowed());
     let has = |name: &str| resource.kind.verbs().contains(&name);
     if resource.watch_path {
-        return if *method == Method::GET && has("watch") { Ok(Verb::Watch) } else { refused };
+        return if *method == Method::GET && has("watch") { Ok(Verb::Watch) } else { refused() };
     }
     let item = !resource.name.is_empty();
     match (resource.subresource.as_str(), method) {
@@ -129,7 +129,7 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
         ("scale", &Method::PUT) => Ok(Verb::UpdateScale),
         ("scale", &Method::PATCH) => Ok(Verb::PatchScale),
         ("token", &Method::POST) => Ok(Verb::RequestToken),
-        _ => refused,
+        _ => refused(),
     }
 }
 

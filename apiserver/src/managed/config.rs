@@ -1,5 +1,7 @@
 //! What a manager applies: whether it fits the type, and which paths it names.
 
+use std::collections::BTreeSet;
+
 use orlop_openapi::{Merge, Scalar, Shape, StructType, types};
 use serde_json::{Map, Value};
 
@@ -71,16 +73,13 @@ impl Check {
     }
 
     fn list(&mut self, inner: &Shape, kind: Option<Items<'_>>, list: &[Value]) {
-        let mut seen: Vec<Element> = Vec::new();
+        let mut seen: BTreeSet<Element> = BTreeSet::new();
         for (i, item) in list.iter().enumerate() {
             let element = match kind.map(|kind| kind.element(item)) {
                 None => Element::Index(i64::try_from(i).unwrap_or(i64::MAX)),
                 Some(Ok(element)) => {
-                    match seen.binary_search(&element) {
-                        Ok(_) => {
-                            self.note(&format!("duplicate entries for key {}", step_text(&element)));
-                        }
-                        Err(at) => seen.insert(at, element.clone()),
+                    if !seen.insert(element.clone()) {
+                        self.note(&format!("duplicate entries for key {}", step_text(&element)));
                     }
                     element
                 }

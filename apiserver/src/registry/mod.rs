@@ -6,7 +6,6 @@ mod addresses;
 mod cells;
 mod checks;
 mod cluster_role;
-mod cluster_role_binding;
 mod conditions;
 mod config_map;
 mod controller_revision;
@@ -96,9 +95,9 @@ pub const KINDS: &[&dyn Kind] = &[
     &review::SELF_SUBJECT_RULES_REVIEW,
     &review::SUBJECT_ACCESS_REVIEW,
     &pod_disruption_budget::PodDisruptionBudget,
-    &cluster_role_binding::ClusterRoleBinding,
+    &role_binding::CLUSTER_ROLE_BINDING,
     &cluster_role::ClusterRole,
-    &role_binding::RoleBinding,
+    &role_binding::ROLE_BINDING,
     &role::Role,
     &storage_class::StorageClass,
     &volume_attachment::VolumeAttachment,
@@ -122,5 +121,5 @@ pub fn by_resource(group: &str, version: &str, plural: &str) -> Option<&'static 
 
 /// The kind whose objects are stored under a prefix such as `/registry/pods/`, in its stored form.
 pub fn by_storage_prefix(prefix: &str) -> Option<&'static dyn Kind> {
-    KINDS.iter().copied().find(|kind| kind.is_stored() && !kind.is_view() && kind.storage_prefix() == prefix)
+    KINDS.iter().copied().find(|kind| kind.storage_prefix() == prefix && kind.is_stored() && !kind.is_view())
 }

@@ -1,4 +1,4 @@
-//! `RoleBinding`: who has a role in its namespace.
+//! `RoleBinding` and `ClusterRoleBinding`: who has a role, in a namespace or everywhere.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -8,31 +8,53 @@ use super::rbac;
 use crate::object::Object;
 use crate::validate::FieldErrors;
 
-/// The kind.
-pub(super) struct RoleBinding;
+/// One of the two kinds.
+pub(super) struct Binding {
+    names: Names,
+    scope: Scope,
+    prefix: &'static str,
+}
 
-const NAMES: Names = Names {
-    group: rbac::GROUP,
-    version: "v1",
-    kind: "RoleBinding",
-    plural: "rolebindings",
-    singular: "rolebinding",
-    short: &[],
-    categories: &[],
-    schema: "io.k8s.api.rbac.v1.RoleBinding",
+/// Who has a role in a namespace.
+pub(super) static ROLE_BINDING: Binding = Binding {
+    names: Names {
+        group: rbac::GROUP,
+        version: "v1",
+        kind: "RoleBinding",
+        plural: "rolebindings",
+        singular: "rolebinding",
+        short: &[],
+        categories: &[],
+        schema: "io.k8s.api.rbac.v1.RoleBinding",
+    },
+    scope: Scope::Namespaced,
+    prefix: "/registry/rolebindings/",
 };
 
-impl Kind for RoleBinding {
-    fn names(&self) -> &'static Names {
-        &NAMES
+/// Who has a role everywhere.
+pub(super) static CLUSTER_ROLE_BINDING: Binding = Binding {
+    names: Names {
+        kind: "ClusterRoleBinding",
+        plural: "clusterrolebindings",
+        singular: "clusterrolebinding",
+        schema: "io.k8s.api.rbac.v1.ClusterRoleBinding",
+        ..ROLE_BINDING.names
+    },
+    scope: Scope::Cluster,
+    prefix: "/registry/clusterrolebindings/",
+};
+
+impl Kind for Binding {
+    fn names(&self) -> &Names {
+        &self.names
     }
 
     fn scope(&self) -> Scope {
-        Scope::Namespaced
+        self.scope
     }
 
     fn storage_prefix(&self) -> &'static str {
-        "/registry/rolebindings/"
+        self.prefix
     }
 
     fn policy(&self) -> Policy {
@@ -44,7 +66,7 @@ impl Kind for RoleBinding {
     }
 
     fn validate(&self, binding: &Object, errors: &mut FieldErrors) {
-        rbac::binding(binding, true, errors);
+        rbac::binding(binding, self.scope == Scope::Namespaced, errors);
     }
 
     fn validate_update(&self, binding: &Object, old: &Object, errors: &mut FieldErrors) {

@@ -10,6 +10,7 @@ pub(crate) mod rules;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -45,6 +46,15 @@ const AFFINITY_SECONDS: i64 = 10800;
 pub(crate) const ADDRESSES: &str = "/registry/serviceips/";
 /// Where it is written that a port of every node is taken.
 pub(crate) const NODE_PORTS: &str = "/registry/servicenodeports/";
+
+/// Where it is written that this address is taken. One address can be written in several ways (`fd00::1`,
+/// `FD00::0:1`) and is taken in all of them.
+pub(crate) fn address_key(ip: &str) -> String {
+    match ip.parse::<IpAddr>() {
+        Ok(ip) => format!("{ADDRESSES}{ip}"),
+        Err(_) => format!("{ADDRESSES}{ip}"),
+    }
+}
 
 /// `spec.type`.
 pub(crate) fn type_of(service: &Object) -> &str {
@@ -206,7 +216,7 @@ impl Kind for Service {
         let mut keys = BTreeSet::new();
         if has_address(service) {
             let ips = texts(service, "clusterIPs").filter(|ip| !ip.is_empty() && *ip != HEADLESS);
-            keys.extend(ips.map(|ip| format!("{ADDRESSES}{ip}")));
+            keys.extend(ips.map(address_key));
         }
         if has_node_ports(service) {
             let health = service.at(&["spec", "healthCheckNodePort"]).and_then(Value::as_i64);

@@ -50,7 +50,7 @@ impl Custom {
         let mut resources: Vec<ResourceDoc> = served
             .kinds()
             .map(|kind| {
-                let own_schema = kind.custom().map(|custom| custom.version().raw.clone());
+                let own_schema = kind.custom().map(|custom| custom.version().raw());
                 ResourceDoc { own_schema, ..resource(&**kind) }
             })
             .collect();

@@ -7,7 +7,7 @@
 
 pub mod range;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::service::{
-    ADDRESSES, HEADLESS, NODE_PORTS, fields, has_address, has_health_port, has_node_ports, number, ports,
-    rules, texts,
+    ADDRESSES, HEADLESS, NODE_PORTS, address_key, fields, has_address, has_health_port, has_node_ports,
+    number, ports, rules, texts,
 };
 use crate::server::Inner;
 use crate::status::ApiError;
@@ -58,21 +58,21 @@ impl Pool {
 
 /// What one request has been given; it is free again (or written) when the request ends.
 #[derive(Default)]
-pub(crate) struct Held(Mutex<Vec<(Arc<Pool>, String)>>);
+pub(crate) struct Held(Mutex<HashMap<String, Arc<Pool>>>);
 
 impl Held {
     fn add(&self, pool: &Arc<Pool>, key: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((pool.clone(), key));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, pool.clone());
     }
 
     fn has(&self, key: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|(_, held)| held == key)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(key)
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        for (pool, key) in self.0.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for (key, pool) in self.0.get_mut().unwrap_or_else(PoisonError::into_inner).drain() {
             pool.keys().remove(&key);
         }
     }
@@ -188,7 +188,7 @@ impl Giving<'_> {
         if !self.ranges.addresses.contains(parsed) {
             return Err(Refused::OutOfRange);
         }
-        self.named(format!("{ADDRESSES}{ip}"))
+        self.named(address_key(ip))
     }
 
     fn named(&mut self, key: String) -> Result<(), Refused> {
@@ -226,21 +226,26 @@ impl Giving<'_> {
         if !gives {
             return Ok(());
         }
+        // The ports of nodes that are given, by port, each with its protocol.
+        let mut given: HashMap<i64, Vec<(String, i64)>> = HashMap::new();
+        let protocol = |port: &Value| port["protocol"].as_str().unwrap_or_default().to_owned();
+        for port in ports(service).iter().filter(|port| number(port, "nodePort") != 0) {
+            let place = given.entry(number(port, "port")).or_default();
+            place.push((protocol(port), number(port, "nodePort")));
+        }
         for i in 0..ports(service).len() {
-            let list = ports(service);
-            if number(&list[i], "nodePort") != 0 {
+            let port = &ports(service)[i];
+            if number(port, "nodePort") != 0 {
                 continue;
             }
             // The same port over another protocol has the same port on the nodes.
-            let twin = list.iter().find(|other| {
-                number(other, "port") == number(&list[i], "port")
-                    && other["protocol"] != list[i]["protocol"]
-                    && number(other, "nodePort") != 0
-            });
-            let node = match twin.map(|twin| number(twin, "nodePort")) {
-                Some(node) => node,
+            let own = protocol(port);
+            let place = given.entry(number(port, "port")).or_default();
+            let node = match place.iter().find(|(other, _)| *other != own) {
+                Some((_, node)) => *node,
                 None => self.next_port()?,
             };
+            place.push((own, node));
             if let Some(port) =
                 service.object_at(&["spec"]).get_mut("ports").and_then(|ports| ports.get_mut(i))
             {

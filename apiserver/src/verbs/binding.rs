@@ -26,12 +26,15 @@ const BINDING: Names = Names {
 
 const ATTEMPTS: usize = 32;
 
+const VERSION: [&str; 2] = ["metadata", "resourceVersion"];
+
 /// Binds the pod of the path to the node of the body.
 pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
     let decoded = decode_named(&BINDING, request.media()?, &request.body, options.validation)?;
-    let binding = decoded.object;
+    let mut binding = decoded.object;
+    write::settle_namespace(request, &mut binding)?;
     let name = match request.resource.name.as_str() {
         "" => binding.name().to_owned(),
         name if !binding.name().is_empty() && binding.name() != name => {
@@ -47,6 +50,10 @@ pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
         let old = stored::decode(&record);
         if !binding.uid().is_empty() && binding.uid() != old.uid() {
             return Err(write::uid_conflict(request.kind(), &key, binding.uid(), old.uid()));
+        }
+        let (given, actual) = (binding.str_at(&VERSION), old.str_at(&VERSION));
+        if !given.is_empty() && given != actual {
+            return Err(write::version_conflict(request.kind(), &key, given, actual));
         }
         let bound = bound_pod(request, &binding, &old, &name, &node)?;
         if !options.dry_run {

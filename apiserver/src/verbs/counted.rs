@@ -123,11 +123,14 @@ impl Look {
 
 /// The kind of quotas, if this write may count in one.
 fn counting(request: &Request, updates: bool, object: &Object) -> Option<&'static dyn Kind> {
+    if request.resource.namespace.is_empty() {
+        return None;
+    }
     let names = request.names();
     let resource = Resource::new(names.group, names.plural);
     let may = may_count(resource, &request.resource.subresource, updates);
     // What goes away takes no more, and must be able to go.
-    if request.resource.namespace.is_empty() || !may || object.is_terminating() {
+    if !may || object.is_terminating() {
         return None;
     }
     let kind = registry::by_resource("", "v1", "resourcequotas")?;

@@ -4,7 +4,6 @@ use axum::response::Response;
 use rand::Rng;
 
 use crate::admission::Operation;
-use crate::custom::CustomKind;
 use crate::decode::decode_object;
 use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
@@ -55,10 +54,8 @@ pub(crate) async fn create_tracked(
     warnings: &mut Vec<String>,
 ) -> Result<Written, ApiError> {
     let kind = request.kind();
-    if kind.custom().is_some_and(CustomKind::is_terminating) {
-        let mut error = ApiError::method_not_allowed();
-        error.message = "create not allowed while custom resource definition is terminating".to_owned();
-        return Err(error);
+    if kind.custom().is_some_and(|custom| custom.definition().is_terminating) {
+        return Err(terminating_definition());
     }
     let given_version = object.str_at(&["metadata", "resourceVersion"]).to_owned();
     for name in
@@ -115,11 +112,36 @@ pub(crate) async fn create_tracked(
 
 async fn store(request: &Request, object: Object, dry_run: bool) -> Result<Written, StoreError> {
     if !dry_run {
-        return write::store_new(request, object).await;
+        return settled(request, write::store_new(request, object).await?).await;
     }
     match request.head().get(&request.resource.key(object.name())) {
         Some(taken) => Err(StoreError::Moved(Some(taken.clone()))),
         None => Ok(Written::Object(object)),
+    }
+}
+
+/// Nothing new is made of a definition that is being deleted.
+fn terminating_definition() -> ApiError {
+    let message = "create not allowed while custom resource definition is terminating".to_owned();
+    ApiError { message, ..ApiError::method_not_allowed() }
+}
+
+/// Takes back an object that came when its definition was on its way out or gone. The kind was found when
+/// the request began, and its body may have taken a while; behind the last look for objects that are left
+/// nobody else would ever remove this one.
+async fn settled(request: &Request, written: Written) -> Result<Written, StoreError> {
+    let (Some(custom), Written::Record(record)) = (request.kind().custom(), &written) else {
+        return Ok(written);
+    };
+    let error = match request.server.kinds.is_terminating(custom) {
+        Some(false) => return Ok(written),
+        Some(true) => terminating_definition(),
+        None => ApiError::no_such_resource(),
+    };
+    match write::remove(request, record).await {
+        // Gone, or somebody else's already.
+        Ok(_) | Err(StoreError::Moved(_)) => Err(error.into()),
+        Err(StoreError::Api(why)) => Err(why.into()),
     }
 }
 

@@ -55,7 +55,8 @@ const RETRY_SECONDS: u32 = 10;
 pub(crate) async fn evict(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = WriteOptions::parse("CreateOptions", &request.query)?;
-    let (eviction, warnings) = read(request, options.validation)?;
+    let (mut eviction, warnings) = read(request, options.validation)?;
+    write::settle_namespace(request, &mut eviction)?;
     if eviction.name() != request.resource.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }

@@ -83,3 +83,29 @@ fn an_established_kind_stays_so() {
     assert_eq!(condition(&first, "NamesAccepted"), "False");
     assert_eq!(first.at(&["status", "acceptedNames", "shortNames"]), None);
 }
+
+#[tokio::test]
+async fn what_has_not_changed_is_not_read_again() {
+    let store = orlop_store::memory::Memory::<Projection>::new();
+    let put = async |name: &str, expect: Expect| {
+        let mut object = definition(name, json!({}));
+        object.set(&["spec", "versions"], json!([{"name": "v1"}]));
+        let (value, view) = stored::encode(by_resource("", "v1", "configmaps").expect("known"), &object);
+        let key = Key::from(format!("{PREFIX}{name}"));
+        let write = Write { key, expect, op: Op::Put { value, view } };
+        orlop_store::Kv::commit(&store, vec![write]).await.expect("it is written").revision()
+    };
+    put("as.example.com", Expect::Absent).await;
+    let revision = put("bs.example.com", Expect::Absent).await;
+    let mut known = Known::default();
+    let head = || orlop_store::Kv::head(&store);
+    let first = known.read(&head());
+    assert!(first[0].head.at(&["spec", "versions"]).is_none(), "small");
+    assert!(first[0].whole().at(&["spec", "versions"]).is_some(), "and whole when it is needed");
+    put("bs.example.com", Expect::Revision(revision)).await;
+    put("cs.example.com", Expect::Absent).await;
+    let second = known.read(&head());
+    let same: Vec<bool> =
+        first.iter().zip(&second).map(|(one, other)| Arc::ptr_eq(&one.head, &other.head)).collect();
+    assert_eq!((same, second.len()), (vec![true, false], 3));
+}

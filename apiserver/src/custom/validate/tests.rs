@@ -154,3 +154,22 @@ fn what_has_not_changed_is_not_judged_again() {
         assert_eq!(errors(&schema, &json!({"spec": new}), Some(&old)).len(), want, "{case}");
     }
 }
+
+#[test]
+fn items_of_long_lists_find_their_old_selves() {
+    let item = json!({"type": "object", "properties": {"k": {"type": "integer"}, "v": {"type": "integer", "maximum": 5}}});
+    let list = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": item});
+    let schema = spec(json!({ "list": list }));
+    let items = |order: &mut dyn Iterator<Item = i64>, odd: i64| -> Value {
+        let list: Vec<Value> =
+            order.map(|k| json!({"k": k, "v": if k % 2 == 1 { odd } else { 1 }})).collect();
+        json!({"spec": {"list": list}})
+    };
+    let (old, new) = (items(&mut (0..9000), 9), items(&mut (0..9000).rev(), 9));
+    let begun = std::time::Instant::now();
+    assert_eq!(errors(&schema, &new, Some(&old)), Vec::<String>::new(), "what was bad may stay so");
+    let bad = items(&mut (0..9000).rev(), 8);
+    assert!(!errors(&schema, &bad, Some(&old)).is_empty(), "and not become bad in another way");
+    let took = begun.elapsed();
+    assert!(took.as_secs() < 8, "each item looked at all the others: {took:?}");
+}

@@ -35,8 +35,10 @@ pub(super) fn validate(service: &Object, errors: &mut FieldErrors) {
         errors.required(&path.child("ports"), "");
     }
     by_type(service, &path, errors);
+    let mut names = BTreeSet::new();
     for (i, port) in ports(service).iter().enumerate() {
-        service_port(service, i, port, &path.child("ports").index(i), errors);
+        let is_new = names.insert(text(port, "name"));
+        service_port(service, port, is_new, &path.child("ports").index(i), errors);
     }
     let selector = service.at(&["spec", "selector"]).and_then(Value::as_object).into_iter().flatten();
     let selector = selector.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
@@ -93,14 +95,15 @@ fn by_type(service: &Object, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-fn service_port(service: &Object, at: usize, port: &Value, path: &Path, errors: &mut FieldErrors) {
+/// `is_new` tells whether no port before it has its name.
+fn service_port(service: &Object, port: &Value, is_new: bool, path: &Path, errors: &mut FieldErrors) {
     let all = ports(service);
     match text(port, "name") {
         "" if all.len() > 1 => errors.required(&path.child("name"), ""),
         "" => {}
         name => {
             checks::label(errors, &path.child("name"), name);
-            if all[..at].iter().any(|earlier| text(earlier, "name") == name) {
+            if !is_new {
                 errors.duplicate(&path.child("name"), name);
             }
         }

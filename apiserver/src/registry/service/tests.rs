@@ -1,6 +1,7 @@
 //! Defaults, cells and fields of services; [`rules`] are those that judge.
 
 mod rules;
+mod types;
 
 use super::super::testing::{kind_now, object};
 use super::*;

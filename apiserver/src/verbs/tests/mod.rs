@@ -2,6 +2,7 @@
 //! that tests turn and tokio's paused time where time passes.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod custom;
 mod deletes;
 mod lists;
 mod paging;

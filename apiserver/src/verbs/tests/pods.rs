@@ -38,6 +38,7 @@ async fn evictions() {
             409,
         ),
         ("7 a dry run", "a", body("a", json!({"dryRun": ["All"]})), 201),
+        ("8 another namespace", "a", json!({"metadata": {"name": "a", "namespace": "other"}}), 400),
     ] {
         let before = rig.head();
         rig.post(&format!("{PODS}/{name}/eviction"), body).await.expect(code);
@@ -59,6 +60,37 @@ async fn evictions() {
     let now = json!({"gracePeriodSeconds": 0});
     rig.post(&format!("{PODS}/b/eviction"), body("b", now)).await.expect(201);
     rig.get(&format!("{PODS}/b")).await.expect(404);
+}
+
+#[tokio::test]
+async fn bindings_say_which_pod_they_mean() {
+    let rig = Rig::new().await;
+    let made = pod(&rig, "a", json!({})).await;
+    let (uid, version) = (text(&made, "/metadata/uid"), text(&made, "/metadata/resourceVersion"));
+    let bind = async |metadata: Value| {
+        let mut body = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}});
+        json_patch::merge(&mut body, &json!({ "metadata": metadata }));
+        rig.post(&format!("{PODS}/a/binding"), body).await
+    };
+    for (case, metadata, code, why) in [
+        ("1 another uid", json!({"uid": "x"}), 409, "Precondition failed: UID in precondition: x, "),
+        (
+            "2 another version",
+            json!({"resourceVersion": "1"}),
+            409,
+            "Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: ",
+        ),
+        (
+            "3 another namespace",
+            json!({"namespace": "other"}),
+            400,
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ),
+    ] {
+        let answer = bind(metadata).await.expect(code).json();
+        assert!(text(&answer, "/message").contains(why), "{case}: {answer}");
+    }
+    bind(json!({"uid": uid, "resourceVersion": version, "namespace": "default"})).await.expect(201);
 }
 
 #[tokio::test]

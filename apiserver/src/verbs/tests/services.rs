@@ -63,6 +63,22 @@ async fn concurrent_creates_get_different_addresses() {
 }
 
 #[tokio::test]
+async fn an_address_is_one_however_it_is_written() {
+    let ranges = Ranges { addresses: "fd00::/112".parse().unwrap(), ..Ranges::default() };
+    let rig = Rig::with(|config| config.services = ranges).await;
+    rig.post(SERVICES, service("first", json!({"clusterIP": "fd00::5"}))).await.expect(201);
+    let other = |ip: &str| service("other", json!({ "clusterIP": ip }));
+    for ip in ["fd00::5", "FD00::5", "fd00:0::0005"] {
+        let answer = rig.post(SERVICES, other(ip)).await.expect(422).json();
+        assert!(text(&answer, "/message").contains("already allocated"), "{ip}: {answer}");
+    }
+    rig.delete(&format!("{SERVICES}/first"), Value::Null).await.expect(200);
+    rig.post(SERVICES, other("FD00::5")).await.expect(201);
+    rig.delete(&format!("{SERVICES}/other"), Value::Null).await.expect(200);
+    rig.post(SERVICES, other("fd00::5")).await.expect(201);
+}
+
+#[tokio::test]
 async fn named_addresses() {
     let rig = small().await;
     let with = |ip: &str| service("s", json!({ "clusterIP": ip }));

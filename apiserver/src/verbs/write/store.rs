@@ -1,0 +1,158 @@
+//! The conditional write: an object takes the place of the record that it was made from, or nothing does.
+//! What the object reserves, and the quotas that it counts in, are written in the same commit.
+
+use std::sync::Arc;
+
+use orlop_store::{CommitError, Committed, Expect, Key, Op, Record, Revision, Write};
+
+use super::may_go;
+use crate::encode::answer::Written;
+use crate::encode::stored;
+use crate::object::Object;
+use crate::projection::Projection;
+use crate::registry::Kind;
+use crate::reserve;
+use crate::status::ApiError;
+use crate::verbs::counted;
+use crate::verbs::request::Request;
+
+/// How a write can fail besides being refused.
+pub(crate) enum StoreError {
+    /// Somebody else wrote the object meanwhile; the record that is there now.
+    Moved(Option<Arc<Record<Projection>>>),
+    /// Anything else.
+    Api(ApiError),
+}
+
+impl From<ApiError> for StoreError {
+    fn from(error: ApiError) -> Self {
+        StoreError::Api(error)
+    }
+}
+
+/// From a failed commit to an answer; conflicts are the caller's.
+fn commit_error(error: CommitError<Projection>) -> StoreError {
+    match error {
+        CommitError::Conflict { actual, .. } => StoreError::Moved(actual),
+        CommitError::TooLarge { size, limit, .. } => StoreError::Api(ApiError::too_large(format!(
+            "the object is too large to be stored: {size} bytes, the limit is {limit}"
+        ))),
+        CommitError::Full { free, needed, place } => {
+            StoreError::Api(ApiError::insufficient_storage(free, needed, &place))
+        }
+        CommitError::Poisoned(why) => StoreError::Api(ApiError::internal(format!(
+            "the store has stopped taking writes, restart the server: {why}"
+        ))),
+        CommitError::Closed => StoreError::Api(ApiError::unavailable("the server is shutting down")),
+    }
+}
+
+/// Stores a new object, given in the kind's own form.
+pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Written, StoreError> {
+    let kind = request.kind();
+    let key = request.resource.key(object.name());
+    let mut object = kind.to_stored(object);
+    object.meta().remove("resourceVersion");
+    let writes = || {
+        let mut writes = reserve::writes(kind, &key, None, Some(&object), &request.head());
+        let (value, view) = stored::encode_new(kind, &object);
+        let op = Op::Put { value, view };
+        writes.push(Write { key: Key::from(key.as_str()), expect: Expect::Absent, op });
+        writes
+    };
+    counted::commit(request, None, &object, writes).await.map(Written::Record)
+}
+
+/// Stores a changed object in place of `record`; a result that is the same as what is stored is
+/// not written, and an object that was only held by what this change removed goes.
+pub(crate) async fn store_changed(
+    request: &Request,
+    record: &Arc<Record<Projection>>,
+    object: Object,
+) -> Result<Written, StoreError> {
+    let kind = request.kind();
+    if may_go(kind, &object) {
+        remove(request, record).await?;
+        let mut object = object;
+        object.set(&["metadata", "resourceVersion"], record.mod_revision.to_string());
+        return Ok(Written::Object(object));
+    }
+    put(request, record, object).await.map(Written::Record)
+}
+
+/// Puts an object, given in the kind's own form, in the place of `record`, if it differs.
+pub(crate) async fn put(
+    request: &Request,
+    record: &Arc<Record<Projection>>,
+    object: Object,
+) -> Result<Arc<Record<Projection>>, StoreError> {
+    put_as(request, request.kind(), record, object).await
+}
+
+/// The same for an object of another kind than the request's.
+pub(crate) async fn put_as(
+    request: &Request,
+    kind: &dyn Kind,
+    record: &Arc<Record<Projection>>,
+    object: Object,
+) -> Result<Arc<Record<Projection>>, StoreError> {
+    let mut object = kind.to_stored(object);
+    object.meta().remove("resourceVersion");
+    let (value, view) = stored::encode(kind, &object);
+    if value == record.value {
+        return Ok(record.clone());
+    }
+    let mut first = Some((value, view));
+    let before = kind.reserves().then(|| stored::decode(record));
+    let writes = || {
+        let (value, view) = first.take().unwrap_or_else(|| stored::encode(kind, &object));
+        let mut writes = match &before {
+            Some(old) => {
+                reserve::writes(kind, record.key.as_str(), Some(old), Some(&object), &request.head())
+            }
+            None => Vec::new(),
+        };
+        let expect = Expect::Revision(record.mod_revision);
+        writes.push(Write { key: record.key.clone(), expect, op: Op::Put { value, view } });
+        writes
+    };
+    counted::commit(request, Some(record), &object, writes).await
+}
+
+/// Removes a record, and gives back the revision of that.
+pub(crate) async fn remove(
+    request: &Request,
+    record: &Arc<Record<Projection>>,
+) -> Result<Revision, StoreError> {
+    let expect = Expect::Revision(record.mod_revision);
+    let kind = request.kind();
+    let mut writes = if kind.reserves() {
+        let old = stored::decode(record);
+        reserve::writes(kind, record.key.as_str(), Some(&old), None, &request.head())
+    } else {
+        Vec::new()
+    };
+    writes.push(Write { key: record.key.clone(), expect, op: Op::Delete });
+    let committed = commit(request, record.key.as_str(), writes).await?;
+    Ok(committed.revision())
+}
+
+/// The writes at once; the one of the object itself is the last.
+async fn commit(
+    request: &Request,
+    own: &str,
+    writes: Vec<Write<Projection>>,
+) -> Result<Committed<Projection>, StoreError> {
+    request.server.store.commit(writes).await.map_err(|error| commit_error_of(own, error))
+}
+
+/// The same as [`commit_error`] for a commit that also writes what the object reserves.
+pub(crate) fn commit_error_of(own: &str, error: CommitError<Projection>) -> StoreError {
+    match error {
+        // Nobody is given what another has; this happens when both name it.
+        CommitError::Conflict { key, .. } if key.as_str() != own => StoreError::Api(ApiError::unavailable(
+            format!("{key} was taken by another request at the same moment; send this one again"),
+        )),
+        error => commit_error(error),
+    }
+}
