@@ -40,7 +40,8 @@ impl Lab {
         let endpoint = format!("{}=unix://{}", hostpath::NAME, dir.path().join("csi.sock").display());
         std::fs::write(dir.path().join("faults.json"), "[]").unwrap();
         let plane = Plane::of(Layout::OneProcess);
-        let plane = plane.controller_flags(&["--csi-endpoint", &endpoint, "--csi-timeout", "2s"]).start().await;
+        let plane =
+            plane.controller_flags(&["--csi-endpoint", &endpoint, "--csi-timeout", "2s"]).start().await;
         let mut lab = Lab { plane, driver: None, dir };
         lab.start_driver();
         let class = json!({"metadata": {"name": "c"}, "provisioner": hostpath::NAME});
@@ -62,7 +63,8 @@ impl Lab {
 
     fn start_driver(&mut self) {
         let text = |name: &str| self.path(name).display().to_string();
-        let args = ["csi-hostpath", "--endpoint", &self.endpoint(), "--data-dir", &text("driver"), "--faults"];
+        let args =
+            ["csi-hostpath", "--endpoint", &self.endpoint(), "--data-dir", &text("driver"), "--faults"];
         let mut args: Vec<String> = args.map(str::to_owned).into();
         args.push(text("faults.json"));
         self.driver = Some(Process::start("driver", self.dir.path(), &args));
@@ -103,7 +105,8 @@ impl Lab {
         wait::until("driver and API have the same volumes", async || {
             let (driver, api) = (self.driver_volumes().await?, self.api_volumes().await);
             let claims = self.http().get(CLAIMS).await.expect(200);
-            let noted: Vec<&Value> = claims["items"].as_array().unwrap().iter().filter(|c| is_noted(c)).collect();
+            let noted: Vec<&Value> =
+                claims["items"].as_array().unwrap().iter().filter(|c| is_noted(c)).collect();
             if driver == api && api.len() == count && noted.is_empty() {
                 return Ok(());
             }
@@ -172,7 +175,8 @@ async fn i9_nothing_leaks_however_both_are_killed() {
     let mut alive: Vec<String> = Vec::new();
     for round in 0..rounds {
         let rpc = if random.random() { "CreateVolume" } else { "DeleteVolume" };
-        let fault = ["none", "error", "error-after", "no-answer", "crash", "crash-after"][random.random_range(0..6)];
+        let fault =
+            ["none", "error", "error-after", "no-answer", "crash", "crash-after"][random.random_range(0..6)];
         let (after, delay) = (random.random_range(0..4), random.random_range(0..40));
         let code = if random.random() { "UNAVAILABLE" } else { "INTERNAL" };
         lab.faults(&json!([{"rpc": rpc, "after": after, "times": 2, "fault": fault, "code": code},

@@ -18,8 +18,8 @@ use super::topology::Requirement;
 use crate::csi::handle;
 use crate::csi::modes::Access;
 use crate::meta::{annotation, has_finalizer};
-use crate::translate;
 use crate::names::{ANN_CREATE_REQUEST, ANN_SELECTED_NODE, FINALIZER_PROVISIONING};
+use crate::translate;
 
 /// A CreateVolume request and what becomes of its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -142,7 +142,8 @@ pub fn volume_name(claim: &PersistentVolumeClaim) -> String {
 /// Whether an intent is fulfilled by a volume that is saved: then nothing is forgotten when it goes.
 pub fn is_fulfilled(intent: &Intent, volume: &PersistentVolume) -> bool {
     let name = volume.metadata.name.as_deref() == Some(intent.name.as_str());
-    let driver = handle::source(volume).map(|csi| csi.driver.as_str()).or_else(|| translate::driver_of(volume));
+    let driver =
+        handle::source(volume).map(|csi| csi.driver.as_str()).or_else(|| translate::driver_of(volume));
     name && driver == Some(intent.driver.as_str())
 }
 

@@ -62,7 +62,9 @@ pub(super) enum Refusal {
         "CSI driver does not support VolumeAttributesClass: controller MODIFY_VOLUME capability is not reported"
     )]
     NoModify,
-    #[error("failed to translate storage class: its parameters and topologies cannot be said to the driver of {0}")]
+    #[error(
+        "failed to translate storage class: its parameters and topologies cannot be said to the driver of {0}"
+    )]
     Class(String),
     #[error("claim Selector is not supported")]
     Selector,

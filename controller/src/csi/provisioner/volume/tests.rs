@@ -55,7 +55,8 @@ fn the_object() {
     let secrets = json!({"provisioner": {"name": "p", "namespace": "n"}, "nodeStage": {"name": "s", "namespace": "n"},
         "controllerModify": {"name": "m", "namespace": "n"}});
     let intent = intent(json!({"volume": {"secrets": secrets, "attributesClass": "gold"}}));
-    let object = serde_json::to_value(object(&intent, &claim("Filesystem"), answer(5 << 30), false).unwrap()).unwrap();
+    let object =
+        serde_json::to_value(object(&intent, &claim("Filesystem"), answer(5 << 30), false).unwrap()).unwrap();
     assert_eq!(
         object,
         json!({"apiVersion": "v1", "kind": "PersistentVolume",
@@ -95,7 +96,11 @@ fn where_it_can_be_used() {
     volume.accessible_topology =
         vec![segment(&[("zone", "a"), ("rack", "1")]), segment(&[]), segment(&[("zone", "b")])];
     let affinity = |volume: &v1::Volume, topology| {
-        object(&intent(json!({})), &claim("Filesystem"), volume.clone(), topology).unwrap().spec.unwrap().node_affinity
+        object(&intent(json!({})), &claim("Filesystem"), volume.clone(), topology)
+            .unwrap()
+            .spec
+            .unwrap()
+            .node_affinity
     };
     let is = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
     assert_eq!(
@@ -119,5 +124,12 @@ fn a_class_of_a_plugin_that_a_driver_took_over_gives_the_old_source() {
     let spec = made.spec.unwrap();
     assert_eq!((spec.aws_elastic_block_store.unwrap().volume_id.as_str(), spec.csi), ("vol-1", None));
     assert_eq!(made.metadata.annotations.unwrap()[ANN_PROVISIONED_BY], "kubernetes.io/aws-ebs");
-    assert!(object(&aws("ebs.csi.aws.com"), &claim("Filesystem"), volume, true).unwrap().spec.unwrap().csi.is_some());
+    assert!(
+        object(&aws("ebs.csi.aws.com"), &claim("Filesystem"), volume, true)
+            .unwrap()
+            .spec
+            .unwrap()
+            .csi
+            .is_some()
+    );
 }
