@@ -1,7 +1,7 @@
 //! What upstream's sidecars do, for the drivers that can be reached from here (docs/csi.md). Who has no endpoint here is
 //! served by sidecars elsewhere, and nothing in this folder touches its objects.
 //!
-//! * [`attacher`]: attachments.
+//! * [`attacher`]: publishes and unpublishes.
 //! * [`drivers`]: which there are. * [`modes`]: capabilities of volumes. * [`secrets`]: what a class says about them.
 //! * [`provisioner`]: volumes are made and deleted.
 //! * [`handle`]: names. * [`lanes`]: one lane per driver. * [`memory`]: what a lane remembers of failures.

@@ -95,6 +95,8 @@ pub fn of_volume(spec: &PersistentVolumeSpec, can: &Capabilities) -> Result<Volu
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

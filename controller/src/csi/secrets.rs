@@ -208,6 +208,8 @@ pub async fn read(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     fn claim() -> PersistentVolumeClaim {

@@ -15,6 +15,7 @@ use crate::csi::handle::{attacher_finalizer, node_id};
 use crate::csi::modes::{self, ModeError};
 use crate::meta::{annotation, has_finalizer, is_terminating};
 use crate::names::ANN_CSI_NODE_ID;
+use crate::translate::to_csi;
 
 /// What is known about an attachment.
 pub(super) struct View<'a> {
@@ -149,9 +150,10 @@ pub(super) fn volume_name(attachment: &VolumeAttachment) -> Option<&str> {
     attachment.spec.source.persistent_volume_name.as_deref()
 }
 
-/// A volume as the driver that serves it knows it. Volumes of drivers are that as they are.
+/// A volume as the driver that serves it knows it. Volumes of drivers are that as they are; in-tree ones whose driver took
+/// them over are translated.
 pub(super) fn of_driver(volume: &PersistentVolume) -> Cow<'_, PersistentVolume> {
-    Cow::Borrowed(volume)
+    to_csi(volume).map_or(Cow::Borrowed(volume), Cow::Owned)
 }
 
 /// Decides.

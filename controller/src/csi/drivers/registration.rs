@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use orlop_csi::registration::registration_client::RegistrationClient;
@@ -89,7 +89,7 @@ fn sockets(dir: &Path) -> std::io::Result<BTreeMap<OsString, u64>> {
 }
 
 /// Asks a registration socket who is there, and says that it was taken.
-async fn register(path: &PathBuf) -> Option<PluginInfo> {
+async fn register(path: &Path) -> Option<PluginInfo> {
     let channel = socket::connect(&path.display().to_string()).ok()?;
     let mut client = RegistrationClient::new(channel);
     let info = match tokio::time::timeout(PATIENCE, client.get_info(InfoRequest {})).await {
