@@ -79,6 +79,17 @@ impl CallError {
         }
     }
 
+    /// The same for a call that repeats one whose outcome is not known. A driver that is broken at the moment says nothing
+    /// about what it did before; one that refuses for want of room or for what is asked has looked for what is there first,
+    /// because calls are idempotent.
+    pub fn meaning_of_repetition(&self) -> Meaning {
+        match (self.meaning(), self.code) {
+            (Meaning::Final, Code::ResourceExhausted | Code::OutOfRange | Code::NotFound) => Meaning::Final,
+            (Meaning::Final | Meaning::Uncertain, _) => Meaning::Uncertain,
+            (Meaning::Infeasible, _) => Meaning::Infeasible,
+        }
+    }
+
     /// Whether the driver said that it has no room.
     pub fn is_exhausted(&self) -> bool {
         self.answered && self.code == Code::ResourceExhausted
@@ -128,6 +139,22 @@ mod tests {
         assert!(CallError::from(garbled).is_uncertain(), "what was done cannot be known");
         let cut = Status::from_error(Box::new(std::io::Error::other("connection reset")));
         assert!(CallError::from(cut).is_uncertain(), "a connection that broke");
+    }
+
+    #[test]
+    fn a_repetition_that_fails_tells_little_about_what_was_done_before() {
+        for (code, meaning) in [
+            (Code::Internal, Meaning::Uncertain),
+            (Code::PermissionDenied, Meaning::Uncertain),
+            (Code::AlreadyExists, Meaning::Uncertain),
+            (Code::Unavailable, Meaning::Uncertain),
+            (Code::ResourceExhausted, Meaning::Final),
+            (Code::OutOfRange, Meaning::Final),
+            (Code::InvalidArgument, Meaning::Infeasible),
+        ] {
+            assert_eq!(CallError::answered(code, "").meaning_of_repetition(), meaning, "{code:?}");
+        }
+        assert_eq!(CallError::broken("x").meaning_of_repetition(), Meaning::Uncertain);
     }
 
     #[test]

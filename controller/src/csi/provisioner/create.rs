@@ -185,7 +185,7 @@ impl Provisioner {
         // Saved: what the driver is going to be asked for, and that the claim stays until the outcome is known. Who goes on:
         // the next look at the claim, which asks for the same by the same name.
         self.wrote(key, &noted);
-        let outcome = self.ask(&noted, &intent, driver, secrets).await;
+        let outcome = self.ask(&noted, &intent, driver, secrets, CallError::meaning).await;
         self.finish(key, &noted, Some(&intent), driver.name(), of, outcome).await
     }
 
@@ -206,7 +206,9 @@ impl Provisioner {
         }
         let of = Fingerprint::of(&intent.name);
         let outcome = match self.secrets_of(&intent).await {
-            Ok(secrets) => self.ask(&claim, &intent, &driver, secrets).await,
+            Ok(secrets) => {
+                self.ask(&claim, &intent, &driver, secrets, CallError::meaning_of_repetition).await
+            }
             Err(error) => Outcome::Unknown { why: error.to_string() },
         };
         self.finish(key, &claim, Some(&intent), driver.name(), of, outcome).await
@@ -346,11 +348,12 @@ impl Provisioner {
         intent: &Intent,
         driver: &Driver,
         secrets: Secrets,
+        meaning: fn(&CallError) -> Meaning,
     ) -> Outcome {
         let for_deletion = secrets.clone();
         let answer = match driver.create_volume(intent.request(secrets)).await {
             Ok(answer) => answer,
-            Err(error) => return failed(claim, driver, &error),
+            Err(error) => return failed(claim, driver, &error, meaning(&error)),
         };
         // Done outside: the driver has a volume of this name. Not saved: its id. Who goes on: the next look at the claim asks
         // for the same name and gets the same volume.
@@ -581,9 +584,9 @@ fn in_use(id: &str, other: &str) -> String {
 }
 
 /// What a failed call means for the claim.
-fn failed(claim: &PersistentVolumeClaim, driver: &Driver, error: &CallError) -> Outcome {
+fn failed(claim: &PersistentVolumeClaim, driver: &Driver, error: &CallError, meaning: Meaning) -> Outcome {
     let why = error.to_string();
-    match error.meaning() {
+    match meaning {
         Meaning::Uncertain => Outcome::Unknown { why },
         Meaning::Infeasible => Outcome::Nothing { why, infeasible: true, reschedule: false },
         Meaning::Final => {

@@ -191,6 +191,23 @@ async fn i9_a_claim_stays_until_the_outcome_is_known_and_its_volume_is_reclaimed
 }
 
 #[tokio::test(start_paused = true)]
+async fn i9_a_driver_that_breaks_after_an_answer_was_lost_does_not_make_us_forget() {
+    let rig = Rig::simple().await;
+    let _running = rig.start();
+    rig.double.fail("CreateVolume", 0, Failing::AnswerLost);
+    rig.double.fail_times("CreateVolume", 1, 2, Failing::Refuses(Code::Internal, "the disk is away"));
+    rig.api.create(claim("a", json!({})));
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert!(rig.api.delete("persistentvolumeclaims", "ns/a"));
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    assert_eq!((rig.double.calls().len(), rig.double.volume_ids().len()), (2, 1));
+    assert!(matches!(noted(&rig.claim("a")), Noted::Intent(_)), "what the first call did is not known");
+    rig.api.settle().await;
+    assert!(rig.api.get("persistentvolumeclaims", "ns/a").is_none());
+    assert_eq!((rig.volumes().len(), rig.double.volume_ids().len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_final_error_takes_the_note_off_and_is_tried_again_later() {
     let rig = Rig::simple().await;
     let _running = rig.start();
