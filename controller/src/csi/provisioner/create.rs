@@ -6,37 +6,28 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use orlop_csi::driver::Driver;
 use orlop_csi::error::{CallError, Meaning};
 use orlop_csi::v1;
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::attempts::Fingerprint;
 use super::decide::{self, Around, ClaimSituation, Idle};
 use super::intent::{self, Intent};
-use super::request::{Refusal, Wish};
-use super::source::{self, Asked, Content};
-use super::topology::{self, Question, Requirement};
+use super::prepare::Secrets;
 use super::volume::{self, Flaw};
 use super::{AGAIN, ProvisionError, Provisioner, Turn, carries, class_name, size, source_of, version};
 use crate::client::{is_already_exists, is_conflict, is_not_found, message_of};
 use crate::csi::handle;
-use crate::csi::secrets;
-use crate::informer::{key_of, split_key};
+use crate::informer::split_key;
 use crate::lean::Lean;
-use crate::names::{ANN_SELECTED_NODE, migrated_driver, reason};
+use crate::names::{ANN_SELECTED_NODE, reason};
 use crate::recorder::EventType;
-use crate::snapshots::{VolumeSnapshot, VolumeSnapshotContent};
-use crate::translate;
 
 /// How long the binder has to bind a claim whose volume is saved, and to take the note off with the same write. After that it
 /// is taken off here.
 const BINDERS_TURN: Duration = Duration::from_secs(2);
-/// How often a write that lost against another one is tried with what is there now, before it waits for its next turn.
-const TRIES: usize = 5;
 
 /// What came of an attempt.
 enum Outcome {
@@ -214,133 +205,6 @@ impl Provisioner {
         self.finish(key, &claim, Some(&intent), driver.name(), of, outcome).await
     }
 
-    /// Collects everything that the request needs. None when another has to fill the volume.
-    async fn prepare(
-        &self,
-        key: &str,
-        claim: &PersistentVolumeClaim,
-        class: &StorageClass,
-        driver: &Driver,
-        node: Option<&str>,
-    ) -> Result<Option<(Intent, Secrets)>, Refusal> {
-        let provisioner = &class.provisioner;
-        let translated = match migrated_driver(provisioner) {
-            None => None,
-            Some(_) => {
-                let translated = translate::class_to_csi(class);
-                Some(translated.ok_or_else(|| Refusal::Class(provisioner.clone()))?)
-            }
-        };
-        let class = translated.as_ref().unwrap_or(class);
-        let attributes = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref());
-        let attributes = attributes.and_then(|name| self.attributes.get(name));
-        let wish = Wish {
-            claim,
-            class,
-            driver: driver.name(),
-            can: driver.can(),
-            attributes: attributes.as_deref(),
-            extra_metadata: self.options.csi_extra_create_metadata,
-            default_fs_type: &self.options.csi_default_fs_type,
-        };
-        let content = match wish.check()? {
-            Asked::Empty => None,
-            Asked::Other(kind) => {
-                tracing::debug!(claim = key, kind, "somebody else fills this volume");
-                let text = "Assuming an external populator will provision the volume";
-                self.recorder(driver.name()).event(claim, EventType::Normal, reason::PROVISIONING, text);
-                return Ok(None);
-            }
-            Asked::Claim(name) => Some(self.content_of_claim(claim, name, driver.name()).await?),
-            Asked::Snapshot(name) => Some(self.content_of_snapshot(claim, name, driver.name()).await?),
-        };
-        let topology = self.topology(claim, class, driver, node)?;
-        let mut intent = wish.intent(content, topology)?;
-        intent.volume.provisioner.clone_from(provisioner);
-        let secrets = self.secrets_of(&intent).await?;
-        Ok(Some((intent, secrets)))
-    }
-
-    fn topology(
-        &self,
-        claim: &PersistentVolumeClaim,
-        class: &StorageClass,
-        driver: &Driver,
-        node: Option<&str>,
-    ) -> Result<Option<Requirement>, Refusal> {
-        let selected = match node {
-            None => None,
-            Some(name) => Some(self.segments.node(name).ok_or_else(|| Refusal::NoNode(name.to_owned()))?),
-        };
-        if !driver.can().has_topology() {
-            return Ok(None);
-        }
-        let csi_node = match node {
-            None => None,
-            Some(name) => {
-                Some(self.segments.csi_node(name).ok_or_else(|| Refusal::NoCsiNode(name.to_owned()))?)
-            }
-        };
-        let question = Question {
-            driver: driver.name(),
-            claim: claim.metadata.name.as_deref().unwrap_or_default(),
-            allowed: class.allowed_topologies.as_deref().unwrap_or_default(),
-            selected: selected.as_deref().zip(csi_node.as_deref()),
-            strict: self.options.csi_strict_topology,
-            immediate: self.options.csi_immediate_topology,
-        };
-        Ok(topology::requirement(&question, &self.segments.of(driver.name()))?)
-    }
-
-    async fn content_of_claim(
-        &self,
-        claim: &PersistentVolumeClaim,
-        name: &str,
-        driver: &str,
-    ) -> Result<Content, Refusal> {
-        let source_key = super::sibling(claim, name);
-        let found = self.claims.get(&source_key);
-        let volume = found.as_ref().and_then(|found| self.volumes.get(decide::named_volume(found)));
-        let content = source::of_claim(claim, name, found.as_deref(), volume.as_deref(), driver)?;
-        // Found, or there would be no content.
-        if let Some(found) = found {
-            self.hold_claim(&source_key, &found).await.map_err(|error| Refusal::Hold(error.to_string()))?;
-        }
-        Ok(content)
-    }
-
-    async fn content_of_snapshot(
-        &self,
-        claim: &PersistentVolumeClaim,
-        name: &str,
-        driver: &str,
-    ) -> Result<Content, Refusal> {
-        let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
-        let snapshots: Api<VolumeSnapshot> = Api::namespaced(self.client.clone(), namespace);
-        let snapshot = snapshots.get(name).await.map_err(|error| message_of(&error));
-        let bound = snapshot
-            .as_ref()
-            .ok()
-            .and_then(|snapshot| snapshot.status.as_ref()?.bound_volume_snapshot_content_name.as_deref());
-        let content = match bound {
-            None => None,
-            Some(name) => {
-                let contents: Api<VolumeSnapshotContent> = Api::all(self.client.clone());
-                contents.get(name).await.ok()
-            }
-        };
-        let found = snapshot.as_ref().map_err(Clone::clone);
-        let handle = source::of_snapshot(claim, name, found, content.as_ref(), driver)?;
-        if let Ok(snapshot) = &snapshot {
-            self.hold_snapshot(snapshot).await.map_err(|error| Refusal::Hold(error.to_string()))?;
-        }
-        Ok(handle)
-    }
-
-    async fn secrets_of(&self, intent: &Intent) -> Result<Secrets, secrets::SecretError> {
-        secrets::read(&self.client, intent.volume.secrets.provisioner.as_ref()).await
-    }
-
     /// Asks the driver, and saves what it answers.
     async fn ask(
         &self,
@@ -512,72 +376,7 @@ impl Provisioner {
             }
         }
     }
-
-    /// Takes the note off a claim whose volume is saved. The cached version will do: another one wins, and comes back here.
-    async fn settle(&self, key: &str, claim: &PersistentVolumeClaim) -> Result<(), ProvisionError> {
-        let change = intent::take(claim, false);
-        match self.patch_claim(key, change).await {
-            Ok(()) => Ok(()),
-            Err(error) if is_conflict(&error) => {
-                self.claim_queue.add_after(key.to_owned(), AGAIN);
-                Ok(())
-            }
-            Err(cause) => Err(ProvisionError::Settle { claim: key.to_owned(), cause }),
-        }
-    }
-
-    /// Takes the note off after an outcome that left nothing. Somebody may have written the claim meanwhile; what they wrote
-    /// stays.
-    async fn take_note_off(
-        &self,
-        key: &str,
-        claim: &PersistentVolumeClaim,
-        intent: Option<&Intent>,
-        reschedule: bool,
-    ) -> Result<(), ProvisionError> {
-        let failed = |cause| ProvisionError::Settle { claim: key.to_owned(), cause };
-        let mut current = claim.clone();
-        for _ in 0..TRIES {
-            match self.patch_claim(key, intent::take(&current, reschedule)).await {
-                Ok(()) => return Ok(()),
-                Err(error) if is_conflict(&error) => {}
-                Err(cause) => return Err(failed(cause)),
-            }
-            let live = self.claims_api(key).get_opt(split_key(key).1).await.map_err(failed)?;
-            let Some(live) = live.map(|found| found.0) else { return Ok(()) };
-            let gone = intent.is_some_and(|intent| !carries(&live, intent));
-            if live.metadata.uid != claim.metadata.uid || gone {
-                return Ok(());
-            }
-            current = live;
-        }
-        // The note stays, and the same request is made once more.
-        Ok(())
-    }
-
-    async fn patch_claim(&self, key: &str, change: Value) -> Result<(), kube::Error> {
-        let api = self.claims_api(key);
-        match api.patch(split_key(key).1, &PatchParams::default(), &Patch::Merge(change)).await {
-            Ok(written) => {
-                self.wrote(key, &written.0);
-                Ok(())
-            }
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    pub(super) fn wrote(&self, key: &str, claim: &PersistentVolumeClaim) {
-        debug_assert_eq!(key, key_of(claim));
-        // A claim whose last finalizer this was is gone, and no change brings a newer version.
-        if crate::meta::is_terminating(claim) {
-            return;
-        }
-        self.memory().written.insert(key.to_owned(), version(&claim.metadata));
-    }
 }
-
-type Secrets = std::collections::HashMap<String, String>;
 
 fn in_use(id: &str, other: &str) -> String {
     format!("the CSI driver answered with volume id {id:?}, which PersistentVolume {other} has already")

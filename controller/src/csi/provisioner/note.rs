@@ -1,0 +1,82 @@
+//! The note on a claim is taken off: once its volume is saved, or when the driver has nothing and does nothing.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::api::{Patch, PatchParams};
+use serde_json::Value;
+
+use super::intent::{self, Intent};
+use super::{AGAIN, ProvisionError, Provisioner, carries, version};
+use crate::client::{is_conflict, is_not_found};
+use crate::informer::{key_of, split_key};
+
+/// How often a write that lost against another one is tried with what is there now, before it waits for its next turn.
+const TRIES: usize = 5;
+
+impl Provisioner {
+    /// Takes the note off a claim whose volume is saved. The cached version will do: another one wins, and comes back here.
+    pub(super) async fn settle(
+        &self,
+        key: &str,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<(), ProvisionError> {
+        let change = intent::take(claim, false);
+        match self.patch_claim(key, change).await {
+            Ok(()) => Ok(()),
+            Err(error) if is_conflict(&error) => {
+                self.claim_queue.add_after(key.to_owned(), AGAIN);
+                Ok(())
+            }
+            Err(cause) => Err(ProvisionError::Settle { claim: key.to_owned(), cause }),
+        }
+    }
+
+    /// Takes the note off after an outcome that left nothing. Somebody may have written the claim meanwhile; what they wrote
+    /// stays.
+    pub(super) async fn take_note_off(
+        &self,
+        key: &str,
+        claim: &PersistentVolumeClaim,
+        intent: Option<&Intent>,
+        reschedule: bool,
+    ) -> Result<(), ProvisionError> {
+        let failed = |cause| ProvisionError::Settle { claim: key.to_owned(), cause };
+        let mut current = claim.clone();
+        for _ in 0..TRIES {
+            match self.patch_claim(key, intent::take(&current, reschedule)).await {
+                Ok(()) => return Ok(()),
+                Err(error) if is_conflict(&error) => {}
+                Err(cause) => return Err(failed(cause)),
+            }
+            let live = self.claims_api(key).get_opt(split_key(key).1).await.map_err(failed)?;
+            let Some(live) = live.map(|found| found.0) else { return Ok(()) };
+            let gone = intent.is_some_and(|intent| !carries(&live, intent));
+            if live.metadata.uid != claim.metadata.uid || gone {
+                return Ok(());
+            }
+            current = live;
+        }
+        // The note stays, and the same request is made once more.
+        Ok(())
+    }
+
+    pub(super) async fn patch_claim(&self, key: &str, change: Value) -> Result<(), kube::Error> {
+        let api = self.claims_api(key);
+        match api.patch(split_key(key).1, &PatchParams::default(), &Patch::Merge(change)).await {
+            Ok(written) => {
+                self.wrote(key, &written.0);
+                Ok(())
+            }
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn wrote(&self, key: &str, claim: &PersistentVolumeClaim) {
+        debug_assert_eq!(key, key_of(claim));
+        // A claim whose last finalizer this was is gone, and no change brings a newer version.
+        if crate::meta::is_terminating(claim) {
+            return;
+        }
+        self.memory().written.insert(key.to_owned(), version(&claim.metadata));
+    }
+}
