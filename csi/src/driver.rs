@@ -24,6 +24,9 @@ type Transport = BoxCloneSyncService<Request<Body>, Response<Body>, Unreached>;
 #[error("{0}")]
 struct Unreached(#[source] BoxError);
 
+/// The largest answer that is read, in bytes. Lists of all volumes come in one piece when the driver makes no pages.
+const LARGEST: usize = 64 << 20;
+
 /// Where a driver that was not identified yet can be reached.
 #[derive(Clone)]
 pub struct Line {
@@ -125,7 +128,8 @@ macro_rules! calls {
             /// # Errors
             /// The driver's answer, or that there was none in time.
             pub async fn $method(&self, request: $request) -> Result<$response, CallError> {
-                let mut client = $client::new(self.line.transport.clone());
+                let client = $client::new(self.line.transport.clone());
+                let mut client = client.max_decoding_message_size(LARGEST);
                 self.call($name, client.$method(request)).await
             }
         )*}

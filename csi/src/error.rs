@@ -28,8 +28,18 @@ pub enum Meaning {
     Uncertain,
 }
 
-/// How prost begins when an answer is no message.
-const GARBLED: &str = "failed to decode Protobuf message";
+/// How failures begin that are found here, in an answer that is cut, too large or none. They come as statuses without a
+/// source, like a driver's own (tonic: codec/decode.rs, client/grpc.rs, status.rs).
+const FOUND_HERE: [&str; 8] = [
+    "failed to decode Protobuf message",
+    "Missing response message",
+    "Unexpected EOF decoding",
+    "protocol error:",
+    "Error, decoded message length too large",
+    "Error decompressing",
+    "grpc-status header missing",
+    "Error deserializing status message",
+];
 /// The longest text of a driver that is kept: events and conditions end at a kilobyte.
 const LONGEST: usize = 1024;
 
@@ -104,7 +114,8 @@ impl CallError {
 impl From<Status> for CallError {
     fn from(status: Status) -> Self {
         // A status that came over the wire has no source; one that stands for a broken connection has.
-        let answered = std::error::Error::source(&status).is_none() && !status.message().starts_with(GARBLED);
+        let found_here = FOUND_HERE.iter().any(|begin| status.message().starts_with(begin));
+        let answered = std::error::Error::source(&status).is_none() && !found_here;
         let mut message = status.message().to_owned();
         if message.len() > LONGEST {
             let end = (0..=LONGEST).rev().find(|&at| message.is_char_boundary(at)).unwrap_or(0);
@@ -137,6 +148,18 @@ mod tests {
         assert!(CallError::broken("no volume").is_uncertain());
         let garbled = Status::internal("failed to decode Protobuf message: invalid tag value: 0");
         assert!(CallError::from(garbled).is_uncertain(), "what was done cannot be known");
+        for (code, text) in [
+            (Code::Internal, "Missing response message."),
+            (Code::Unknown, "protocol error: received message without a grpc-status trailer"),
+            (
+                Code::OutOfRange,
+                "Error, decoded message length too large: found 5 bytes, the limit is: 4 bytes",
+            ),
+        ] {
+            let error = CallError::from(Status::new(code, text));
+            assert!(error.is_uncertain(), "{text}");
+            assert_eq!(error.meaning_of_repetition(), Meaning::Uncertain, "{text}");
+        }
         let cut = Status::from_error(Box::new(std::io::Error::other("connection reset")));
         assert!(CallError::from(cut).is_uncertain(), "a connection that broke");
     }

@@ -109,8 +109,14 @@ async fn register(path: &Path) -> Option<PluginInfo> {
         ..info
     };
     let status = RegistrationStatus { plugin_registered: true, error: String::new() };
-    if let Err(error) = client.notify_registration_status(status).await {
-        tracing::debug!(driver = info.name, %error, "the driver does not hear that it was taken");
+    match tokio::time::timeout(PATIENCE, client.notify_registration_status(status)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => {
+            tracing::debug!(driver = info.name, %error, "the driver does not hear that it was taken");
+        }
+        Err(_) => {
+            tracing::debug!(driver = info.name, "the driver does not say that it heard that it was taken")
+        }
     }
     Some(info)
 }

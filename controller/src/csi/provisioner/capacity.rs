@@ -59,8 +59,8 @@ pub(super) struct Room {
 /// The object of a room. Its name follows from what it is about, so that it is found again.
 pub(super) fn object(driver: &str, room: &Room) -> CSIStorageCapacity {
     let about = format!("{driver}\n{}\n{:?}", room.class, room.segment);
-    // Two halves: 32 bits are few for names.
-    let (first, second) = (fnv1(about.as_bytes()), fnv1(format!("{about}\n").as_bytes()));
+    // Two halves: 32 bits are few for names. Another beginning, not another end: that would collide with the first.
+    let (first, second) = (fnv1(about.as_bytes()), fnv1(format!("\n{about}").as_bytes()));
     let text = |bytes: i64| Text(Quantity::from_bytes(bytes.max(0)).to_string());
     let labels = [(LABEL_DRIVER, driver), (LABEL_MANAGED, MANAGED)];
     CSIStorageCapacity {

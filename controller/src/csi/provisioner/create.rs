@@ -248,11 +248,21 @@ impl Provisioner {
         secrets: Secrets,
         flaw: &Flaw,
     ) -> Outcome {
-        if let Some(other) = self.other_volume(driver.name(), &id, &intent.name) {
+        // The object may be saved although nobody heard of it, and another claim's may be on its way (I8).
+        match self.volumes_api().get_opt(&intent.name).await {
+            Ok(None) => {}
+            Ok(Some(_)) => return Outcome::Unknown { why: in_use(&id, &intent.name) },
+            Err(error) => return Outcome::Unknown { why: message_of(&error) },
+        }
+        if let Err(other) = self.reserve(driver.name(), &id, &intent.name) {
             return Outcome::Unknown { why: in_use(&id, &other) };
         }
+        let unique = handle::unique_name(driver.name(), &id);
         match driver.delete_volume(v1::DeleteVolumeRequest { volume_id: id, secrets }).await {
-            Ok(_) => Outcome::Nothing { why: flaw.to_string(), infeasible: false, reschedule: false },
+            Ok(_) => {
+                self.memory().handles.remove(&unique);
+                Outcome::Nothing { why: flaw.to_string(), infeasible: false, reschedule: false }
+            }
             Err(error) => {
                 let why =
                     format!("{flaw}. Cleanup of volume {} failed, it is tried again: {error}", intent.name);

@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::Driver;
-use orlop_csi::error::CallError;
+use orlop_csi::error::{CallError, Meaning};
 use orlop_csi::v1::{CreateSnapshotRequest, DeleteSnapshotRequest, ListSnapshotsRequest, Snapshot};
 use serde_json::{Value, json};
 
@@ -62,6 +62,15 @@ fn name_of(content: &VolumeSnapshotContent) -> &str {
     content.metadata.name.as_deref().unwrap_or_default()
 }
 
+/// Whether the driver has nothing of a request and does nothing for it.
+fn is_certain(error: &CallError, repeats: bool) -> bool {
+    let meaning = if repeats { error.meaning_of_repetition() } else { error.meaning() };
+    match meaning {
+        Meaning::Final | Meaning::Infeasible => true,
+        Meaning::Uncertain => false,
+    }
+}
+
 impl Lane {
     /// Asks for a snapshot, and writes what it is.
     pub(super) async fn create(
@@ -70,6 +79,7 @@ impl Lane {
         name: String,
         volume: String,
     ) -> Result<VolumeSnapshotContent, CallFailure> {
+        let repeats = annotation(&content, ANN_SNAPSHOT_BEING_CREATED).is_some();
         let asked = self.ask_for(&content, name, volume.clone()).await;
         let (content, outcome) = match asked {
             Ok(both) => both,
@@ -90,8 +100,8 @@ impl Lane {
                     ),
                 };
                 let content = match &failure {
-                    // It is sure that there is no snapshot of this request.
-                    CallFailure::Call(error) if !error.is_uncertain() => self.unmark(&content).await?,
+                    // It is sure that there is no snapshot of this request, nor of one whose answer was lost (I9).
+                    CallFailure::Call(error) if is_certain(error, repeats) => self.unmark(&content).await?,
                     _ => content,
                 };
                 let message = format!("Failed to create snapshot: {why}");

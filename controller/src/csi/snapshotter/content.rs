@@ -95,7 +95,10 @@ fn leaving(content: &VolumeSnapshotContent) -> Step {
     }
     let status = content.status.as_ref();
     let of_group = status.is_some_and(|status| status.volume_group_snapshot_handle.is_some());
-    let handle = status.and_then(|status| status.snapshot_handle.clone()).filter(|handle| !handle.is_empty());
+    // A content that was made for a snapshot that is there has its handle before anybody has looked at it.
+    let given = || content.spec.source.snapshot_handle.clone();
+    let handle = status.and_then(|status| status.snapshot_handle.clone()).or_else(given);
+    let handle = handle.filter(|handle| !handle.is_empty());
     match (content.spec.deletion_policy, handle) {
         (DeletionPolicy::Delete, Some(snapshot)) if !of_group => Step::Delete { snapshot },
         (DeletionPolicy::Delete | DeletionPolicy::Retain, _) => Step::Release,

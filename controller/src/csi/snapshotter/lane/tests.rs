@@ -155,6 +155,33 @@ async fn a_refusal_is_told_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn i9_a_refusal_says_nothing_about_an_answer_that_was_lost_before() {
+    for (name, code, certain) in [
+        ("a driver that is broken", Code::Internal, false),
+        ("a driver that has no such volume", Code::NotFound, true),
+        ("a driver that refuses what it is asked", Code::InvalidArgument, true),
+    ] {
+        let rig = rig().await;
+        rig.double.fail("CreateSnapshot", 0, Failing::AnswerLost);
+        rig.double.fail("CreateSnapshot", 1, Failing::Refuses(code, "no"));
+        let _running = rig.api.start(&BOTH, Options::default());
+        take(&rig);
+        let told = format!("rpc error: code = {code:?} desc = no");
+        let error = || rig.field(CONTENTS, MADE, "/status/error/message").to_string();
+        for _ in 0..1000 {
+            if error().contains(&told) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(error().contains(&told), "{name}: {}", error());
+        let mark = &rig.field(CONTENTS, MADE, "/metadata/annotations")[ANN_SNAPSHOT_BEING_CREATED];
+        assert_eq!(mark.is_null(), certain, "{name}: {mark}");
+        assert_eq!(rig.double.state().snapshots.len(), 1, "{name}: the driver has taken it");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_snapshot_that_was_there_is_looked_up_and_deleted_with_its_content() {
     let rig = rig().await;
     let taken = orlop_csi::v1::Snapshot {
