@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(desired.want(&name, &pod, "n", Arc::clone(&spec)), None, "not managed");
         assert!(desired.manage(&node) && !desired.manage(&node));
         let key = desired.want(&name, &pod, "n", Arc::clone(&spec)).unwrap();
-        assert_eq!(desired.release_pod("ns/p"), [key.clone()]);
+        assert_eq!(desired.release_pod("ns/p"), std::slice::from_ref(&key));
         assert!(desired.nodes.is_empty() && desired.is_managed("n"), "nothing is wanted, and it is there");
 
         assert!(desired.want(&name, &pod, "n", Arc::clone(&spec)).is_some());
