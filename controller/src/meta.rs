@@ -1,6 +1,7 @@
 //! Small readings and changes of object metadata that every controller needs. Pure functions.
 
 use kube::Resource;
+use serde_json::{Value, json};
 
 /// The object carries this finalizer.
 pub fn has_finalizer<K: Resource>(object: &K, finalizer: &str) -> bool {
@@ -12,23 +13,90 @@ pub fn is_terminating<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 
-/// A copy with the finalizer added at the end.
+fn finalizers_with<K: Resource>(object: &K, more: &[&str]) -> Vec<String> {
+    let mut all = object.meta().finalizers.clone().unwrap_or_default();
+    for finalizer in more {
+        if !all.iter().any(|known| known == finalizer) {
+            all.push((*finalizer).to_owned());
+        }
+    }
+    all
+}
+
+fn finalizers_without<K: Resource>(object: &K, gone: &[&str]) -> Vec<String> {
+    let mut rest = object.meta().finalizers.clone().unwrap_or_default();
+    rest.retain(|known| !gone.contains(&known.as_str()));
+    rest
+}
+
+/// A copy with the finalizer added at the end, if it was missing.
 pub fn with_finalizer<K: Resource + Clone>(object: &K, finalizer: &str) -> K {
     let mut copy = object.clone();
-    copy.meta_mut().finalizers.get_or_insert_default().push(finalizer.to_owned());
+    copy.meta_mut().finalizers = Some(finalizers_with(object, &[finalizer]));
     copy
 }
 
 /// A copy without the finalizer; the others keep their order.
 pub fn without_finalizer<K: Resource + Clone>(object: &K, finalizer: &str) -> K {
     let mut copy = object.clone();
-    if let Some(list) = &mut copy.meta_mut().finalizers {
-        list.retain(|f| f != finalizer);
-    }
+    copy.meta_mut().finalizers =
+        Some(finalizers_without(object, &[finalizer])).filter(|rest| !rest.is_empty());
     copy
+}
+
+/// The merge patch that adds those finalizers at the end that are missing, to this version of the object and no other.
+pub fn adding_finalizers<K: Resource>(object: &K, more: &[&str]) -> Value {
+    finalizers_patch(object, &finalizers_with(object, more))
+}
+
+/// The merge patch that takes finalizers away, from this version of the object and no other.
+pub fn removing_finalizers<K: Resource>(object: &K, gone: &[&str]) -> Value {
+    finalizers_patch(object, &finalizers_without(object, gone))
+}
+
+fn finalizers_patch<K: Resource>(object: &K, finalizers: &[String]) -> Value {
+    json!({"metadata": {"resourceVersion": object.meta().resource_version, "finalizers": finalizers}})
 }
 
 /// The value of an annotation.
 pub fn annotation<'a, K: Resource>(object: &'a K, key: &str) -> Option<&'a str> {
     object.meta().annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::PersistentVolume;
+
+    use super::*;
+
+    fn volume(finalizers: &[&str]) -> PersistentVolume {
+        let mut volume = PersistentVolume::default();
+        volume.metadata.resource_version = Some("7".to_owned());
+        volume.metadata.finalizers = Some(finalizers.iter().map(|name| (*name).to_owned()).collect())
+            .filter(|all: &Vec<_>| !all.is_empty());
+        volume
+    }
+
+    #[test]
+    fn finalizers_come_once_and_at_the_end_and_go_alone() {
+        for (before, name, with, without) in [
+            (&[][..], "a", &["a"][..], &[][..]),
+            (&["x"], "a", &["x", "a"], &["x"]),
+            (&["x", "a", "y"], "a", &["x", "a", "y"], &["x", "y"]),
+            (&["a"], "a", &["a"], &[]),
+        ] {
+            let object = volume(before);
+            assert_eq!(with_finalizer(&object, name), volume(with), "{before:?}");
+            assert_eq!(without_finalizer(&object, name), volume(without), "{before:?}");
+            let patch = |list: &[&str]| json!({"metadata": {"resourceVersion": "7", "finalizers": list}});
+            assert_eq!(adding_finalizers(&object, &[name]), patch(with), "{before:?}");
+            assert_eq!(removing_finalizers(&object, &[name]), patch(without), "{before:?}");
+        }
+        let wanted = json!(["x", "a", "b"]);
+        assert_eq!(adding_finalizers(&volume(&["x"]), &["a", "b"])["metadata"]["finalizers"], wanted);
+        assert_eq!(
+            removing_finalizers(&volume(&["x", "a"]), &["a", "x"])["metadata"]["finalizers"],
+            json!([])
+        );
+    }
 }

@@ -17,8 +17,9 @@ use super::reconcile::{self, Decision, Failed, Force};
 use super::report::{Writers, volumes_in_use};
 use super::restart;
 use super::state::{Caches, Settings, State};
-use super::volume::{Key, Spec, csi_parts, digest_of_name};
+use super::volume::{Key, Spec, digest_of_name};
 use crate::clock::Clock;
+use crate::csi::handle::of_unique_name;
 use crate::informer::Change;
 use crate::manager::Context;
 use crate::meta::annotation;
@@ -113,7 +114,14 @@ impl Controller {
                 Decision::Lost => {
                     tracing::info!(volume = %key.volume, node = %key.node, "the volume is not attached any more");
                     let others = state.others(key);
-                    state.actual.remove(key);
+                    match facts.view {
+                        // Nobody says that the driver has let it go: it may be there, and is not listed.
+                        View::There(_) => {
+                            state.actual.put(key, None, false);
+                            state.actual.unlist(key);
+                        }
+                        View::Absent | View::NotNeeded => state.actual.remove(key),
+                    }
                     // Whoever takes VolumeAttachments away by hand is not fought at once.
                     state.operations.delay(key, Kind::Attach, Cause::Request, now);
                     self.reports.add(Arc::clone(&key.node));
@@ -171,13 +179,13 @@ impl Controller {
     }
 
     fn failed(&self, state: &mut State, key: &Key, failed: &Failed, now: Instant) {
-        let driver = csi_parts(&key.volume).map_or("unknown", |(driver, _)| driver);
+        let driver = of_unique_name(&key.volume).map_or("unknown", |(driver, _)| driver);
         let text = match failed {
             Failed::Answer(message) => message.clone(),
             Failed::Leaving => "volume attachment is being deleted".to_owned(),
             Failed::TakenAway => "volume attachment was deleted before the volume was attached".to_owned(),
             Failed::Timeout => {
-                let handle = csi_parts(&key.volume).map_or(&*key.volume, |(_, handle)| handle);
+                let handle = of_unique_name(&key.volume).map_or(&*key.volume, |(_, handle)| handle);
                 format!(
                     "timed out waiting for external-attacher of {driver} CSI driver to attach volume {handle}"
                 )
@@ -344,7 +352,7 @@ impl Controller {
         }
         let is_fine = |key: &Key| {
             let attachment = self.caches.attachment(key);
-            csi_parts(&key.volume).is_none()
+            of_unique_name(&key.volume).is_none()
                 || matches!(View::of(attachment.as_deref()), View::There(there) if there.attached)
         };
         rest.extend(confirmed.into_iter().filter(|key| !is_fine(key)));

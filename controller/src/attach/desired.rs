@@ -1,7 +1,7 @@
 //! What should be: managed node -> volume -> the pods there that want it. Only this module knows how it is indexed; a change
-//! of one pod touches what that pod has.
+//! of one pod touches what that pod has. Nodes are kept as long as they are there or have wanted volumes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::volume::{Key, Spec};
@@ -37,6 +37,9 @@ struct Taken {
 /// The desired state.
 #[derive(Debug, Default)]
 pub(super) struct Desired {
+    /// Managed nodes that are there.
+    managed: HashSet<Arc<str>>,
+    /// Nodes with wanted volumes; some may be gone.
     nodes: HashMap<Arc<str>, HashMap<Arc<str>, Wanted>>,
     by_volume: HashMap<Arc<str>, Few<Arc<str>>>,
     pods: HashMap<Arc<str>, Taken>,
@@ -46,24 +49,20 @@ impl Desired {
     /// The node is managed from now on. False if it was.
     // Tests: AD-003, AD-004, AD-005
     pub(super) fn manage(&mut self, node: &Arc<str>) -> bool {
-        if self.nodes.contains_key(node) {
-            return false;
-        }
-        self.nodes.insert(Arc::clone(node), HashMap::new());
-        true
+        let was = self.is_managed(node);
+        self.managed.insert(Arc::clone(node));
+        !was
     }
 
     /// The node is gone. One with wanted volumes stays managed: its pods have to go first.
     // Tests: AD-081, AD-082
     pub(super) fn drop_node(&mut self, node: &str) {
-        if self.nodes.get(node).is_some_and(HashMap::is_empty) {
-            self.nodes.remove(node);
-        }
+        self.managed.remove(node);
     }
 
     /// Whether volumes of pods on this node are attached here.
     pub(super) fn is_managed(&self, node: &str) -> bool {
-        self.nodes.contains_key(node)
+        self.managed.contains(node) || self.nodes.contains_key(node)
     }
 
     /// The UID of the pod that was taken up under this key, and its volumes.
@@ -80,11 +79,11 @@ impl Desired {
         node: &str,
         spec: Arc<Spec>,
     ) -> Option<Key> {
-        let (node, _) = self.nodes.get_key_value(node)?;
-        let node = Arc::clone(node);
+        let known = self.nodes.get_key_value(node).map(|(name, _)| name);
+        let node = Arc::clone(known.or_else(|| self.managed.get(node))?);
         let known = self.by_volume.get_key_value(&spec.unique).map(|(name, _)| Arc::clone(name));
         let volume = known.unwrap_or_else(|| Arc::clone(&spec.unique));
-        let volumes = self.nodes.get_mut(&node)?;
+        let volumes = self.nodes.entry(Arc::clone(&node)).or_default();
         let is_new = !volumes.contains_key(&volume);
         let wanted = volumes.entry(Arc::clone(&volume)).or_insert_with(|| Wanted {
             spec,
@@ -136,6 +135,9 @@ impl Desired {
             return None;
         }
         volumes.remove(&key.volume);
+        if volumes.is_empty() {
+            self.nodes.remove(&key.node);
+        }
         if let Some(nodes) = self.by_volume.get_mut(&key.volume) {
             nodes.remove(&key.node);
             if nodes.is_empty() {
@@ -164,5 +166,36 @@ impl Desired {
     pub(super) fn spec(&self, volume: &str) -> Option<&Arc<Spec>> {
         let node = self.nodes_of(volume).next()?;
         Some(&self.nodes.get(node)?.get(volume)?.spec)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_kept_as_long_as_it_is_there_or_has_wanted_volumes() {
+        let volume = serde_json::json!({"metadata": {"name": "pv"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "csi": {"driver": "d", "volumeHandle": "h"}}});
+        let spec = Arc::new(Spec::of_volume(&serde_json::from_value(volume).unwrap()).unwrap());
+        let pod = Arc::new(PodRef { namespace: "ns".into(), name: "p".into(), uid: "u".into() });
+        let (node, name): (Arc<str>, Arc<str>) = ("n".into(), "ns/p".into());
+        let mut desired = Desired::default();
+        assert_eq!(desired.want(&name, &pod, "n", Arc::clone(&spec)), None, "not managed");
+        assert!(desired.manage(&node) && !desired.manage(&node));
+        let key = desired.want(&name, &pod, "n", Arc::clone(&spec)).unwrap();
+        assert_eq!(desired.release_pod("ns/p"), std::slice::from_ref(&key));
+        assert!(desired.nodes.is_empty() && desired.is_managed("n"), "nothing is wanted, and it is there");
+
+        assert!(desired.want(&name, &pod, "n", Arc::clone(&spec)).is_some());
+        desired.drop_node("n");
+        assert!(desired.is_managed("n") && desired.get(&key).is_some(), "its pods have to go first");
+        assert!(!desired.manage(&node), "it is there again");
+        desired.drop_node("n");
+        assert_eq!(desired.release("ns/p", &spec.unique), Some(key));
+        assert!(!desired.is_managed("n") && desired.nodes.is_empty() && desired.managed.is_empty());
+        assert!(desired.by_volume.is_empty());
+        assert!(desired.manage(&node), "as any new one");
     }
 }

@@ -9,6 +9,7 @@ use super::controller::Controller;
 use super::desired::PodRef;
 use super::state::Caches;
 use super::volume::{Key, Spec};
+use crate::csi::handle;
 use crate::informer::Change;
 use crate::pods;
 
@@ -103,7 +104,7 @@ impl Controller {
 impl Caches {
     /// Whether the volume of this unique name is still one that is attached.
     fn is_attachable(&self, unique: &str) -> bool {
-        super::volume::csi_parts(unique).is_none_or(|(driver, _)| self.attaches(driver))
+        handle::of_unique_name(unique).is_none_or(|(driver, _)| self.attaches(driver))
     }
 }
 

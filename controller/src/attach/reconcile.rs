@@ -100,7 +100,7 @@ pub(super) enum Decision {
     WaitUntil(Instant),
     /// The node has to unmount it; it is taken by force at the deadline.
     WaitForNode { deadline: Option<Instant> },
-    /// Its VolumeAttachment is gone or says that it is not attached: it is not on the node.
+    /// Its VolumeAttachment is gone: it is not on the node. Or it says that it is not attached any more: then nobody knows.
     Lost,
     /// Take it from the node. Without force the node is asked first.
     Detach { force: Option<Force> },
@@ -157,7 +157,7 @@ pub(super) fn decide(facts: &Facts) -> Decision {
     match (facts.presence, facts.wanted) {
         // Tests: AD-002, AD-003, AD-006, AD-010, AD-015, AD-029, AD-030, AD-093, AD-094
         (Presence::Absent, false) => Decision::Rest,
-        // Tests: AD-097, AD-098, AD-099
+        // Tests: AD-097, AD-098, AD-099, NEW-AD-TURNED, NEW-AD-TURNED-FREE, NEW-AD-TURNED-LEFT
         (Presence::Confirmed, true | false) if facts.verified && is_lost(&facts.view) => Decision::Lost,
         // Tests: AD-073, AD-081
         (Presence::Confirmed, true) => Decision::Keep,
@@ -175,9 +175,10 @@ fn is_lost(view: &View) -> bool {
 }
 
 /// Whether a VolumeAttachment of another node keeps the volume from this one: it does until its attacher has said that it
-/// could not attach, or could not detach. Upstream lets one pass whose attacher has not answered at all.
-// Tests: AD-055, AD-064, NEW-AD-UNANSWERED, NEW-AD-LEFT
-pub(super) fn holds(presence: Presence, view: &View) -> bool {
+/// could not attach, or could not detach. Upstream lets one pass whose attacher has not answered at all. A volume that its node
+/// has in use was attached once, so a failure to attach it again says little.
+// Tests: AD-055, AD-064, NEW-AD-UNANSWERED, NEW-AD-LEFT, NEW-AD-TURNED-FAILED
+pub(super) fn holds(presence: Presence, view: &View, in_use: bool) -> bool {
     match (presence, view) {
         (Presence::Absent, _) => false,
         (Presence::Confirmed, _) | (Presence::Asked, View::Absent) => true,
@@ -185,7 +186,7 @@ pub(super) fn holds(presence: Presence, view: &View) -> bool {
         (Presence::Uncertain, View::NotNeeded | View::Absent) => false,
         (Presence::Uncertain | Presence::Asked, View::There(there)) => match there.leaving {
             true => there.detach_error.is_none(),
-            false => there.attached || there.attach_error.is_none(),
+            false => there.attached || there.attach_error.is_none() || in_use,
         },
     }
 }

@@ -16,7 +16,8 @@ use super::events::{Ends, Held};
 use super::operation::Operations;
 use super::patience;
 use super::reconcile::{self, Decision, Facts, Holder, Presence, Running};
-use super::volume::{Key, Spec, attachment_name, csi_parts, digest};
+use super::volume::{Key, Spec, attachment_name, digest};
+use crate::csi::handle::of_unique_name;
 use crate::informer::Informer;
 use crate::manager::Context;
 use crate::meta::annotation;
@@ -78,7 +79,7 @@ impl Caches {
     }
 
     fn view(&self, key: &Key) -> View {
-        match csi_parts(&key.volume) {
+        match of_unique_name(&key.volume) {
             None => View::NotNeeded,
             Some(_) => View::of(self.attachment(key).as_deref()),
         }
@@ -224,9 +225,11 @@ impl State {
         let keys = others.map(|(node, attached)| {
             (Key { volume: Arc::clone(&key.volume), node: Arc::clone(node) }, presence(Some(attached)))
         });
-        keys.filter(|(other, presence)| reconcile::holds(*presence, &caches.view(other)))
-            .map(|(other, _)| other)
-            .collect()
+        keys.filter(|(other, presence)| {
+            reconcile::holds(*presence, &caches.view(other), self.actual.in_use(other))
+        })
+        .map(|(other, _)| other)
+        .collect()
     }
 
     fn holder(&self, key: &Key, caches: &Caches, settings: &Settings, now: Instant) -> Holder {

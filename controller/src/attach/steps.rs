@@ -13,8 +13,9 @@ use super::events;
 use super::operation::{ANSWER_WITHIN, Cause, Phase};
 use super::reconcile::Force;
 use super::report::volumes_in_use;
-use super::volume::{Key, Spec, attachment_name, can_be_detached_by_name, digest};
+use super::volume::{Key, Spec, attachment_name, digest};
 use crate::client::{is_not_found, message_of, status_of};
+use crate::csi::handle::has_plain_parts;
 use crate::lean::Lean;
 use crate::names::{ANN_DETACH_NOT_BEFORE, ANN_FORCED_DETACH, reason};
 use crate::recorder::EventType;
@@ -110,7 +111,8 @@ impl Controller {
         let Some(digest) = digest(key) else { return self.wait_for_attacher(key) };
         let name = attachment_name(&digest);
         let there = self.caches.attachment(key).is_some();
-        if there && !can_be_detached_by_name(&key.volume) {
+        // Tests: AD-065
+        if there && !has_plain_parts(&key.volume) {
             let mut state = self.state();
             let text =
                 "the volume handle holds the separator ^, so the volume cannot be detached by its name";

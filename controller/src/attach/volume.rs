@@ -7,12 +7,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeSpec, Volume};
 use sha2::{Digest, Sha256};
 
+use crate::csi::handle::{self, of_unique_name, unique_name};
 use crate::translate::{inline_to_csi, to_csi};
 
-/// What every unique name of a CSI volume begins with.
-const CSI_PREFIX: &str = "kubernetes.io/csi/";
-/// Stands between driver and handle.
-const SEPARATOR: char = '^';
 /// What every VolumeAttachment of a CSI volume begins with.
 const ATTACHMENT_PREFIX: &str = "csi-";
 
@@ -55,7 +52,7 @@ pub(super) enum Means {
 /// A volume that can be attached.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Spec {
-    /// Unique name: `kubernetes.io/csi/<driver>^<handle>`.
+    /// Unique name, see [`unique_name`].
     pub(super) unique: Arc<str>,
     /// As events name it: the PersistentVolume, or the inline volume.
     pub(super) title: Box<str>,
@@ -103,11 +100,11 @@ impl Spec {
                 .map(node_alone);
         }
         let translated;
-        let csi = match &spec.csi {
+        let csi = match handle::source(volume) {
             Some(csi) => csi,
             None => {
                 translated = to_csi(volume)?;
-                translated.spec.as_ref()?.csi.as_ref()?
+                handle::source(&translated)?
             }
         };
         let means =
@@ -164,27 +161,11 @@ fn fc_name(wwns: Option<&[String]>, lun: Option<i32>, wwids: Option<&[String]>) 
     }
 }
 
-/// The unique name of a CSI volume.
-pub(super) fn unique_name(driver: &str, handle: &str) -> String {
-    format!("{CSI_PREFIX}{driver}{SEPARATOR}{handle}")
-}
-
-/// Driver and handle of the unique name of a CSI volume.
-pub(super) fn csi_parts(unique: &str) -> Option<(&str, &str)> {
-    unique.strip_prefix(CSI_PREFIX)?.split_once(SEPARATOR)
-}
-
-/// The rule that upstream's detach holds on to: with a second separator it cannot tell driver and handle apart.
-// Tests: AD-065
-pub(super) fn can_be_detached_by_name(unique: &str) -> bool {
-    unique.matches(SEPARATOR).count() < 2
-}
-
 /// What names the VolumeAttachment of a volume on a node: SHA-256 over handle, driver and node without separators. None for
 /// a volume that needs no VolumeAttachment.
 // Tests: AD-101
 pub(super) fn digest(key: &Key) -> Option<[u8; 32]> {
-    let (driver, handle) = csi_parts(&key.volume)?;
+    let (driver, handle) = of_unique_name(&key.volume)?;
     let mut hash = Sha256::new();
     for part in [handle, driver, &key.node] {
         hash.update(part.as_bytes());

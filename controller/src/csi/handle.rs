@@ -7,18 +7,24 @@ use crate::informer::Change;
 use crate::names::FINALIZER_EXTERNAL_ATTACHER_PREFIX;
 
 /// What every unique name of a CSI volume begins with.
-pub const PLUGIN_PREFIX: &str = "kubernetes.io/csi/";
+const PLUGIN_PREFIX: &str = "kubernetes.io/csi/";
+/// Stands between driver and handle.
+const SEPARATOR: char = '^';
 
 /// `kubernetes.io/csi/DRIVER^HANDLE`: what nodes call a volume in their status.
 pub fn unique_name(driver: &str, handle: &str) -> String {
-    format!("{PLUGIN_PREFIX}{driver}^{handle}")
+    format!("{PLUGIN_PREFIX}{driver}{SEPARATOR}{handle}")
 }
 
-/// Driver and handle of a unique name. None when it is of another plugin, or when the handle has a `^` of its own, which
-/// makes the parts unknowable (upstream refuses it too).
+/// Driver and handle of a unique name; none when it is of another plugin. A driver's name has no `^`, its handle may have one.
 pub fn of_unique_name(name: &str) -> Option<(&str, &str)> {
-    let (driver, handle) = name.strip_prefix(PLUGIN_PREFIX)?.split_once('^')?;
-    (!handle.contains('^')).then_some((driver, handle))
+    name.strip_prefix(PLUGIN_PREFIX)?.split_once(SEPARATOR)
+}
+
+/// The rule that upstream holds on to when it has nothing but a name: with a second separator it does not tell driver and
+/// handle apart.
+pub fn has_plain_parts(name: &str) -> bool {
+    name.matches(SEPARATOR).count() < 2
 }
 
 /// The finalizer of a driver's attacher: what a name may not hold becomes `-`, and a `-` at the end is no end.
@@ -73,7 +79,8 @@ mod tests {
     fn names() {
         assert_eq!(unique_name("d", "h"), "kubernetes.io/csi/d^h");
         assert_eq!(of_unique_name("kubernetes.io/csi/d^h"), Some(("d", "h")));
-        assert_eq!(of_unique_name("kubernetes.io/csi/d^h^i"), None);
+        assert_eq!(of_unique_name("kubernetes.io/csi/d^h^i"), Some(("d", "h^i")));
+        assert!(has_plain_parts("kubernetes.io/csi/d^h") && !has_plain_parts("kubernetes.io/csi/d^h^i"));
         assert_eq!(of_unique_name("kubernetes.io/iscsi/x"), None);
         assert_eq!(attacher_finalizer("ebs.csi.aws.com"), "external-attacher/ebs-csi-aws-com");
         assert_eq!(attacher_finalizer("odd_"), "external-attacher/odd-X");

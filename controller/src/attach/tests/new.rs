@@ -23,6 +23,15 @@ const TWO: &[&str] = &[
 const AWAY: &[&str] =
     &["uses node-1 HP^v", "ready node-1 false", "settle", "delete pod default/p-1", "wait 1000"];
 
+/// The node has the volume in use, nobody wants it there, and its attachment is not attached any more; then another wants it.
+const TURNED: &[&str] = &[
+    "uses node-1 HP^v",
+    "delete pod default/p-1",
+    "settle",
+    "not-attached va HP^v@node-1",
+    "create pod default/p-2 on=node-2 claim=c-1",
+];
+
 const STAYS: &[&str] = &["node node-1 lists=HP^v", "va HP^v@node-1 pv=pv-1 attached"];
 
 pub(super) const CASES: &[Case] = &[
@@ -154,6 +163,43 @@ pub(super) const CASES: &[Case] = &[
         ],
         end: &["node node-1", "node node-2 lists=HP^v", "va HP^v@node-2 pv=pv-1 attached"],
         absent: &["FailedAttachVolume"],
+        ..NO_CASE
+    },
+    Case {
+        id: "NEW-AD-TURNED",
+        about: "An attachment that says that it is attached no more keeps the volume from other nodes as long as it is there",
+        given: TWO,
+        attacher: &["node-1=attachOnce"],
+        steps: TURNED,
+        end: &["node node-1", "node node-2", "va HP^v@node-1 pv=pv-1"],
+        events: &["pod/default/p-2 Warning FailedAttachVolume Multi-Attach error for volume \"pv-1\" *"],
+        ..NO_CASE
+    },
+    Case {
+        id: "NEW-AD-TURNED-FREE",
+        about: "... until the node has unmounted it and it is detached",
+        given: TWO,
+        attacher: &["node-1=attachOnce"],
+        steps: &[TURNED[0], TURNED[1], TURNED[2], TURNED[3], TURNED[4], "settle", "uses node-1 -"],
+        end: &["node node-1", "node node-2 lists=HP^v", "va HP^v@node-2 pv=pv-1 attached"],
+        ..NO_CASE
+    },
+    Case {
+        id: "NEW-AD-TURNED-LEFT",
+        about: "One that nobody wants and that is not in use is detached, not forgotten",
+        given: &["node node-1 lists=HP^v", "node node-2", TWO[3], TWO[4], "va HP^v@node-1 pv=pv-1"],
+        attacher: &["node-1=attachNever"],
+        end: &["node node-1", "node node-2"],
+        ..NO_CASE
+    },
+    Case {
+        id: "NEW-AD-TURNED-FAILED",
+        about: "The same when it has failed to attach it again: what the node has in use was attached",
+        given: TWO,
+        attacher: &["node-1=attachOnce"],
+        steps: &[TURNED[0], TURNED[1], TURNED[2], "not-attached va HP^v@node-1 attachError", TURNED[4]],
+        end: &["node node-1", "node node-2", "va HP^v@node-1 pv=pv-1 attachError"],
+        events: &["pod/default/p-2 Warning FailedAttachVolume Multi-Attach error for volume \"pv-1\" *"],
         ..NO_CASE
     },
     Case {

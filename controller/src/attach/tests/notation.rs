@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::attach::volume::{Key, attachment_name, digest, unique_name};
+use crate::attach::volume::{Key, attachment_name, digest};
+use crate::csi::handle::unique_name;
 use crate::names::ANN_CONTROLLER_MANAGED_ATTACH;
 
 /// A name with its short forms written out.

@@ -112,9 +112,11 @@ impl Stage {
                 api.patch("volumeattachments", &name, "", json!({"metadata": {"finalizers": null}}));
                 assert!(api.delete("volumeattachments", &name));
             }
-            ["not-attached", "va", word] => {
+            ["not-attached", "va", word, error @ ..] => {
                 let (_, name, _) = attachment(word);
-                api.patch("volumeattachments", &name, "status", json!({"status": {"attached": false}}));
+                let mut status = json!({"attached": false});
+                error.iter().for_each(|field| status[*field] = json!({"message": "no"}));
+                api.patch("volumeattachments", &name, "status", json!({ "status": status }));
             }
             ["attacher", ..] => {
                 let how = line.split_once(' ').unwrap().1;

@@ -79,7 +79,12 @@ impl History {
                 let status = &other["status"];
                 let failed = match leaves(other) {
                     true => status["detachError"].is_object(),
-                    false => status["attached"] != true && status["attachError"].is_object(),
+                    false => {
+                        let unique = unique(&format!("HP^{volume}"));
+                        let used = self.nodes.get(&place(other).1);
+                        let used = used.is_some_and(|node| names(node, "volumesInUse", "").contains(&unique));
+                        status["attached"] != true && status["attachError"].is_object() && !used
+                    }
                 };
                 assert!(failed, "{volume} is asked for {node} while another node has it: {other}");
             }
@@ -234,6 +239,16 @@ impl World {
         self.published.insert(place);
     }
 
+    /// A VolumeAttachment is not attached any more, as it says; the driver knows nothing of that.
+    fn turn(&mut self) {
+        let mut attachments = self.api.list("volumeattachments");
+        attachments.retain(|attachment| attachment["status"]["attached"] == true);
+        let Some(attachment) = attachments.choose(&mut self.random) else { return };
+        let error = if self.random.random_bool(0.5) { json!({"message": "no"}) } else { Value::Null };
+        let status = json!({"status": {"attached": false, "attachError": error}});
+        self.api.patch("volumeattachments", text(attachment, "/metadata/name"), "status", status);
+    }
+
     fn nodes(&mut self) {
         let Some(node) = self.some_node() else { return self.missing_nodes() };
         let name = text(&node, "/metadata/name").to_owned();
@@ -281,7 +296,8 @@ impl World {
             0..22 => self.pod(),
             22..42 => self.end_pod(),
             42..62 => self.attacher(false),
-            62..78 => self.kubelets(),
+            62..75 => self.kubelets(),
+            75..78 => self.turn(),
             78..88 => self.nodes(),
             88..93 => self.fault(),
             93..96 => self.restart().await,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use orlop_csi::driver::Driver;
+use orlop_csi::error::Code;
 
 use super::decide::{Publish, Step, Unpublish, View, decide, is_ours, volume_name};
 use super::error::Failure;
@@ -166,7 +167,13 @@ impl Attacher {
 
     async fn unpublish(&self, driver: &Driver, call: Unpublish, seen: &mut Seen) -> Result<Next, Failure> {
         let secrets = secrets::read(self.writer.client(), call.secret.as_ref()).await?;
-        driver.controller_unpublish_volume(call.request(secrets)).await?;
+        let unlisted = call.unlisted;
+        match driver.controller_unpublish_volume(call.request(secrets)).await {
+            Ok(_) => {}
+            // It has no attachments any more, as it said.
+            Err(error) if unlisted && error.code == Code::Unimplemented => {}
+            Err(error) => return Err(error.into()),
+        }
         self.release(seen).await
     }
 

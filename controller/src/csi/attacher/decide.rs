@@ -74,6 +74,8 @@ pub(super) struct Unpublish {
     pub(super) node_id: String,
     /// Whose values belong into it.
     pub(super) secret: Option<SecretReference>,
+    /// The driver does not say any more that it can be asked. If it cannot, there is nothing that it could take back.
+    pub(super) unlisted: bool,
 }
 
 impl Publish {
@@ -168,8 +170,9 @@ pub(super) fn decide(view: &View<'_>) -> Result<Step, Refusal> {
         (false, true) => Ok(Step::SayAttached),
         (false, false) => attach(view),
         (true, _) if !is_ours(view.attachment) && (trivial || !view.doubted) => Ok(Step::Rest),
-        (true, true) => Ok(Step::LetGo),
-        (true, false) => detach(view),
+        // What was published has to be taken back, whatever the driver says of itself since.
+        (true, true) if recorded(view).is_none() => Ok(Step::LetGo),
+        (true, true | false) => detach(view),
     }
 }
 
@@ -194,7 +197,7 @@ fn attach(view: &View<'_>) -> Result<Step, Refusal> {
     let csi = source(&spec, driver)?;
     let capability = modes::of_volume(&spec, can)?;
     let node = on_node(view)?;
-    let written = is_ours(attachment) && annotation(*attachment, ANN_CSI_NODE_ID) == Some(node);
+    let written = is_ours(attachment) && recorded(view) == Some(node);
     Ok(Step::Publish(Box::new(Publish {
         handle: csi.volume_handle.clone(),
         node_id: node.to_owned(),
@@ -209,15 +212,11 @@ fn attach(view: &View<'_>) -> Result<Step, Refusal> {
 fn detach(view: &View<'_>) -> Result<Step, Refusal> {
     let spec = spec(view)?;
     let csi = source(&spec, &view.attachment.spec.attacher)?;
-    // A node that is shut down says nothing; what was asked is still known.
-    let node = match (on_node(view), annotation(view.attachment, ANN_CSI_NODE_ID)) {
-        (Ok(node), _) | (Err(_), Some(node)) => node,
-        (Err(refusal), None) => return Err(refusal),
-    };
     Ok(Step::Unpublish(Box::new(Unpublish {
         handle: csi.volume_handle.clone(),
-        node_id: node.to_owned(),
+        node_id: published_on(view)?.to_owned(),
         secret: csi.controller_publish_secret_ref.clone(),
+        unlisted: !view.can.can(Rpc::PublishUnpublishVolume),
     })))
 }
 
@@ -251,20 +250,31 @@ fn source<'a>(spec: &'a PersistentVolumeSpec, named: &str) -> Result<&'a CSIPers
     Ok(csi)
 }
 
-/// What the driver calls the attachment's node.
-pub(super) fn on_node<'a>(view: &View<'a>) -> Result<&'a str, Refusal> {
+/// Under which id of its node publish was asked for, if it was.
+fn recorded<'a>(view: &View<'a>) -> Option<&'a str> {
+    annotation(view.attachment, ANN_CSI_NODE_ID)
+}
+
+/// Where the driver has the volume, if it has it. What was asked counts: a node that came back may have another id, and one
+/// that is shut down says nothing.
+fn published_on<'a>(view: &View<'a>) -> Result<&'a str, Refusal> {
+    recorded(view).map_or_else(|| on_node(view), Ok)
+}
+
+/// What the driver calls the attachment's node now.
+fn on_node<'a>(view: &View<'a>) -> Result<&'a str, Refusal> {
     let spec = &view.attachment.spec;
     let node = view.node.ok_or_else(|| Refusal::NoNode(spec.node_name.clone()))?;
     node_id(node, &spec.attacher)
         .ok_or_else(|| Refusal::NotOnNode { node: spec.node_name.clone(), driver: spec.attacher.clone() })
 }
 
-/// Handle and node id that an attachment is about, for a comparison with the driver's list.
+/// Handle and node id that an attachment is about, for a comparison with the driver's list. The list has a volume where it was
+/// published: a node with another id by now is no reason to publish there and to lose the record of the first one.
 pub(super) fn place(view: &View<'_>) -> Option<(String, String)> {
     let spec = spec(view).ok()?;
     let csi = source(&spec, &view.attachment.spec.attacher).ok()?;
-    let node = on_node(view).ok().or_else(|| annotation(view.attachment, ANN_CSI_NODE_ID))?;
-    Some((csi.volume_handle.clone(), node.to_owned()))
+    Some((csi.volume_handle.clone(), published_on(view).ok()?.to_owned()))
 }
 
 /// Whether the finalizer of `driver` may leave a volume: nothing is attached, and the volume is going or is no volume of

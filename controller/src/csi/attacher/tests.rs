@@ -14,6 +14,8 @@ use crate::manager::Run;
 use crate::options::Options;
 use crate::testing::{DriverVolume, Failing, FakeApi, Fault, FaultKind, TestDriver, survives_faults};
 
+mod taken_back;
+
 const THIS: [Run; 1] = [run];
 const DRIVER: &str = "d.example";
 const PUBLISH: &str = "ControllerPublishVolume";

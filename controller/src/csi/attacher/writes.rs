@@ -8,14 +8,14 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 
 use super::error::Failure;
 use crate::client::{is_conflict, is_not_found};
 use crate::csi::handle::attacher_finalizer;
 use crate::lean::Lean;
-use crate::meta::is_terminating;
+use crate::meta::{adding_finalizers, is_terminating, removing_finalizers};
 use crate::names::ANN_CSI_NODE_ID;
 
 /// Others may write at the same time so often before the key has to wait.
@@ -89,7 +89,7 @@ impl Writer {
         volume: &PersistentVolume,
         driver: &str,
     ) -> Result<Written<PersistentVolume>, Failure> {
-        let body = with_finalizer(volume, &attacher_finalizer(driver));
+        let body = adding_finalizers(volume, &[&attacher_finalizer(driver)]);
         self.write_volume(volume, body, "add PersistentVolume finalizer").await
     }
 
@@ -99,7 +99,7 @@ impl Writer {
         volume: &PersistentVolume,
         driver: &str,
     ) -> Result<Written<PersistentVolume>, Failure> {
-        let body = without_finalizer(volume, &attacher_finalizer(driver));
+        let body = removing_finalizers(volume, &[&attacher_finalizer(driver)]);
         self.write_volume(volume, body, "remove PersistentVolume finalizer").await
     }
 
@@ -127,7 +127,7 @@ impl Writer {
         attachment: &VolumeAttachment,
         node_id: &str,
     ) -> Result<Written<VolumeAttachment>, Failure> {
-        let mut body = with_finalizer(attachment, &attacher_finalizer(&attachment.spec.attacher));
+        let mut body = adding_finalizers(attachment, &[&attacher_finalizer(&attachment.spec.attacher)]);
         body["metadata"]["annotations"] = json!({ ANN_CSI_NODE_ID: node_id });
         let api = self.attachments();
         let name = name_of(attachment);
@@ -148,7 +148,8 @@ impl Writer {
         attachment: &VolumeAttachment,
     ) -> Result<Written<VolumeAttachment>, Failure> {
         let finalizer = attacher_finalizer(&attachment.spec.attacher);
-        self.insist(attachment, "", "remove the finalizer", |now| without_finalizer(now, &finalizer)).await
+        self.insist(attachment, "", "remove the finalizer", |now| removing_finalizers(now, &[&finalizer]))
+            .await
     }
 
     /// Writes a status that holds whatever else has changed; when the attachment is going meanwhile, and was not before,
@@ -206,22 +207,6 @@ impl Writer {
 
 fn name_of(attachment: &VolumeAttachment) -> &str {
     attachment.metadata.name.as_deref().unwrap_or_default()
-}
-
-fn with_finalizer<K: Resource>(object: &K, finalizer: &str) -> Value {
-    let meta = object.meta();
-    let mut all = meta.finalizers.clone().unwrap_or_default();
-    if !all.iter().any(|known| known == finalizer) {
-        all.push(finalizer.to_owned());
-    }
-    json!({"metadata": {"resourceVersion": meta.resource_version, "finalizers": all}})
-}
-
-fn without_finalizer<K: Resource>(object: &K, finalizer: &str) -> Value {
-    let meta = object.meta();
-    let mut rest = meta.finalizers.clone().unwrap_or_default();
-    rest.retain(|known| known != finalizer);
-    json!({"metadata": {"resourceVersion": meta.resource_version, "finalizers": rest}})
 }
 
 /// The status after a publish. A merge keeps what it does not name, so what was there before is named as gone.

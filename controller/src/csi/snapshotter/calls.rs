@@ -21,7 +21,7 @@ use super::{protect, status};
 use crate::client::is_not_found;
 use crate::csi::secrets::{self as values, SecretError};
 use crate::lean::Lean;
-use crate::meta::annotation;
+use crate::meta::{annotation, removing_finalizers};
 use crate::names::{
     ANN_SNAPSHOT_BEING_CREATED, ANN_SNAPSHOT_SECRET_NAME, ANN_SNAPSHOT_SECRET_NAMESPACE,
     FINALIZER_SNAPSHOT_CONTENT, YES, reason,
@@ -227,7 +227,7 @@ impl Lane {
         if held.is_empty() {
             return Ok(());
         }
-        match patch_content(&self.client, name_of(content), &protect::removing(content, &held)).await {
+        match patch_content(&self.client, name_of(content), &removing_finalizers(content, &held)).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
             Err(cause) => Err(failed("let go", content, cause)),

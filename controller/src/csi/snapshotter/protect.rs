@@ -1,7 +1,6 @@
-//! Finalizers of snapshots, contents and claims: which an object has to get, and the patch that gives or takes one.
+//! Finalizers of snapshots, contents and claims: which an object has to get or to lose.
 
 use kube::Resource;
-use serde_json::{Value, json};
 
 use crate::meta::has_finalizer;
 
@@ -15,22 +14,6 @@ pub fn present<K: Resource>(object: &K, given: &[&'static str]) -> Vec<&'static 
     given.iter().filter(|finalizer| has_finalizer(object, finalizer)).copied().collect()
 }
 
-/// Adds them at the end, to this version of the object and no other.
-pub fn adding<K: Resource>(object: &K, more: &[&'static str]) -> Value {
-    let old = object.meta().finalizers.iter().flatten().map(String::as_str);
-    patch(object, old.chain(more.iter().copied()).collect())
-}
-
-/// Takes them away, from this version of the object and no other.
-pub fn removing<K: Resource>(object: &K, gone: &[&'static str]) -> Value {
-    let old = object.meta().finalizers.iter().flatten().map(String::as_str);
-    patch(object, old.filter(|finalizer| !gone.contains(finalizer)).collect())
-}
-
-fn patch<K: Resource>(object: &K, finalizers: Vec<&str>) -> Value {
-    json!({"metadata": {"resourceVersion": object.meta().resource_version, "finalizers": finalizers}})
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,10 +23,6 @@ mod tests {
     fn lists() {
         let mut object = VolumeSnapshot::default();
         object.metadata.finalizers = Some(vec!["x".to_owned(), "a".to_owned()]);
-        object.metadata.resource_version = Some("7".to_owned());
         assert_eq!((missing(&object, &["a", "b"]), present(&object, &["a", "b"])), (vec!["b"], vec!["a"]));
-        let wanted = json!({"metadata": {"resourceVersion": "7", "finalizers": ["x", "a", "b"]}});
-        assert_eq!(adding(&object, &["b"]), wanted);
-        assert_eq!(removing(&object, &["a"])["metadata"]["finalizers"], json!(["x"]));
     }
 }

@@ -14,6 +14,7 @@ use super::{is_ready, protect, status};
 use crate::client::{is_already_exists, is_not_found};
 use crate::informer::{key_of, split_key};
 use crate::lean::Lean;
+use crate::meta::{adding_finalizers, removing_finalizers};
 use crate::names::{
     ANN_SNAPSHOT_BEING_DELETED, FINALIZER_SNAPSHOT_CLAIM, FINALIZER_SNAPSHOT_CONTENT, YES, reason,
 };
@@ -88,7 +89,7 @@ impl Common {
                 held.snapshot = self.patch_snapshot(key, "set the default class of", &patch).await?;
             }
             Step::Protect(finalizers) => {
-                let patch = protect::adding(&held.snapshot, &finalizers);
+                let patch = adding_finalizers(&held.snapshot, &finalizers);
                 held.snapshot = self.patch_snapshot(key, "hold", &patch).await?;
             }
             Step::ProtectClaim => return self.protect_claim(held).await,
@@ -113,7 +114,7 @@ impl Common {
             }
             Step::DeleteContent => held.content = self.delete_content(held).await?,
             Step::Release(finalizers) => {
-                let patch = protect::removing(&held.snapshot, &finalizers);
+                let patch = removing_finalizers(&held.snapshot, &finalizers);
                 match self.patch_snapshot(key, "let go", &patch).await {
                     Ok(snapshot) => held.snapshot = snapshot,
                     Err(SnapshotError::Snapshot { cause, .. }) if is_not_found(&cause) => return Ok(false),
@@ -208,7 +209,7 @@ impl Common {
             return Ok(());
         }
         let name = content.metadata.name.clone().unwrap_or_default();
-        match patch_content(&self.client, &name, &protect::adding(content, &missing)).await {
+        match patch_content(&self.client, &name, &adding_finalizers(content, &missing)).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
             Err(cause) => Err(SnapshotError::Content { what: "hold", content: name, cause }),
@@ -255,7 +256,7 @@ impl Common {
 
     async fn protect_claim(&self, held: &mut Held) -> Result<bool, SnapshotError> {
         let Some(claim) = &held.claim else { return Ok(false) };
-        let patch = protect::adding(claim.as_ref(), &[FINALIZER_SNAPSHOT_CLAIM]);
+        let patch = adding_finalizers(claim.as_ref(), &[FINALIZER_SNAPSHOT_CLAIM]);
         let claim = self.patch_claim(claim, "hold", &patch).await?;
         held.claim = Some(Arc::new(claim));
         Ok(true)
@@ -263,7 +264,7 @@ impl Common {
 
     /// No snapshot of the claim is under way any more.
     pub(super) async fn release_claim(&self, claim: &PersistentVolumeClaim) -> Result<(), SnapshotError> {
-        let patch = protect::removing(claim, &[FINALIZER_SNAPSHOT_CLAIM]);
+        let patch = removing_finalizers(claim, &[FINALIZER_SNAPSHOT_CLAIM]);
         match self.patch_claim(claim, "let go", &patch).await {
             Ok(_) => Ok(()),
             Err(SnapshotError::Claim { cause, .. }) if is_not_found(&cause) => Ok(()),

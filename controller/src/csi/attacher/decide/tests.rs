@@ -47,7 +47,10 @@ fn word(step: Result<Step, Refusal>) -> String {
             let before = if call.written { "" } else { "prepare and " };
             format!("{before}publish {} to {}", call.handle, call.node_id)
         }
-        Ok(Step::Unpublish(call)) => format!("unpublish {} from {}", call.handle, call.node_id),
+        Ok(Step::Unpublish(call)) => {
+            let after = if call.unlisted { " if it can" } else { "" };
+            format!("unpublish {} from {}{after}", call.handle, call.node_id)
+        }
         Ok(Step::LetGo) => "let go".to_owned(),
         Err(refusal) => refusal.to_string(),
     }
@@ -165,7 +168,7 @@ fn steps() {
             &nodes,
             true,
             false,
-            "unpublish h from id",
+            "unpublish h from old",
         ),
         (
             "deleted, nothing says which node",
@@ -200,14 +203,24 @@ fn steps() {
         ("trivial, attached, doubted", &[&attached], &None, &None, false, true, "rest"),
         ("trivial, deleted", &[&deleted, &foreign], &None, &None, false, true, "rest"),
         (
-            "trivial now, but attached before",
-            &[&deleted, &ours, &attached],
-            &None,
-            &None,
+            "trivial now, but asked before",
+            &[&deleted, &ours, &noted],
+            &pv,
+            &nodes,
             false,
             false,
-            "let go",
+            "unpublish h from id if it can",
         ),
+        (
+            "trivial now, but asked before, no volume",
+            &[&deleted, &ours, &noted],
+            &None,
+            &nodes,
+            false,
+            false,
+            "persistentvolume \"pv\" not found",
+        ),
+        ("trivial now, and never asked", &[&deleted, &ours, &attached], &None, &None, false, false, "let go"),
     ];
     for (name, changes, volume, node, attaches, doubted, wanted) in table {
         let attachment = attachment(changes);
@@ -221,6 +234,24 @@ fn steps() {
             doubted: *doubted,
         };
         assert_eq!(word(decide(&view)), *wanted, "{name}");
+    }
+}
+
+#[test]
+fn where_the_list_has_to_have_it() {
+    let noted = json!({"metadata": {"annotations": {ANN_CSI_NODE_ID: "old"}}});
+    let (pv, nodes, can) = (volume(json!({})), on_its_node(), can(&[Rpc::PublishUnpublishVolume]));
+    for (name, changes, node, wanted) in [
+        ("as it was published", vec![&noted], Some(&nodes), Some("old")),
+        ("the node is gone", vec![&noted], None, Some("old")),
+        ("attached by others, who note nothing", vec![], Some(&nodes), Some("id")),
+        ("nothing says where", vec![], None, None),
+    ] {
+        let attachment = attachment(&changes);
+        let (volume, volume_let_go, doubted) = (Some(&pv), false, false);
+        let view = View { attachment: &attachment, volume, volume_let_go, node, can: &can, doubted };
+        let wanted = wanted.map(|node| ("h".to_owned(), node.to_owned()));
+        assert_eq!(place(&view), wanted, "{name}");
     }
 }
 
