@@ -52,7 +52,12 @@ enum Outcome {
 impl Provisioner {
     pub(super) async fn sync_claim(self: Arc<Self>, key: String) -> Result<(), ProvisionError> {
         let Some(claim) = self.claims.get(&key) else { return Ok(()) };
-        let _turn = self.turn(Turn::Create, decide::provisioner(&claim).unwrap_or_default()).await;
+        // Whose driver is not served here takes nobody's turn; what is due without a driver is done all the same.
+        let driver = decide::driver_of(&claim).filter(|driver| self.serves(driver));
+        let _turn = match &driver {
+            Some(driver) => self.turn(Turn::Create, driver).await,
+            None => None,
+        };
         // Time may have passed.
         let Some(claim) = self.claims.get(&key) else { return Ok(()) };
         if self.is_old_news(&key, &claim) {
@@ -64,6 +69,11 @@ impl Provisioner {
         let saved = self.memory().saved.get(uid).copied();
         let around = Around { volume: volume.as_deref(), saved: saved.is_some(), class: class.as_deref() };
         let situation = decide::claim(&claim, &around, |driver| self.serves(driver));
+        if situation.asks().is_some_and(|asked| driver.as_deref() != Some(asked)) {
+            // It became another's meanwhile, whose turn this is not.
+            self.claim_queue.add(key);
+            return Ok(());
+        }
         match situation {
             ClaimSituation::Nothing(Idle::HasVolume) => {
                 if volume.is_some() {
@@ -76,17 +86,7 @@ impl Provisioner {
                 Ok(())
             }
             ClaimSituation::Unreadable(why) => {
-                let driver = decide::provisioner(&claim).unwrap_or("csi.orlop.dev");
-                let message = format!(
-                    "the note csi.orlop.dev/create-request cannot be read: {why}; if the driver has no volume of this claim, \
-                     remove it and the finalizer csi.orlop.dev/provisioning"
-                );
-                self.recorder(driver).event(
-                    claim.as_ref(),
-                    EventType::Warning,
-                    reason::PROVISIONING_FAILED,
-                    message,
-                );
+                self.tell_of_note(&claim, &format!("cannot be read: {why}"));
                 Ok(())
             }
             ClaimSituation::FinalizerAlone => self.settle(&key, &claim).await,
@@ -122,6 +122,16 @@ impl Provisioner {
                 Ok(())
             }
         }
+    }
+
+    /// Tells people that a note is of no use. It stays, because what the driver has is not known.
+    fn tell_of_note(&self, claim: &PersistentVolumeClaim, why: &str) {
+        let driver = decide::provisioner(claim).unwrap_or("csi.orlop.dev");
+        let message = format!(
+            "the note csi.orlop.dev/create-request {why}; if the driver has no volume of this claim, remove it and the \
+             finalizer csi.orlop.dev/provisioning"
+        );
+        self.recorder(driver).event(claim, EventType::Warning, reason::PROVISIONING_FAILED, message);
     }
 
     /// Whether the cache shows a claim as it was before our last write. Its next change brings it back.
@@ -161,6 +171,7 @@ impl Provisioner {
             }
         };
         let (intent, secrets) = prepared;
+        let intent = self.seals.seal(intent).await?;
         let name = split_key(key).1;
         let change = intent::put(claim, &intent);
         let noted =
@@ -189,6 +200,11 @@ impl Provisioner {
         intent: Intent,
     ) -> Result<(), ProvisionError> {
         let Some(driver) = self.drivers.get(&intent.driver) else { return Ok(()) };
+        // Before a secret is read, and before the driver hears of it.
+        if !self.seals.is_ours(&intent).await? {
+            self.tell_of_note(cached, "was not written by orlop, or was changed since");
+            return Ok(());
+        }
         let live = self.claims_api(key).get_opt(split_key(key).1).await;
         let live = live.map_err(|cause| ProvisionError::ReadClaim { claim: key.to_owned(), cause })?;
         let Some(claim) = live.map(|found| found.0) else { return Ok(()) };
