@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use orlop_csi::driver::Driver;
 use orlop_csi::error::{CallError, Meaning};
 use orlop_csi::v1;
@@ -16,12 +16,12 @@ use super::attempts::Fingerprint;
 use super::decide::{self, Around, ClaimSituation, Idle};
 use super::intent::{self, Intent};
 use super::prepare::Secrets;
+use super::save::in_use;
 use super::volume::{self, Flaw};
-use super::{AGAIN, ProvisionError, Provisioner, Turn, carries, class_name, size, source_of, version};
-use crate::client::{is_already_exists, is_conflict, is_not_found, message_of};
+use super::{AGAIN, ProvisionError, Provisioner, Turn, carries, class_name, size, version};
+use crate::client::{is_conflict, is_not_found, message_of};
 use crate::csi::handle;
 use crate::informer::split_key;
-use crate::lean::Lean;
 use crate::names::{ANN_SELECTED_NODE, reason};
 use crate::recorder::EventType;
 
@@ -122,16 +122,6 @@ impl Provisioner {
                 Ok(())
             }
         }
-    }
-
-    /// Tells people that a note is of no use. It stays, because what the driver has is not known.
-    fn tell_of_note(&self, claim: &PersistentVolumeClaim, why: &str) {
-        let driver = decide::provisioner(claim).unwrap_or("csi.orlop.dev");
-        let message = format!(
-            "the note csi.orlop.dev/create-request {why}; if the driver has no volume of this claim, remove it and the \
-             finalizer csi.orlop.dev/provisioning"
-        );
-        self.recorder(driver).event(claim, EventType::Warning, reason::PROVISIONING_FAILED, message);
     }
 
     /// Whether the cache shows a claim as it was before our last write. Its next change brings it back.
@@ -287,59 +277,6 @@ impl Provisioner {
         }
     }
 
-    /// Saves the volume's object. Nobody has two objects for one volume.
-    async fn save(
-        &self,
-        intent: &Intent,
-        driver: &Driver,
-        id: &str,
-        object: PersistentVolume,
-    ) -> Result<(), String> {
-        self.reserve(driver.name(), id, &intent.name).map_err(|other| in_use(id, &other))?;
-        let api = self.volumes_api();
-        match api.create(&PostParams::default(), &Lean(object)).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_already_exists(&error) => match api.get_opt(&intent.name).await {
-                // It is our own of an earlier attempt, or somebody else's who was quick.
-                Ok(Some(found)) => match source_of(&found.0) {
-                    Some(csi) if csi.driver == intent.driver && csi.volume_handle == id => Ok(()),
-                    Some(_) | None => Err(format!(
-                        "a PersistentVolume {} exists that is not the volume {id} of this claim; delete it, so that the \
-                         volume can be saved",
-                        intent.name
-                    )),
-                },
-                Ok(None) => Err(format!("PersistentVolume {} was there and is gone", intent.name)),
-                Err(error) => Err(message_of(&error)),
-            },
-            Err(error) => Err(format!("cannot save the PersistentVolume: {}", message_of(&error))),
-        }
-    }
-
-    /// Keeps a handle for the volume of this name, unless another one has it.
-    fn reserve(&self, driver: &str, id: &str, name: &str) -> Result<(), String> {
-        if let Some(other) = self.other_volume(driver, id, name) {
-            return Err(other);
-        }
-        let mut memory = self.memory();
-        match memory.handles.entry(handle::unique_name(driver, id)) {
-            std::collections::hash_map::Entry::Occupied(entry) if entry.get() != name => {
-                Err(entry.get().clone())
-            }
-            std::collections::hash_map::Entry::Occupied(_) => Ok(()),
-            std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(name.to_owned());
-                Ok(())
-            }
-        }
-    }
-
-    /// Another volume with this handle.
-    pub(super) fn other_volume(&self, driver: &str, id: &str, name: &str) -> Option<String> {
-        let with = self.volumes.by_index(super::BY_HANDLE, &handle::unique_name(driver, id));
-        with.iter().filter_map(|volume| volume.metadata.name.clone()).find(|other| other != name)
-    }
-
     /// Tells people, and decides when to go on.
     async fn finish(
         &self,
@@ -402,10 +339,6 @@ impl Provisioner {
             }
         }
     }
-}
-
-fn in_use(id: &str, other: &str) -> String {
-    format!("the CSI driver answered with volume id {id:?}, which PersistentVolume {other} has already")
 }
 
 /// What a failed call means for the claim.

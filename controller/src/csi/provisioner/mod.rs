@@ -4,7 +4,7 @@
 //! * `decide`: what is due, as named situations. `request`, `topology`, `source`: what the driver is asked for. [`intent`]: the
 //!   same as a note on the claim, written before the driver is asked, so that nothing is forgotten (I9). `volume`: the answer
 //!   as an object. `finalizers`. All pure. `seal`: that a note is our own.
-//! * `prepare`, `create`, `note`, `delete`: the effects. `sources`: what clones and restores hold on to. `capacity`: room that is left, for the
+//! * `prepare`, `create`, `save`, `note`, `delete`: the effects. `sources`: what clones and restores hold on to. `capacity`: room that is left, for the
 //!   scheduler. `attempts`: what failed and has to wait.
 
 mod attempts;
@@ -18,6 +18,7 @@ pub mod intent;
 mod note;
 mod prepare;
 mod request;
+mod save;
 mod seal;
 mod size;
 mod source;
