@@ -95,6 +95,21 @@ async fn rows_of_events_and_claims() {
 }
 
 #[tokio::test]
+async fn the_row_of_a_csi_driver() {
+    let result = measured(&["csi"]).await;
+    let [(_, claims), (_, attachments), (_, moves)] = cases(&result, "csi")[..] else {
+        panic!("claims, attachments, moves: {result:#}")
+    };
+    assert!(number(claims, "claims") >= 1.0 && number(claims, "provisioned_per_s") > 0.1, "{claims:#}");
+    assert_eq!(number(attachments, "attachments"), number(claims, "claims"), "a pod for each claim");
+    for field in ["attached_per_s", "detached_per_s", "round_trips_per_s"] {
+        assert!(number(attachments, field) > 0.1, "{field}: {attachments:#}");
+    }
+    assert!(number(moves, "moves") >= 1.0 && number(moves, "move_p50_ms") > 0.0, "{moves:#}");
+    assert!(number(moves, "move_p50_ms") <= number(moves, "move_p99_ms"), "{moves:#}");
+}
+
+#[tokio::test]
 async fn rows_of_the_process() {
     let result = measured(&["memory", "start", "idle", "disk"]).await;
     let volumes = |row: &str| -> Vec<f64> {

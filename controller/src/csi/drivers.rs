@@ -71,7 +71,7 @@ impl Drivers {
         let named = endpoints.iter().map(|at| self.keep(at.clone(), shutdown.clone()));
         let registered = async {
             if let Some(dir) = plugin_dir {
-                registration::follow(self, &dir, &shutdown).await;
+                registration::follow(self, endpoints, &dir, &shutdown).await;
             }
         };
         tokio::join!(futures::future::join_all(named), registered);
@@ -95,13 +95,18 @@ impl Drivers {
 
     /// Takes a driver up, or what it says now.
     pub fn put(&self, driver: Driver) {
-        self.take_up(driver, false);
+        self.take_up(driver, false, &CancellationToken::new());
     }
 
-    fn take_up(&self, driver: Driver, was_away: bool) {
+    /// Takes a driver up, unless `stop` is cancelled. Looked at under the lock, so that whoever cancels first and then removes
+    /// the driver has removed it.
+    fn take_up(&self, driver: Driver, was_away: bool, stop: &CancellationToken) {
         let name = driver.name().to_owned();
         {
             let mut known = self.shared.known.write().unwrap_or_else(PoisonError::into_inner);
+            if stop.is_cancelled() {
+                return;
+            }
             let before = known.insert(name.clone(), driver.clone());
             if !was_away && before.is_some_and(|before| before == driver) {
                 return;
@@ -126,9 +131,11 @@ impl Drivers {
         let mut waits = Backoff::new(WAITS.0, WAITS.1);
         let mut said = None;
         loop {
-            let wait = match self.ask(&at).await {
+            // A driver that hangs does not hold up the end.
+            let Some(asked) = shutdown.run_until_cancelled(self.ask(&at)).await else { return };
+            let wait = match asked {
                 Ok(driver) => {
-                    self.take_up(driver, said.is_some());
+                    self.take_up(driver, said.is_some(), &shutdown);
                     (waits, said) = (Backoff::new(WAITS.0, WAITS.1), None);
                     ASK_AGAIN
                 }

@@ -5,6 +5,7 @@
 //! * [`drivers`]: which there are. * [`modes`]: capabilities of volumes. * [`secrets`]: what a class says about them.
 //! * [`provisioner`]: volumes are made and deleted.
 //! * [`handle`]: names. * [`lanes`]: one lane per driver. * [`memory`]: what a lane remembers of failures.
+//! * [`live`]: a claim and its volume as the server has them.
 //! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes.
 //! * [`snapshotter`] takes snapshots.
 
@@ -12,6 +13,7 @@ pub mod attacher;
 pub mod drivers;
 pub mod handle;
 pub mod lanes;
+pub mod live;
 pub mod memory;
 pub mod modes;
 pub mod modifier;

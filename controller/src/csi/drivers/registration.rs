@@ -1,15 +1,17 @@
 //! Drivers that register: a driver puts a socket into the plugin directory, is asked there for its name and its CSI socket, and
-//! is told that it was taken (upstream: kubelet's pluginmanager, registration v1). A socket that goes takes the driver with it.
+//! is told that it was taken (upstream: kubelet's pluginmanager, registration v1). A socket that goes takes the driver with it,
+//! unless the driver is behind another one as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
 use orlop_csi::registration::registration_client::RegistrationClient;
 use orlop_csi::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 use orlop_csi::socket;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Drivers, Endpoint};
@@ -21,44 +23,35 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The longest that a driver may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A socket that was seen, and the driver behind it.
-struct Seen {
-    driver: Option<String>,
-    stop: CancellationToken,
+/// What tells a socket apart from another one of the same name. File systems give the number of a file that went to the next
+/// one that comes, so the time of its last change is looked at as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
     inode: u64,
+    changed: (i64, i64),
 }
 
-/// Follows a directory until `shutdown`.
-pub(super) async fn follow(drivers: &Drivers, dir: &Path, shutdown: &CancellationToken) {
-    let mut seen: BTreeMap<OsString, Seen> = BTreeMap::new();
-    let mut tasks = tokio::task::JoinSet::new();
+impl Mark {
+    fn of(meta: &std::fs::Metadata) -> Self {
+        Mark { inode: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()) }
+    }
+}
+
+/// A socket that was seen, and the driver behind it.
+struct Seen {
+    at: Endpoint,
+    stop: CancellationToken,
+    mark: Mark,
+}
+
+/// Follows a directory until `shutdown`. Drivers that `named` holds are not taken away from here.
+pub(super) async fn follow(drivers: &Drivers, named: &[Endpoint], dir: &Path, shutdown: &CancellationToken) {
+    let mut follower = Follower::new(drivers, named, dir, shutdown);
     let mut said = None;
     loop {
-        match sockets(dir) {
-            Ok(now) => {
-                said = None;
-                seen.retain(|name, known| {
-                    let stays = now.get(name) == Some(&known.inode);
-                    if !stays {
-                        known.stop.cancel();
-                        if let Some(driver) = &known.driver {
-                            drivers.remove(driver);
-                        }
-                    }
-                    stays
-                });
-                for (name, inode) in now {
-                    if seen.get(&name).is_some_and(|known| known.driver.is_some()) {
-                        continue;
-                    }
-                    let Some(info) = register(&dir.join(&name)).await else { continue };
-                    let stop = shutdown.child_token();
-                    let at = Endpoint { name: info.name.clone(), endpoint: info.endpoint };
-                    let (drivers, ended) = (drivers.clone(), stop.clone());
-                    tasks.spawn(async move { drivers.keep(at, ended).await });
-                    seen.insert(name, Seen { driver: Some(info.name), stop, inode });
-                }
-            }
+        let Some(looked) = shutdown.run_until_cancelled(follower.look()).await else { return };
+        match looked {
+            Ok(()) => said = None,
             Err(error) => {
                 let why = error.to_string();
                 if said.as_ref() != Some(&why) {
@@ -74,15 +67,94 @@ pub(super) async fn follow(drivers: &Drivers, dir: &Path, shutdown: &Cancellatio
     }
 }
 
+/// A directory and what was seen in it.
+struct Follower<'a> {
+    drivers: &'a Drivers,
+    named: &'a [Endpoint],
+    dir: &'a Path,
+    shutdown: &'a CancellationToken,
+    seen: BTreeMap<OsString, Seen>,
+    /// One for each socket that was seen. Dropping it ends them.
+    tasks: JoinSet<()>,
+}
+
+impl<'a> Follower<'a> {
+    fn new(
+        drivers: &'a Drivers,
+        named: &'a [Endpoint],
+        dir: &'a Path,
+        shutdown: &'a CancellationToken,
+    ) -> Self {
+        Follower { drivers, named, dir, shutdown, seen: BTreeMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// Looks at the directory once.
+    async fn look(&mut self) -> std::io::Result<()> {
+        let now = sockets(self.dir)?;
+        while self.tasks.try_join_next().is_some() {}
+        let (mut gone, mut replaced) = (BTreeSet::new(), BTreeSet::new());
+        self.seen.retain(|name, known| {
+            let mark = now.get(name);
+            if mark == Some(&known.mark) {
+                return true;
+            }
+            known.stop.cancel();
+            let left = if mark.is_some() { &mut replaced } else { &mut gone };
+            left.insert(known.at.name.clone());
+            false
+        });
+        // A replaced socket may be the same driver's, which need not be forgotten then.
+        gone.retain(|name| !replaced.contains(name));
+        self.left(gone);
+        let new = now.into_iter().filter(|(name, _)| !self.seen.contains_key(name));
+        let dir = self.dir;
+        let asked = new.map(|(name, mark)| async move { (register(&dir.join(&name)).await, name, mark) });
+        for (info, name, mark) in futures::future::join_all(asked).await {
+            let Some(info) = info else { continue };
+            let at = Endpoint { name: info.name, endpoint: info.endpoint };
+            replaced.remove(&at.name);
+            let stop = self.keep(at.clone());
+            self.seen.insert(name, Seen { at, stop, mark });
+        }
+        self.left(replaced);
+        Ok(())
+    }
+
+    /// Takes drivers away whose socket is gone. One that is behind another socket as well is asked there at once, because it
+    /// may have been reached through the one that is gone.
+    fn left(&mut self, names: BTreeSet<String>) {
+        for name in names {
+            let other = self.seen.iter().find(|(_, known)| known.at.name == name);
+            let Some((socket, at)) = other.map(|(socket, known)| (socket.clone(), known.at.clone())) else {
+                if !self.named.iter().any(|at| at.name == name) {
+                    self.drivers.remove(&name);
+                }
+                continue;
+            };
+            let stop = self.keep(at);
+            if let Some(known) = self.seen.get_mut(&socket) {
+                std::mem::replace(&mut known.stop, stop).cancel();
+            }
+        }
+    }
+
+    /// Keeps a driver known until the answer is cancelled.
+    fn keep(&mut self, at: Endpoint) -> CancellationToken {
+        let stop = self.shutdown.child_token();
+        let (drivers, ended) = (self.drivers.clone(), stop.clone());
+        self.tasks.spawn(async move { drivers.keep(at, ended).await });
+        stop
+    }
+}
+
 /// The sockets of a directory, by name, with what tells a new one of the same name apart.
-fn sockets(dir: &Path) -> std::io::Result<BTreeMap<OsString, u64>> {
-    use std::os::unix::fs::MetadataExt;
+fn sockets(dir: &Path) -> std::io::Result<BTreeMap<OsString, Mark>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
         let Ok(meta) = entry.metadata() else { continue };
         if meta.file_type().is_socket() {
-            found.insert(entry.file_name(), meta.ino());
+            found.insert(entry.file_name(), Mark::of(&meta));
         }
     }
     Ok(found)
@@ -120,3 +192,6 @@ async fn register(path: &Path) -> Option<PluginInfo> {
     }
     Some(info)
 }
+
+#[cfg(test)]
+mod tests;

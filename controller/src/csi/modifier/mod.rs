@@ -15,18 +15,16 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
-use kube::{Api, Client};
+use kube::Client;
 use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::Driver;
 
-use crate::client::is_not_found;
 use crate::clock::Clock;
 use crate::csi::drivers::Drivers;
 use crate::csi::memory::Memory;
 use crate::csi::resizer::target::is_bound;
-use crate::csi::{handle, lanes};
-use crate::informer::{Change, Informer, split_key};
-use crate::lean::Lean;
+use crate::csi::{handle, lanes, live};
+use crate::informer::{Change, Informer};
 use crate::manager::{Context, ControllerError};
 use crate::names::controller;
 use crate::queue::WorkQueue;
@@ -160,7 +158,7 @@ impl Lane {
             return Ok(());
         }
         // Decided and written on both as the server has them.
-        let Some((claim, volume)) = self.live(&key).await? else { return Ok(()) };
+        let Some((claim, volume)) = live::claim_and_volume(&self.client, &key).await? else { return Ok(()) };
         if !is_bound(&claim) || !self.serves(&volume) || !handle::is_bound_to(&volume, &claim) {
             return Ok(());
         }
@@ -204,26 +202,6 @@ impl Lane {
 
     fn serves(&self, volume: &PersistentVolume) -> bool {
         handle::source(volume).is_some_and(|source| source.driver == self.name)
-    }
-
-    async fn live(
-        &self,
-        key: &str,
-    ) -> Result<Option<(PersistentVolumeClaim, PersistentVolume)>, ModifyError> {
-        let (namespace, name) = split_key(key);
-        let claims: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(self.client.clone(), namespace);
-        let claim = match claims.get(name).await {
-            Ok(claim) => claim.0,
-            Err(error) if is_not_found(&error) => return Ok(None),
-            Err(cause) => return Err(ModifyError::Claim { claim: key.to_owned(), cause }),
-        };
-        let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).unwrap_or_default();
-        let volumes: Api<Lean<PersistentVolume>> = Api::all(self.client.clone());
-        match volumes.get(&volume).await {
-            Ok(volume) => Ok(Some((claim, volume.0))),
-            Err(error) if is_not_found(&error) => Ok(None),
-            Err(cause) => Err(ModifyError::Volume { volume, cause }),
-        }
     }
 }
 

@@ -16,6 +16,7 @@ use super::Lane;
 use super::conditions::{self, MODIFY_ERROR, MODIFYING};
 use super::table::{self, Stage};
 use crate::csi::handle;
+use crate::csi::live::LiveError;
 use crate::csi::secrets::{self, SecretError};
 use crate::informer::split_key;
 use crate::lean::Lean;
@@ -26,12 +27,9 @@ use crate::recorder::EventType::{Normal, Warning};
 /// Why a volume has not the attributes that its claim asks for.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ModifyError {
-    /// The claim could not be read.
-    #[error("cannot read claim {claim}: {cause}")]
-    Claim { claim: String, cause: kube::Error },
-    /// The volume could not be read.
-    #[error("cannot read volume {volume}: {cause}")]
-    Volume { volume: String, cause: kube::Error },
+    /// Claim or volume could not be read.
+    #[error(transparent)]
+    Live(#[from] LiveError),
     /// What is about to be asked could not be put on record.
     #[error("cannot put on record how the volume of claim {claim} is modified: {cause}")]
     Record { claim: String, cause: kube::Error },

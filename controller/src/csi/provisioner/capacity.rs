@@ -2,9 +2,11 @@
 //! and class (upstream: external-provisioner's capacity controller). Asked again every minute, and soon after volumes were
 //! made or deleted, classes or segments changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use k8s_openapi::api::storage::v1::{CSIStorageCapacity, StorageClass};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -14,8 +16,10 @@ use kube::core::ObjectMeta;
 use orlop_apimachinery::quantity::Quantity;
 use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::Driver;
+use orlop_csi::error::CallError;
 use orlop_csi::v1;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::Provisioner;
 use super::topology::{Cluster, Term, fnv1, segment};
@@ -26,6 +30,8 @@ use crate::csi::secrets::PREFIX;
 const POLL: Duration = Duration::from_secs(60);
 /// How long changes are collected before drivers are asked because of them.
 const CALM: Duration = Duration::from_secs(1);
+/// Questions to one driver at a time.
+const AT_ONCE: usize = 4;
 /// Labels by which upstream's controller knows its objects, and we ours.
 const LABEL_DRIVER: &str = "csi.storage.k8s.io/drivername";
 const LABEL_MANAGED: &str = "csi.storage.k8s.io/managed-by";
@@ -116,24 +122,50 @@ pub(super) fn changes(
 }
 
 impl Provisioner {
-    /// Publishes for ever.
+    /// Publishes for ever. Each driver has rounds of its own, so that one that hangs holds up no other (I12).
     pub(super) async fn publish_capacity(&self) {
         if !self.options.csi_enable_capacity {
             return std::future::pending().await;
         }
+        let mut rounds = FuturesUnordered::new();
+        // Drivers whose round is under way, and whether another one is due after it.
+        let mut busy: BTreeMap<String, bool> = BTreeMap::new();
+        let mut due = Instant::now();
         loop {
-            for driver in self.drivers.all() {
-                if driver.can().can(Rpc::GetCapacity)
-                    && let Err(error) = self.publish_for(&driver).await
-                {
-                    tracing::debug!(driver = driver.name(), %error, "room is not published");
+            tokio::select! {
+                () = tokio::time::sleep_until(due) => {
+                    due = Instant::now() + POLL;
+                    for driver in self.drivers.all() {
+                        match busy.get_mut(driver.name()) {
+                            Some(again) => *again = true,
+                            None => {
+                                busy.insert(driver.name().to_owned(), false);
+                                rounds.push(self.round(driver));
+                            }
+                        }
+                    }
+                }
+                () = self.capacities.changed.notified() => due = due.min(Instant::now() + CALM),
+                Some(name) = rounds.next(), if !rounds.is_empty() => {
+                    if busy.remove(&name) == Some(true)
+                        && let Some(driver) = self.drivers.get(&name)
+                    {
+                        busy.insert(name, false);
+                        rounds.push(self.round(driver));
+                    }
                 }
             }
-            tokio::select! {
-                () = tokio::time::sleep(POLL) => {}
-                () = self.capacities.changed.notified() => tokio::time::sleep(CALM).await,
-            }
         }
+    }
+
+    /// One round of a driver. Answers its name.
+    async fn round(&self, driver: Driver) -> String {
+        if driver.can().can(Rpc::GetCapacity)
+            && let Err(error) = self.publish_for(&driver).await
+        {
+            tracing::debug!(driver = driver.name(), %error, "room is not published");
+        }
+        driver.name().to_owned()
     }
 
     async fn publish_for(&self, driver: &Driver) -> Result<(), kube::Error> {
@@ -146,16 +178,37 @@ impl Provisioner {
         };
         let classes = self.classes.list();
         let classes = classes.iter().filter(|class| class.provisioner == driver.name());
-        let (mut wanted, mut unknown) = (Vec::new(), Vec::new());
-        for class in classes {
-            for segment in &segments {
-                match room(driver, class, segment.clone()).await {
-                    Ok(room) => wanted.push(object(driver.name(), &room)),
-                    // What was known stays: wrong by a little is better than no room at all.
-                    Err(room) => unknown.push(object(driver.name(), &room).metadata.name),
+        let questions = classes.flat_map(|class| segments.iter().map(move |segment| (class, segment)));
+        let questions: Vec<_> = questions.collect();
+        let mut asked = Vec::with_capacity(questions.len());
+        for (class, segment) in &questions {
+            asked.push(room(driver, class, (*segment).clone()));
+        }
+        let mut answers = futures::stream::iter(asked).buffered(AT_ONCE);
+        let (mut wanted, mut known) = (Vec::new(), BTreeSet::new());
+        // In the order of the questions, as far as they get.
+        for (class, segment) in &questions {
+            match answers.next().await {
+                Some(Ok(room)) => {
+                    known.insert((class_name(class), (*segment).clone()));
+                    wanted.push(object(driver.name(), &room));
                 }
+                // This question alone has no answer.
+                Some(Err(error)) if !error.is_uncertain() => {}
+                // It cannot be reached, or is too slow: every further question would take as long.
+                Some(Err(_)) | None => break,
             }
         }
+        drop(answers);
+        // Of what was not answered, what was known stays: wrong by a little is better than no room at all.
+        let unknown: Vec<_> = questions
+            .into_iter()
+            .map(|(class, segment)| (class_name(class), segment.clone()))
+            .filter(|question| !known.contains(question))
+            .map(|(class, segment)| {
+                object(driver.name(), &Room { class, segment, bytes: 0, largest: None }).metadata.name
+            })
+            .collect();
         let api: Api<CSIStorageCapacity> = Api::namespaced(self.client.clone(), NAMESPACE);
         let ours = format!("{LABEL_DRIVER}={},{LABEL_MANAGED}={MANAGED}", driver.name());
         let there = api.list(&ListParams::default().labels(&ours)).await?.items;
@@ -184,15 +237,20 @@ impl Provisioner {
     }
 }
 
-/// Asks a driver. The error says what was asked about.
-async fn room(driver: &Driver, class: &StorageClass, term: Option<Term>) -> Result<Room, Room> {
+/// The name of a class.
+fn class_name(class: &StorageClass) -> String {
+    class.metadata.name.clone().unwrap_or_default()
+}
+
+/// Asks a driver for one room.
+async fn room(driver: &Driver, class: &StorageClass, term: Option<Term>) -> Result<Room, CallError> {
     let parameters = class.parameters.iter().flatten().filter(|(key, _)| !key.starts_with(PREFIX));
     let request = v1::GetCapacityRequest {
         volume_capabilities: Vec::new(),
         parameters: parameters.map(|(key, value)| (key.clone(), value.clone())).collect(),
         accessible_topology: term.as_ref().map(segment),
     };
-    let class = class.metadata.name.clone().unwrap_or_default();
+    let class = class_name(class);
     match driver.get_capacity(request).await {
         Ok(answer) => Ok(Room {
             class,
@@ -202,7 +260,7 @@ async fn room(driver: &Driver, class: &StorageClass, term: Option<Term>) -> Resu
         }),
         Err(error) => {
             tracing::debug!(driver = driver.name(), class, %error, "the driver does not tell its room");
-            Err(Room { class, segment: term, bytes: 0, largest: None })
+            Err(error)
         }
     }
 }

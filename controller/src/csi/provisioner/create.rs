@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use orlop_csi::driver::Driver;
 use orlop_csi::error::{CallError, Meaning};
 use orlop_csi::v1;
@@ -16,12 +16,12 @@ use super::attempts::Fingerprint;
 use super::decide::{self, Around, ClaimSituation, Idle};
 use super::intent::{self, Intent};
 use super::prepare::Secrets;
+use super::save::in_use;
 use super::volume::{self, Flaw};
-use super::{AGAIN, ProvisionError, Provisioner, Turn, carries, class_name, size, source_of, version};
-use crate::client::{is_already_exists, is_conflict, is_not_found, message_of};
+use super::{AGAIN, ProvisionError, Provisioner, Turn, carries, class_name, size, version};
+use crate::client::{is_conflict, is_not_found, message_of};
 use crate::csi::handle;
 use crate::informer::split_key;
-use crate::lean::Lean;
 use crate::names::{ANN_SELECTED_NODE, reason};
 use crate::recorder::EventType;
 
@@ -52,7 +52,12 @@ enum Outcome {
 impl Provisioner {
     pub(super) async fn sync_claim(self: Arc<Self>, key: String) -> Result<(), ProvisionError> {
         let Some(claim) = self.claims.get(&key) else { return Ok(()) };
-        let _turn = self.turn(Turn::Create, decide::provisioner(&claim).unwrap_or_default()).await;
+        // Whose driver is not served here takes nobody's turn; what is due without a driver is done all the same.
+        let driver = decide::driver_of(&claim).filter(|driver| self.serves(driver));
+        let _turn = match &driver {
+            Some(driver) => self.turn(Turn::Create, driver).await,
+            None => None,
+        };
         // Time may have passed.
         let Some(claim) = self.claims.get(&key) else { return Ok(()) };
         if self.is_old_news(&key, &claim) {
@@ -64,6 +69,11 @@ impl Provisioner {
         let saved = self.memory().saved.get(uid).copied();
         let around = Around { volume: volume.as_deref(), saved: saved.is_some(), class: class.as_deref() };
         let situation = decide::claim(&claim, &around, |driver| self.serves(driver));
+        if situation.asks().is_some_and(|asked| driver.as_deref() != Some(asked)) {
+            // It became another's meanwhile, whose turn this is not.
+            self.claim_queue.add(key);
+            return Ok(());
+        }
         match situation {
             ClaimSituation::Nothing(Idle::HasVolume) => {
                 if volume.is_some() {
@@ -76,17 +86,7 @@ impl Provisioner {
                 Ok(())
             }
             ClaimSituation::Unreadable(why) => {
-                let driver = decide::provisioner(&claim).unwrap_or("csi.orlop.dev");
-                let message = format!(
-                    "the note csi.orlop.dev/create-request cannot be read: {why}; if the driver has no volume of this claim, \
-                     remove it and the finalizer csi.orlop.dev/provisioning"
-                );
-                self.recorder(driver).event(
-                    claim.as_ref(),
-                    EventType::Warning,
-                    reason::PROVISIONING_FAILED,
-                    message,
-                );
+                self.tell_of_note(&claim, &format!("cannot be read: {why}"));
                 Ok(())
             }
             ClaimSituation::FinalizerAlone => self.settle(&key, &claim).await,
@@ -161,6 +161,7 @@ impl Provisioner {
             }
         };
         let (intent, secrets) = prepared;
+        let intent = self.seals.seal(intent).await?;
         let name = split_key(key).1;
         let change = intent::put(claim, &intent);
         let noted =
@@ -189,6 +190,11 @@ impl Provisioner {
         intent: Intent,
     ) -> Result<(), ProvisionError> {
         let Some(driver) = self.drivers.get(&intent.driver) else { return Ok(()) };
+        // Before a secret is read, and before the driver hears of it.
+        if !self.seals.is_ours(&intent).await? {
+            self.tell_of_note(cached, "was not written by orlop, or was changed since");
+            return Ok(());
+        }
         let live = self.claims_api(key).get_opt(split_key(key).1).await;
         let live = live.map_err(|cause| ProvisionError::ReadClaim { claim: key.to_owned(), cause })?;
         let Some(claim) = live.map(|found| found.0) else { return Ok(()) };
@@ -271,59 +277,6 @@ impl Provisioner {
         }
     }
 
-    /// Saves the volume's object. Nobody has two objects for one volume.
-    async fn save(
-        &self,
-        intent: &Intent,
-        driver: &Driver,
-        id: &str,
-        object: PersistentVolume,
-    ) -> Result<(), String> {
-        self.reserve(driver.name(), id, &intent.name).map_err(|other| in_use(id, &other))?;
-        let api = self.volumes_api();
-        match api.create(&PostParams::default(), &Lean(object)).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_already_exists(&error) => match api.get_opt(&intent.name).await {
-                // It is our own of an earlier attempt, or somebody else's who was quick.
-                Ok(Some(found)) => match source_of(&found.0) {
-                    Some(csi) if csi.driver == intent.driver && csi.volume_handle == id => Ok(()),
-                    Some(_) | None => Err(format!(
-                        "a PersistentVolume {} exists that is not the volume {id} of this claim; delete it, so that the \
-                         volume can be saved",
-                        intent.name
-                    )),
-                },
-                Ok(None) => Err(format!("PersistentVolume {} was there and is gone", intent.name)),
-                Err(error) => Err(message_of(&error)),
-            },
-            Err(error) => Err(format!("cannot save the PersistentVolume: {}", message_of(&error))),
-        }
-    }
-
-    /// Keeps a handle for the volume of this name, unless another one has it.
-    fn reserve(&self, driver: &str, id: &str, name: &str) -> Result<(), String> {
-        if let Some(other) = self.other_volume(driver, id, name) {
-            return Err(other);
-        }
-        let mut memory = self.memory();
-        match memory.handles.entry(handle::unique_name(driver, id)) {
-            std::collections::hash_map::Entry::Occupied(entry) if entry.get() != name => {
-                Err(entry.get().clone())
-            }
-            std::collections::hash_map::Entry::Occupied(_) => Ok(()),
-            std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(name.to_owned());
-                Ok(())
-            }
-        }
-    }
-
-    /// Another volume with this handle.
-    pub(super) fn other_volume(&self, driver: &str, id: &str, name: &str) -> Option<String> {
-        let with = self.volumes.by_index(super::BY_HANDLE, &handle::unique_name(driver, id));
-        with.iter().filter_map(|volume| volume.metadata.name.clone()).find(|other| other != name)
-    }
-
     /// Tells people, and decides when to go on.
     async fn finish(
         &self,
@@ -386,10 +339,6 @@ impl Provisioner {
             }
         }
     }
-}
-
-fn in_use(id: &str, other: &str) -> String {
-    format!("the CSI driver answered with volume id {id:?}, which PersistentVolume {other} has already")
 }
 
 /// What a failed call means for the claim.

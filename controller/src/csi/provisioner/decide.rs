@@ -9,7 +9,7 @@ use crate::csi::handle;
 use crate::meta::{annotation, has_finalizer, is_terminating};
 use crate::names::{
     ANN_BETA_STORAGE_PROVISIONER, ANN_MIGRATED_TO, ANN_PROVISIONED_BY, ANN_SELECTED_NODE,
-    ANN_STORAGE_PROVISIONER, FINALIZER_EXTERNAL_PROVISIONER,
+    ANN_STORAGE_PROVISIONER, FINALIZER_EXTERNAL_PROVISIONER, migrated_driver,
 };
 
 /// What is due for a claim.
@@ -36,6 +36,20 @@ pub(super) enum ClaimSituation {
         /// The node that the scheduler chose.
         node: Option<String>,
     },
+}
+
+impl ClaimSituation {
+    /// The driver that is called.
+    pub(super) fn asks(&self) -> Option<&str> {
+        match self {
+            ClaimSituation::Asked(intent) => Some(&intent.driver),
+            ClaimSituation::Wanted { driver, .. } => Some(driver),
+            ClaimSituation::Saved { .. }
+            | ClaimSituation::Unreadable(_)
+            | ClaimSituation::FinalizerAlone
+            | ClaimSituation::Nothing(_) => None,
+        }
+    }
 }
 
 /// Why nothing is due.
@@ -70,6 +84,21 @@ pub(super) fn provisioner(claim: &PersistentVolumeClaim) -> Option<&str> {
         annotation(claim, ANN_STORAGE_PROVISIONER).or_else(|| annotation(claim, ANN_BETA_STORAGE_PROVISIONER))
     };
     migrated.or_else(asked).filter(|driver| !driver.is_empty())
+}
+
+/// The driver whose business a claim is: the one that its note says was asked, whatever else the claim says by now; without a
+/// note the one that is to be asked.
+pub(super) fn driver_of(claim: &PersistentVolumeClaim) -> Option<String> {
+    match intent::noted(claim) {
+        Noted::Intent(intent) => Some(intent.driver),
+        Noted::None | Noted::FinalizerAlone | Noted::Unreadable(_) => provisioner(claim).map(str::to_owned),
+    }
+}
+
+/// Whether a class is of this driver, or of a plugin that it took over. An annotation of the claim does not make it so: the
+/// parameters and secrets of a class are for its own driver.
+fn is_of(class: &StorageClass, driver: &str) -> bool {
+    class.provisioner == driver || migrated_driver(&class.provisioner) == Some(driver)
 }
 
 /// The volume that a claim names, empty when it names none.
@@ -112,6 +141,9 @@ pub(super) fn claim(
         return Nothing(Idle::Going);
     }
     let Some(class) = around.class else { return Nothing(Idle::NoClass) };
+    if !is_of(class, driver) {
+        return Nothing(Idle::NotOurs);
+    }
     let node = annotation(claim, ANN_SELECTED_NODE).filter(|node| !node.is_empty());
     let delayed = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
     if delayed && node.is_none() {

@@ -10,12 +10,11 @@ use kube::core::ObjectMeta;
 use orlop_csi::capabilities::{Rpc, Service};
 use orlop_csi::driver::Driver;
 use orlop_csi::v1;
-use serde_json::json;
 
 use super::attempts::Fingerprint;
 use super::decide::{self, VolumeSituation};
 use super::request::Refusal;
-use super::{AGAIN, ATTACHED, ProvisionError, Provisioner, Turn};
+use super::{AGAIN, ATTACHED, ProvisionError, Provisioner, Turn, finalizers};
 use crate::client::{is_conflict, is_not_found};
 use crate::csi::secrets::{self, Purpose};
 use crate::meta::{annotation, has_finalizer};
@@ -27,7 +26,8 @@ use crate::recorder::EventType;
 impl Provisioner {
     pub(super) async fn sync_volume(self: Arc<Self>, name: String) -> Result<(), ProvisionError> {
         let Some(volume) = self.volumes.get(&name) else { return Ok(()) };
-        let Some(driver) = decide::owner(&volume) else { return Ok(()) };
+        // Whose driver is not served here takes nobody's turn.
+        let Some(driver) = decide::owner(&volume).filter(|driver| self.serves(driver)) else { return Ok(()) };
         let _turn = self.turn(Turn::Delete, driver).await;
         // Time may have passed.
         let Some(volume) = self.volumes.get(&name) else { return Ok(()) };
@@ -185,17 +185,10 @@ impl Provisioner {
             return Ok(());
         }
         let name = volume.metadata.name.as_deref().unwrap_or_default();
-        let mut finalizers = volume.metadata.finalizers.clone().unwrap_or_default();
-        match add {
-            true => finalizers.push(FINALIZER_EXTERNAL_PROVISIONER.to_owned()),
-            false => finalizers.retain(|one| one != FINALIZER_EXTERNAL_PROVISIONER),
-        }
-        let finalizers = if finalizers.is_empty() { serde_json::Value::Null } else { json!(finalizers) };
-        let change = json!({"metadata": {
-            "uid": volume.metadata.uid,
-            "resourceVersion": volume.metadata.resource_version,
-            "finalizers": finalizers,
-        }});
+        let change = match add {
+            true => finalizers::with(volume, FINALIZER_EXTERNAL_PROVISIONER),
+            false => finalizers::without(volume, FINALIZER_EXTERNAL_PROVISIONER),
+        };
         match self.volumes_api().patch(name, &PatchParams::default(), &Patch::Merge(change)).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),

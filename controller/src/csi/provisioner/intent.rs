@@ -2,7 +2,8 @@
 //! with everything that the call and the volume's object need. So a class that is changed, replaced or deleted meanwhile
 //! changes nothing, and after a crash the very same request is sent again (I9). Pure.
 //!
-//! Values of secrets are not in it; which secrets they are, is. They are read again for every call.
+//! Values of secrets are not in it; which secrets they are, is. They are read again for every call. Who may write claims may
+//! write this annotation, too: a driver is asked only for what `seal` says that orlop itself has written.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,6 +14,7 @@ use orlop_csi::v1::volume_capability::access_mode::Mode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::finalizers;
 use super::source::Content;
 use super::topology::Requirement;
 use crate::csi::handle;
@@ -56,6 +58,9 @@ pub struct Intent {
     pub topology: Option<Requirement>,
     /// What becomes of the answer.
     pub volume: Plan,
+    /// That orlop wrote this and nobody else, see `seal`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub seal: String,
 }
 
 /// What the class said about the volume's object.
@@ -166,34 +171,21 @@ pub fn settle(claim: &mut PersistentVolumeClaim, volume: &PersistentVolume) -> b
 
 /// The change that puts an intent onto a claim, conditional on its version.
 pub(super) fn put(claim: &PersistentVolumeClaim, intent: &Intent) -> Value {
-    let mut finalizers = claim.metadata.finalizers.clone().unwrap_or_default();
-    if !has_finalizer(claim, FINALIZER_PROVISIONING) {
-        finalizers.push(FINALIZER_PROVISIONING.to_owned());
-    }
     // A struct of texts and numbers has no value that JSON cannot hold.
     let text = serde_json::to_string(intent).unwrap_or_default();
-    change(claim, finalizers, json!({ANN_CREATE_REQUEST: text}))
+    let mut change = finalizers::with(claim, FINALIZER_PROVISIONING);
+    change["metadata"]["annotations"] = json!({ANN_CREATE_REQUEST: text});
+    change
 }
 
 /// The change that takes it off again, and with `reschedule` the chosen node as well.
 pub(super) fn take(claim: &PersistentVolumeClaim, reschedule: bool) -> Value {
-    let mut finalizers = claim.metadata.finalizers.clone().unwrap_or_default();
-    finalizers.retain(|one| one != FINALIZER_PROVISIONING);
-    let mut annotations = json!({ANN_CREATE_REQUEST: null});
+    let mut change = finalizers::without(claim, FINALIZER_PROVISIONING);
+    change["metadata"]["annotations"] = json!({ANN_CREATE_REQUEST: null});
     if reschedule {
-        annotations[ANN_SELECTED_NODE] = Value::Null;
+        change["metadata"]["annotations"][ANN_SELECTED_NODE] = Value::Null;
     }
-    change(claim, finalizers, annotations)
-}
-
-fn change(claim: &PersistentVolumeClaim, finalizers: Vec<String>, annotations: Value) -> Value {
-    let finalizers = if finalizers.is_empty() { Value::Null } else { json!(finalizers) };
-    json!({"metadata": {
-        "uid": claim.metadata.uid,
-        "resourceVersion": claim.metadata.resource_version,
-        "finalizers": finalizers,
-        "annotations": annotations,
-    }})
+    change
 }
 
 impl Intent {

@@ -3,8 +3,8 @@
 //!
 //! * `decide`: what is due, as named situations. `request`, `topology`, `source`: what the driver is asked for. [`intent`]: the
 //!   same as a note on the claim, written before the driver is asked, so that nothing is forgotten (I9). `volume`: the answer
-//!   as an object. All pure.
-//! * `prepare`, `create`, `note`, `delete`: the effects. `sources`: what clones and restores hold on to. `capacity`: room that is left, for the
+//!   as an object. `finalizers`. All pure. `seal`: that a note is our own.
+//! * `prepare`, `create`, `save`, `note`, `delete`: the effects. `sources`: what clones and restores hold on to. `capacity`: room that is left, for the
 //!   scheduler. `attempts`: what failed and has to wait.
 
 mod attempts;
@@ -13,10 +13,13 @@ mod cluster;
 mod create;
 mod decide;
 mod delete;
+mod finalizers;
 pub mod intent;
 mod note;
 mod prepare;
 mod request;
+mod save;
+mod seal;
 mod size;
 mod source;
 mod sources;
@@ -44,6 +47,7 @@ use self::attempts::Attempts;
 use self::capacity::Capacities;
 use self::cluster::Segments;
 use self::intent::Noted;
+use self::seal::{SealError, Seals};
 use self::source::Asked;
 use crate::csi::drivers::Drivers;
 use crate::csi::handle;
@@ -96,6 +100,8 @@ enum ProvisionError {
     DeleteObject { volume: String, cause: kube::Error },
     #[error("cannot write the finalizers of {source_key}, of which volumes are made: {cause}")]
     Source { source_key: String, cause: kube::Error },
+    #[error(transparent)]
+    Seal(#[from] SealError),
 }
 
 /// The controller.
@@ -118,6 +124,7 @@ struct Provisioner {
     /// Of what clones and restores are made.
     source_queue: WorkQueue<String>,
     attempts: Attempts,
+    seals: Seals,
     /// `--csi-worker-threads` for each driver, of volumes that are made and of those that are deleted.
     turns: [Mutex<HashMap<String, Arc<Semaphore>>>; 2],
     memory: Mutex<Memory>,
@@ -204,13 +211,14 @@ impl Provisioner {
             volume_queue: WorkQueue::new(limit),
             source_queue: WorkQueue::new(limit),
             attempts: Attempts::default(),
+            seals: Seals::new(context.client.clone()),
             turns: Default::default(),
             memory: Mutex::default(),
             recorders: Mutex::default(),
         };
         this.claims.add_index(OPEN_BY_DRIVER, |claim| {
             let open = is_open(claim) || has_finalizer(claim, FINALIZER_PROVISIONING);
-            decide::provisioner(claim).filter(|_| open).map(str::to_owned).into_iter().collect()
+            decide::driver_of(claim).filter(|_| open).into_iter().collect()
         });
         this.claims.add_index(OPEN_BY_CLASS, |claim| {
             if is_open(claim) { vec![class_name(claim).to_owned()] } else { Vec::new() }
@@ -282,7 +290,7 @@ impl Provisioner {
         change.left(CLONES).for_each(|key| self.source_queue.add(sources::claim_key(key)));
         change.left(RESTORES).for_each(|key| self.source_queue.add(sources::snapshot_key(key)));
         let Some(claim) = &change.new else { return };
-        let open = is_open(claim) && decide::provisioner(claim).is_some();
+        let open = is_open(claim) && decide::driver_of(claim).is_some();
         if open
             || annotation(claim.as_ref(), ANN_CREATE_REQUEST).is_some()
             || has_finalizer(claim.as_ref(), FINALIZER_PROVISIONING)

@@ -4,15 +4,28 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{Patch, PatchParams};
 use serde_json::Value;
 
+use super::decide;
 use super::intent::{self, Intent};
 use super::{AGAIN, ProvisionError, Provisioner, carries, version};
 use crate::client::{is_conflict, is_not_found};
 use crate::informer::{key_of, split_key};
+use crate::names::reason;
+use crate::recorder::EventType;
 
 /// How often a write that lost against another one is tried with what is there now, before it waits for its next turn.
 const TRIES: usize = 5;
 
 impl Provisioner {
+    /// Tells people that a note is of no use. It stays, because what the driver has is not known.
+    pub(super) fn tell_of_note(&self, claim: &PersistentVolumeClaim, why: &str) {
+        let driver = decide::provisioner(claim).unwrap_or("csi.orlop.dev");
+        let message = format!(
+            "the note csi.orlop.dev/create-request {why}; if the driver has no volume of this claim, remove it and the \
+             finalizer csi.orlop.dev/provisioning"
+        );
+        self.recorder(driver).event(claim, EventType::Warning, reason::PROVISIONING_FAILED, message);
+    }
+
     /// Takes the note off a claim whose volume is saved. The cached version will do: another one wins, and comes back here.
     pub(super) async fn settle(
         &self,

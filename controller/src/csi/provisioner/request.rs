@@ -170,6 +170,7 @@ impl<'a> Wish<'a> {
                 attributes_class: self.attributes_class().map(str::to_owned),
                 secrets: self.secrets(&name)?,
             },
+            seal: String::new(),
             name,
         })
     }

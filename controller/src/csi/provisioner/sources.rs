@@ -5,11 +5,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, Resource};
-use serde_json::{Value, json};
 
-use super::{CLONES, ProvisionError, Provisioner, RESTORES};
+use super::{CLONES, ProvisionError, Provisioner, RESTORES, finalizers};
 use crate::client::{is_conflict, is_not_found};
 use crate::informer::{key_of, split_key};
 use crate::meta::{has_finalizer, is_terminating};
@@ -33,18 +32,6 @@ pub(super) fn snapshot_key(key: &str) -> String {
     format!("{SNAPSHOT}{key}")
 }
 
-/// The change that adds or removes a finalizer, conditional on the version.
-fn change<K: Resource>(object: &K, finalizer: &str, add: bool) -> Value {
-    let meta = object.meta();
-    let mut finalizers = meta.finalizers.clone().unwrap_or_default();
-    finalizers.retain(|one| one != finalizer);
-    if add {
-        finalizers.push(finalizer.to_owned());
-    }
-    let finalizers = if finalizers.is_empty() { Value::Null } else { json!(finalizers) };
-    json!({"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": finalizers}})
-}
-
 impl Provisioner {
     /// Holds a claim that is to be cloned.
     pub(super) async fn hold_claim(
@@ -56,7 +43,7 @@ impl Provisioner {
             return Ok(());
         }
         let api = self.claims_api(key);
-        let change = change(claim, FINALIZER_CLONING, true);
+        let change = finalizers::with(claim, FINALIZER_CLONING);
         let patched = api.patch(split_key(key).1, &PatchParams::default(), &Patch::Merge(change)).await;
         patched.map(drop).map_err(|cause| ProvisionError::Source { source_key: claim_key(key), cause })
     }
@@ -67,7 +54,7 @@ impl Provisioner {
             return Ok(());
         }
         let key = key_of(snapshot);
-        let change = change(snapshot, FINALIZER_SNAPSHOT_SOURCE, true);
+        let change = finalizers::with(snapshot, FINALIZER_SNAPSHOT_SOURCE);
         let api = self.snapshots_api(split_key(&key).0);
         let patched = api.patch(split_key(&key).1, &PatchParams::default(), &Patch::Merge(change)).await;
         patched.map(drop).map_err(|cause| ProvisionError::Source { source_key: snapshot_key(&key), cause })
@@ -82,7 +69,7 @@ impl Provisioner {
             if !held || self.claims.has_indexed(CLONES, key) {
                 return Ok(());
             }
-            let change = change(claim.as_ref(), FINALIZER_CLONING, false);
+            let change = finalizers::without(claim.as_ref(), FINALIZER_CLONING);
             let api = self.claims_api(key);
             (
                 api.patch(split_key(key).1, &PatchParams::default(), &Patch::Merge(change)).await.map(drop),
@@ -98,7 +85,7 @@ impl Provisioner {
             {
                 return Ok(());
             }
-            let change = change(&snapshot, FINALIZER_SNAPSHOT_SOURCE, false);
+            let change = finalizers::without(&snapshot, FINALIZER_SNAPSHOT_SOURCE);
             (api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await.map(drop), &source)
         };
         match written {

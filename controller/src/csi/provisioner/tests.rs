@@ -6,6 +6,7 @@ mod capacity;
 mod clones;
 mod deleting;
 mod faults;
+mod notes;
 
 use std::collections::BTreeSet;
 
@@ -117,11 +118,12 @@ async fn a_claim_gets_a_volume_and_the_volume_goes_with_it() {
     assert_eq!(rig.events("ProvisioningSucceeded").len(), 1);
     let written: Vec<String> =
         rig.api.take_writes().iter().map(|w| format!("{} {}", w.verb, w.resource)).collect();
-    // The binder's request, the note, the volume, and the binder's three: the note goes with the first on the claim.
+    // The binder's request, the key of notes (once for ever), the note, the volume, and the binder's three: the note goes with the first on the claim.
     assert_eq!(
         written,
         [
             "update persistentvolumeclaims",
+            "create secrets",
             "patch persistentvolumeclaims",
             "create persistentvolumes",
             "update persistentvolumes",

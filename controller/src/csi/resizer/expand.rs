@@ -14,6 +14,7 @@ use super::conditions::{self, CONTROLLER_ERROR, FILE_SYSTEM_PENDING, PENDING_MES
 use super::target::{self, Stage};
 use super::{Lane, Means};
 use crate::csi::handle;
+use crate::csi::live::LiveError;
 use crate::csi::modes::{self, ModeError};
 use crate::csi::secrets::{self, SecretError};
 use crate::informer::split_key;
@@ -27,12 +28,9 @@ use crate::translate;
 /// Why a claim has not the size that it asks for.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResizeError {
-    /// The claim could not be read.
-    #[error("cannot read claim {claim}: {cause}")]
-    Claim { claim: String, cause: kube::Error },
-    /// The volume could not be read.
-    #[error("cannot read volume {volume}: {cause}")]
-    Volume { volume: String, cause: kube::Error },
+    /// Claim or volume could not be read.
+    #[error(transparent)]
+    Live(#[from] LiveError),
     /// The mark of an old capacity could not be taken away.
     #[error("cannot take the capacity before its resize from volume {volume}: {cause}")]
     Unmark { volume: String, cause: kube::Error },

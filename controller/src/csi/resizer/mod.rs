@@ -16,20 +16,18 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use kube::{Api, Client};
+use kube::Client;
 use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::Driver;
 use orlop_csi::v1::NodeGetCapabilitiesRequest;
 use orlop_csi::v1::node_service_capability::Type as NodeCapability;
 use orlop_csi::v1::node_service_capability::rpc::Type as NodeRpc;
 
-use crate::client::is_not_found;
 use crate::clock::{Backoff, Clock};
 use crate::csi::drivers::Drivers;
 use crate::csi::memory::Memory;
-use crate::csi::{handle, lanes};
-use crate::informer::{Change, Informer, split_key};
-use crate::lean::Lean;
+use crate::csi::{handle, lanes, live};
+use crate::informer::{Change, Informer};
 use crate::manager::{Context, ControllerError};
 use crate::meta::annotation;
 use crate::names::{ANN_PRE_RESIZE_CAPACITY, ANN_STORAGE_RESIZER, controller};
@@ -207,7 +205,7 @@ impl Lane {
             return Ok(());
         }
         // Decided and written on both as the server has them.
-        let Some((claim, volume)) = self.live(&key).await? else { return Ok(()) };
+        let Some((claim, volume)) = live::claim_and_volume(&self.client, &key).await? else { return Ok(()) };
         if !target::is_needed(&claim)
             || !handle::is_bound_to(&volume, &claim)
             || !self.serves(&volume, &claim)
@@ -250,26 +248,6 @@ impl Lane {
                 let handed_over = annotation(claim, ANN_STORAGE_RESIZER) == Some(&self.name);
                 handed_over && translate::driver_of(volume) == Some(&self.name)
             }
-        }
-    }
-
-    async fn live(
-        &self,
-        key: &str,
-    ) -> Result<Option<(PersistentVolumeClaim, PersistentVolume)>, ResizeError> {
-        let (namespace, name) = split_key(key);
-        let claims: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(self.client.clone(), namespace);
-        let claim = match claims.get(name).await {
-            Ok(claim) => claim.0,
-            Err(error) if is_not_found(&error) => return Ok(None),
-            Err(cause) => return Err(ResizeError::Claim { claim: key.to_owned(), cause }),
-        };
-        let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).unwrap_or_default();
-        let volumes: Api<Lean<PersistentVolume>> = Api::all(self.client.clone());
-        match volumes.get(&volume).await {
-            Ok(volume) => Ok(Some((claim, volume.0))),
-            Err(error) if is_not_found(&error) => Ok(None),
-            Err(cause) => Err(ResizeError::Volume { volume, cause }),
         }
     }
 }

@@ -38,6 +38,7 @@ fn note(name: &str, driver: &str) -> Value {
 fn claims_without_a_note() {
     use ClaimSituation::{Nothing, Wanted};
     let (immediate, delayed) = (class_of("Immediate"), class_of("WaitForFirstConsumer"));
+    let others = StorageClass { provisioner: "other.example".to_owned(), ..class_of("Immediate") };
     let node = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n"}}});
     let no_ga = json!({"volume.kubernetes.io/storage-provisioner": null, "volume.beta.kubernetes.io/storage-provisioner": DRIVER});
     let migrated = json!({"volume.kubernetes.io/storage-provisioner": "kubernetes.io/aws-ebs", "pv.kubernetes.io/migrated-to": DRIVER});
@@ -63,6 +64,7 @@ fn claims_without_a_note() {
             Nothing(Idle::Going),
         ),
         ("class is gone", json!({}), None, Nothing(Idle::NoClass)),
+        ("class of another driver", json!({}), Some(&others), Nothing(Idle::NotOurs)),
         ("waits for a pod", json!({}), Some(&delayed), Nothing(Idle::WaitsForNode)),
         ("a node is chosen", node.clone(), Some(&delayed), wanted(Some("n"))),
         ("a node although nobody needs one", node, Some(&immediate), wanted(Some("n"))),
@@ -80,6 +82,23 @@ fn claims_without_a_note() {
         Nothing(Idle::HasVolume),
         "it was saved just now"
     );
+}
+
+#[test]
+fn whose_a_claim_is() {
+    let by =
+        |name: &str| json!({"metadata": {"annotations": {"volume.kubernetes.io/storage-provisioner": name}}});
+    let mut noted = note("pvc-1", DRIVER);
+    merge_into(&mut noted, &by("other.example"));
+    let mut unreadable = note("pvc-2", "third.example");
+    merge_into(&mut unreadable, &by("other.example"));
+    for (name, more, expected) in [
+        ("asked to be", by("other.example"), "other.example"),
+        ("noted, whatever it says by now", noted, DRIVER),
+        ("a note of another claim", unreadable, "other.example"),
+    ] {
+        assert_eq!(driver_of(&claim_of(more)).as_deref(), Some(expected), "{name}");
+    }
 }
 
 #[test]

@@ -65,3 +65,65 @@ async fn a_driver_without_topology_has_one_room_for_all_nodes() {
     other.api.settle().await;
     assert_eq!(published(&other).len(), 0, "switched off");
 }
+
+/// Nodes of so many zones, with these drivers on each.
+fn zones(rig: &Rig, count: usize, drivers: &[&str]) {
+    for zone in 0..count {
+        let node = format!("n{zone}");
+        rig.api.seed(json!({"kind": "Node", "metadata": {"name": node, "labels": {"zone": node}}}));
+        let entry = |name: &&str| json!({"name": name, "nodeID": node, "topologyKeys": ["zone"]});
+        let drivers: Vec<Value> = drivers.iter().map(entry).collect();
+        rig.api.seed(json!({"kind": "CSINode", "metadata": {"name": node}, "spec": {"drivers": drivers}}));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn i12_a_driver_that_does_not_answer_holds_up_nobody_and_is_not_asked_for_every_room() {
+    let (rpcs, services) = (&[Rpc::GetCapacity], &[Service::VolumeAccessibilityConstraints]);
+    let rig = Rig::new(rpcs, services).await;
+    rig.double.state().room = Some(1 << 30);
+    // By name it comes first.
+    let dead = TestDriver::new("a.example", rpcs, services);
+    rig.api.drivers().put(dead.driver().await);
+    rig.api.seed(class("dead", json!({"provisioner": "a.example"})));
+    zones(&rig, 12, &[DRIVER, "a.example"]);
+    dead.fail_times("GetCapacity", 0, 1000, Failing::NoAnswer);
+    let _running = rig.start();
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    assert_eq!((published(&rig).len(), rig.double.calls().len()), (12, 12), "at once");
+    assert_eq!(dead.calls().len(), 4, "no more at a time");
+    // While the dead one's first calls are under way the other one is asked again.
+    rig.double.state().room = Some(2 << 30);
+    rig.api.create(class("d", json!({})));
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    assert_eq!(published(&rig).len(), 24);
+    assert!(published(&rig).contains(&row("c", "n11", "2Gi")));
+    assert_eq!(dead.calls().len(), 4);
+    // 10 s are the longest for a call; a class that came meanwhile makes a second round of it.
+    tokio::time::sleep(std::time::Duration::from_secs(45)).await;
+    let asked = dead.calls().len();
+    assert!((8..=12).contains(&asked), "each round ends with its first lost answer: {asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_asked_any_more_keeps_its_room_and_a_refusal_costs_one_room() {
+    let rig = Rig::new(&[Rpc::GetCapacity], &[Service::VolumeAccessibilityConstraints]).await;
+    rig.double.state().room = Some(1 << 30);
+    zones(&rig, 8, &[DRIVER]);
+    let _running = rig.start();
+    rig.api.settle().await;
+    assert_eq!(published(&rig).len(), 8);
+    for (kind, fresh) in [
+        (Failing::Refuses(Code::Unavailable, "away"), 2),
+        (Failing::Refuses(Code::InvalidArgument, "no such zone"), 7),
+    ] {
+        rig.double.state().room = Some(1 << 30);
+        rig.api.settle().await;
+        rig.double.state().room = Some(2 << 30);
+        rig.double.fail("GetCapacity", 2, kind.clone());
+        tokio::time::sleep(std::time::Duration::from_secs(45)).await;
+        let rooms = published(&rig);
+        let new = rooms.iter().filter(|(_, _, room)| room == "2Gi").count();
+        assert_eq!((rooms.len(), new), (8, fresh), "{kind:?}");
+    }
+}

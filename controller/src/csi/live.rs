@@ -1,0 +1,86 @@
+//! A claim and its volume as the server has them: what is decided and written on both is not taken from caches that may be
+//! behind.
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kube::{Api, Client};
+
+use crate::client::is_not_found;
+use crate::informer::split_key;
+use crate::lean::Lean;
+
+/// Why they are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The claim could not be read.
+    #[error("cannot read claim {claim}: {cause}")]
+    Claim {
+        /// Its key.
+        claim: String,
+        /// What the server said.
+        cause: kube::Error,
+    },
+    /// The volume could not be read.
+    #[error("cannot read volume {volume}: {cause}")]
+    Volume {
+        /// Its name.
+        volume: String,
+        /// What the server said.
+        cause: kube::Error,
+    },
+}
+
+/// A claim with the volume that it names. None when one of them is not there, or no volume is named.
+///
+/// # Errors
+/// One of them cannot be read.
+pub async fn claim_and_volume(
+    client: &Client,
+    key: &str,
+) -> Result<Option<(PersistentVolumeClaim, PersistentVolume)>, LiveError> {
+    let (namespace, name) = split_key(key);
+    let claims: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(client.clone(), namespace);
+    let claim = match claims.get(name).await {
+        Ok(claim) => claim.0,
+        Err(error) if is_not_found(&error) => return Ok(None),
+        Err(cause) => return Err(LiveError::Claim { claim: key.to_owned(), cause }),
+    };
+    let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone());
+    let Some(volume) = volume.filter(|name| !name.is_empty()) else { return Ok(None) };
+    let volumes: Api<Lean<PersistentVolume>> = Api::all(client.clone());
+    match volumes.get(&volume).await {
+        Ok(volume) => Ok(Some((claim, volume.0))),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(cause) => Err(LiveError::Volume { volume, cause }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::FakeApi;
+
+    #[tokio::test]
+    async fn both_or_nothing() {
+        let api = FakeApi::new();
+        let claim = |name: &str, volume: &str| {
+            json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "ns", "name": name},
+                "spec": {"volumeName": volume}})
+        };
+        for (name, volume) in [("bound", "v"), ("lost", "gone"), ("open", "")] {
+            api.seed(claim(name, volume));
+        }
+        api.seed(json!({"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {}}));
+        for (key, expected) in
+            [("ns/bound", true), ("ns/lost", false), ("ns/open", false), ("ns/none", false)]
+        {
+            let found = claim_and_volume(&api.client(), key).await.unwrap();
+            let names =
+                found.map(|(claim, volume)| (claim.metadata.name.unwrap(), volume.metadata.name.unwrap()));
+            assert_eq!(names, expected.then(|| ("bound".to_owned(), "v".to_owned())), "{key}");
+        }
+    }
+}

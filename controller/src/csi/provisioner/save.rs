@@ -1,0 +1,72 @@
+//! A driver's answer becomes an object. Nobody has two objects for one volume: a handle is reserved from before its object is
+//! written until the cache shows it.
+
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::api::PostParams;
+use orlop_csi::driver::Driver;
+
+use super::intent::Intent;
+use super::{Provisioner, source_of};
+use crate::client::{is_already_exists, message_of};
+use crate::csi::handle;
+use crate::lean::Lean;
+
+impl Provisioner {
+    /// Saves the volume's object. Nobody has two objects for one volume.
+    pub(super) async fn save(
+        &self,
+        intent: &Intent,
+        driver: &Driver,
+        id: &str,
+        object: PersistentVolume,
+    ) -> Result<(), String> {
+        self.reserve(driver.name(), id, &intent.name).map_err(|other| in_use(id, &other))?;
+        let api = self.volumes_api();
+        match api.create(&PostParams::default(), &Lean(object)).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_already_exists(&error) => match api.get_opt(&intent.name).await {
+                // It is our own of an earlier attempt, or somebody else's who was quick.
+                Ok(Some(found)) => match source_of(&found.0) {
+                    Some(csi) if csi.driver == intent.driver && csi.volume_handle == id => Ok(()),
+                    Some(_) | None => Err(format!(
+                        "a PersistentVolume {} exists that is not the volume {id} of this claim; delete it, so that the \
+                         volume can be saved",
+                        intent.name
+                    )),
+                },
+                Ok(None) => Err(format!("PersistentVolume {} was there and is gone", intent.name)),
+                Err(error) => Err(message_of(&error)),
+            },
+            Err(error) => Err(format!("cannot save the PersistentVolume: {}", message_of(&error))),
+        }
+    }
+
+    /// Keeps a handle for the volume of this name, unless another one has it.
+    pub(super) fn reserve(&self, driver: &str, id: &str, name: &str) -> Result<(), String> {
+        if let Some(other) = self.other_volume(driver, id, name) {
+            return Err(other);
+        }
+        let mut memory = self.memory();
+        match memory.handles.entry(handle::unique_name(driver, id)) {
+            std::collections::hash_map::Entry::Occupied(entry) if entry.get() != name => {
+                Err(entry.get().clone())
+            }
+            std::collections::hash_map::Entry::Occupied(_) => Ok(()),
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                entry.insert(name.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// Another volume with this handle.
+    pub(super) fn other_volume(&self, driver: &str, id: &str, name: &str) -> Option<String> {
+        let with = self.volumes.by_index(super::BY_HANDLE, &handle::unique_name(driver, id));
+        with.iter().filter_map(|volume| volume.metadata.name.clone()).find(|other| other != name)
+    }
+}
+
+/// Why a volume is not taken.
+pub(super) fn in_use(id: &str, other: &str) -> String {
+    format!("the CSI driver answered with volume id {id:?}, which PersistentVolume {other} has already")
+}

@@ -1,0 +1,187 @@
+//! That a note on a claim is orlop's own. Who may write a claim may write its annotations, and the note says which secrets,
+//! parameters and contents a driver is given; so it carries a code that only orlop can make (HMAC-SHA256, RFC 2104), under a key
+//! that is kept in a Secret. It covers the whole request, whose name holds the UID of the claim: a note that was copied, or
+//! changed in one letter, is none. The class cannot be asked instead: it may be gone, and the volume must not be forgotten (I9).
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::PostParams;
+use kube::core::ObjectMeta;
+use kube::{Api, Client};
+use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
+
+use super::intent::Intent;
+use crate::client::is_already_exists;
+
+/// Where the key is.
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "orlop-csi-notes";
+const FIELD: &str = "key";
+/// Bytes of the key.
+const LENGTH: usize = 32;
+/// Bytes that SHA-256 takes at a time.
+const BLOCK: usize = 64;
+
+/// Why nothing can be sealed or looked at.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SealError {
+    /// The server does not give the key.
+    #[error("cannot read the key of notes in Secret {NAMESPACE}/{NAME}: {0}")]
+    Read(kube::Error),
+    /// There is no key yet, and none can be saved.
+    #[error("cannot save a key of notes in Secret {NAMESPACE}/{NAME}: {0}")]
+    Save(kube::Error),
+    /// Somebody else wrote it.
+    #[error(
+        "Secret {NAMESPACE}/{NAME} has no {FIELD:?} of {LENGTH} bytes; delete it, and a new one is made as soon as it is needed"
+    )]
+    Malformed,
+}
+
+struct Key([u8; LENGTH]);
+
+/// Makes seals and looks at them.
+pub(super) struct Seals {
+    client: Client,
+    key: OnceCell<Key>,
+}
+
+impl Seals {
+    pub(super) fn new(client: Client) -> Self {
+        Seals { client, key: OnceCell::new() }
+    }
+
+    /// The intent with its seal.
+    ///
+    /// # Errors
+    /// There is no key.
+    pub(super) async fn seal(&self, mut intent: Intent) -> Result<Intent, SealError> {
+        intent.seal = of(self.key().await?, &intent);
+        Ok(intent)
+    }
+
+    /// Whether orlop wrote this.
+    ///
+    /// # Errors
+    /// There is no key.
+    pub(super) async fn is_ours(&self, intent: &Intent) -> Result<bool, SealError> {
+        let expected = of(self.key().await?, intent);
+        let (expected, given) = (expected.as_bytes(), intent.seal.as_bytes());
+        // How long it takes tells nothing about how much is right.
+        let differ = expected.iter().zip(given).fold(0, |differ, (one, other)| differ | (one ^ other));
+        Ok(expected.len() == given.len() && differ == 0)
+    }
+
+    /// The key, made with the first note of all.
+    async fn key(&self) -> Result<&Key, SealError> {
+        self.key.get_or_try_init(|| self.load()).await
+    }
+
+    async fn load(&self) -> Result<Key, SealError> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), NAMESPACE);
+        if let Some(found) = api.get_opt(NAME).await.map_err(SealError::Read)? {
+            return key_of(&found);
+        }
+        let key: [u8; LENGTH] = rand::random();
+        let secret = Secret {
+            metadata: ObjectMeta { name: Some(NAME.to_owned()), ..Default::default() },
+            data: Some([(FIELD.to_owned(), ByteString(key.to_vec()))].into()),
+            immutable: Some(true),
+            ..Default::default()
+        };
+        match api.create(&PostParams::default(), &secret).await {
+            Ok(_) => Ok(Key(key)),
+            // Another process was faster.
+            Err(error) if is_already_exists(&error) => key_of(&api.get(NAME).await.map_err(SealError::Read)?),
+            Err(error) => Err(SealError::Save(error)),
+        }
+    }
+}
+
+fn key_of(secret: &Secret) -> Result<Key, SealError> {
+    let bytes = secret.data.as_ref().and_then(|data| data.get(FIELD));
+    let key = bytes.and_then(|bytes| <[u8; LENGTH]>::try_from(bytes.0.as_slice()).ok());
+    key.map(Key).ok_or(SealError::Malformed)
+}
+
+/// The seal of an intent, whatever seal it has.
+fn of(key: &Key, intent: &Intent) -> String {
+    let plain = Intent { seal: String::new(), ..intent.clone() };
+    // A struct of texts and numbers has no value that JSON cannot hold; its fields and maps have one order.
+    let text = serde_json::to_vec(&plain).unwrap_or_default();
+    hmac(&key.0, &text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// HMAC-SHA256 for keys of up to a block (RFC 2104).
+fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
+    debug_assert!(key.len() <= BLOCK);
+    let padded = |with: u8| {
+        let mut block = [with; BLOCK];
+        block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
+        block
+    };
+    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(text).finalize();
+    Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::FakeApi;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn known_codes() {
+        // RFC 4231, test cases 1 and 2.
+        assert_eq!(
+            hex(&hmac(&[0x0b; 20], b"Hi There")),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"
+        );
+        assert_eq!(
+            hex(&hmac(b"Jefe", b"what do ya want for nothing?")),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+    }
+
+    fn intent(parameter: &str) -> Intent {
+        let volume = serde_json::json!({"class": "c", "provisioner": "d", "reclaimPolicy": "Delete"});
+        let intent = serde_json::json!({"driver": "d", "name": "pvc-1", "bytes": 1, "modes": [],
+            "parameters": {"p": parameter}, "volume": volume});
+        serde_json::from_value(intent).expect("an intent")
+    }
+
+    #[tokio::test]
+    async fn seals_hold_over_starts_and_for_nothing_else() {
+        let api = FakeApi::new();
+        let first = Seals::new(api.client());
+        let sealed = first.seal(intent("a")).await.expect("a key is made");
+        assert!(first.is_ours(&sealed).await.expect("the key is there"));
+        let again = Seals::new(api.client());
+        assert!(again.is_ours(&sealed).await.expect("the key is kept"));
+        for (name, forged) in [
+            ("no seal", intent("a")),
+            ("another request", Intent { seal: sealed.seal.clone(), ..intent("b") }),
+            ("a part of a seal", Intent { seal: sealed.seal[..8].to_owned(), ..intent("a") }),
+        ] {
+            assert!(!again.is_ours(&forged).await.expect("the key is kept"), "{name}");
+        }
+        let elsewhere = Seals::new(FakeApi::new().client());
+        assert!(!elsewhere.is_ours(&sealed).await.expect("another key"), "keys are not alike");
+    }
+
+    #[tokio::test]
+    async fn a_key_that_somebody_spoiled_is_told() {
+        let api = FakeApi::new();
+        api.seed(serde_json::json!({"kind": "Secret", "metadata": {"namespace": NAMESPACE, "name": NAME},
+            "data": {"key": "aHVzaA=="}}));
+        let error = Seals::new(api.client()).seal(intent("a")).await.expect_err("too short");
+        assert!(
+            error.to_string().contains("kube-system/orlop-csi-notes has no \"key\" of 32 bytes"),
+            "{error}"
+        );
+    }
+}
