@@ -149,8 +149,8 @@ impl<'a> Question<'a> {
             NotNow::Unfit(text) => Refusal::Unfit { text, rule: Rule::VolumeBinding },
             NotNow::Broken(broken) => Refusal::Broken(broken),
         })?;
-        let mut all = claims.bound.iter().chain(&claims.delayed);
-        let in_use = all
+        let in_use = claims
+            .all()
             .any(|claim| Volumes::is_for_one_pod(claim) && cluster.is_claim_used(&object::claim_key(claim)));
         let mut brought = limits::Brought::new();
         for disk in facts.claims.iter().filter_map(|claim| volumes.disk_of(claim).disk) {
@@ -178,7 +178,7 @@ impl<'a> Question<'a> {
             Ok(found) => found,
             Err(misfit) => return Ok(Err(misfit)),
         };
-        Ok(self.after_volumes(node, volumes).map(|()| found))
+        Ok(self.after_volumes(node).map(|()| found))
     }
 
     fn before_volumes(&self, node: &NodeState) -> Result<(), Misfit> {
@@ -198,11 +198,9 @@ impl<'a> Question<'a> {
         }
     }
 
-    fn after_volumes(&self, node: &NodeState, volumes: &Volumes) -> Result<(), Misfit> {
-        for claim in &self.claims.bound {
-            if let Some(volume) = volumes.volume(object::volume_name(claim)) {
-                zone::check(&volume, &node.facts)?;
-            }
+    fn after_volumes(&self, node: &NodeState) -> Result<(), Misfit> {
+        for volume in self.claims.bound.iter().filter_map(|bound| bound.volume.as_ref()) {
+            zone::check(volume, &node.facts)?;
         }
         spread::check(&self.spread, &node.facts)?;
         self.places.check(&node.facts)

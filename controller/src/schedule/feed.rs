@@ -51,7 +51,10 @@ impl Scheduler {
                 this.wake(&[Rule::VolumeBinding, Rule::Limits, Rule::Zone]);
             }),
             self.on(&caches.drivers, |this, _| this.wake(&[Rule::VolumeBinding])),
-            self.on(&caches.capacities, |this, _| this.wake(&[Rule::VolumeBinding])),
+            self.on(&caches.capacities, |this, change| {
+                this.take_up(|known| known.volumes.put_capacity(change.key(), change.new.as_deref()));
+                this.wake(&[Rule::VolumeBinding]);
+            }),
             self.on(&caches.csi_nodes, |this, change| {
                 if this.take_up(|known| known.cluster.put_csi_node(change.key(), change.new.as_deref())) {
                     this.wake(&[Rule::Limits]);

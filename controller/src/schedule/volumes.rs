@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use kube::Resource;
 
+use super::capacity::Capacities;
 use super::disks::Told;
 use crate::informer::Informer;
 use crate::informers::Informers;
@@ -17,9 +18,6 @@ use crate::names;
 use crate::pv::index::VolumeIndex;
 use crate::pv::object::claim_key;
 use crate::pv::{class, modes::ModeSet, object};
-
-/// Index of capacities by class.
-const INDEX_CLASS: &str = "class";
 
 /// The caches that the scheduler reads.
 #[derive(Clone)]
@@ -63,7 +61,6 @@ impl Caches {
         capacities: Informer<CSIStorageCapacity>,
         attachments: Informer<VolumeAttachment>,
     ) -> Self {
-        capacities.add_index(INDEX_CLASS, |capacity| vec![capacity.storage_class_name.clone()]);
         Self { claims, volumes, classes, drivers, csi_nodes, capacities, attachments }
     }
 
@@ -112,6 +109,7 @@ pub struct Volumes {
     assumed_volumes: HashSet<String>,
     assumed_claims: HashMap<String, AssumedClaim>,
     touched: Touched,
+    capacities: Capacities,
 }
 
 fn version_of<K: Resource>(object: &K) -> Option<u64> {
@@ -131,6 +129,7 @@ impl Volumes {
             assumed_volumes: HashSet::new(),
             assumed_claims: HashMap::new(),
             touched: Touched::default(),
+            capacities: Capacities::default(),
         }
     }
 
@@ -175,6 +174,11 @@ impl Volumes {
     /// A class came, changed or went: an unbound claim may count for another driver.
     pub fn class_changed(&mut self, name: &str) {
         self.touched.classes.insert(name.to_owned());
+    }
+
+    /// What a driver told is new or changed; none when it is gone.
+    pub fn put_capacity(&mut self, key: &str, capacity: Option<&CSIStorageCapacity>) {
+        self.capacities.put(key, capacity);
     }
 
     // Every change of what is believed goes through these two or notes itself: whoever keeps something that follows from a
@@ -300,9 +304,9 @@ impl Volumes {
         self.caches.drivers.get(driver).is_some_and(|driver| driver.spec.storage_capacity == Some(true))
     }
 
-    /// What drivers told about the room of a class.
-    pub fn capacities(&self, class: &str) -> Vec<Arc<CSIStorageCapacity>> {
-        self.caches.capacities.by_index(INDEX_CLASS, class)
+    /// What drivers told about their room.
+    pub fn capacities(&self) -> &Capacities {
+        &self.capacities
     }
 
     /// Whether only one pod may use this claim.
