@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::cluster::{Cluster, NodeState};
 use super::disks::Disks;
-use super::filter::volume_binding::{self, NotNow, PodClaims, PodVolumes};
+use super::filter::volume_binding::{self, NotNow, Plan, PodClaims, PodVolumes};
 use super::filter::{
     Broken, Misfit, Rule, Rules, limits, node_affinity, pod_affinity, ports, resources, restrictions, spread,
     taints, unschedulable, zone,
@@ -75,7 +75,8 @@ pub fn decide(
     let nodes: Vec<&NodeState> = fits.values().map(|(node, _)| *node).collect();
     match score::best(pod, &facts.requests, &nodes) {
         Some(node) => {
-            let volumes = fits.remove(node.facts.name.as_str()).map(|(_, found)| found).unwrap_or_default();
+            let volumes =
+                fits.remove(node.facts.name.as_str()).map(|(_, found)| found.read()).unwrap_or_default();
             Ok(Decision::Place { node: node.facts.name.clone(), volumes })
         }
         None => Ok(unfit(pod, facts, &misfits)),
@@ -170,7 +171,7 @@ impl<'a> Question<'a> {
     }
 
     /// All rules, in upstream's order.
-    fn ask(&self, node: &NodeState, volumes: &Volumes) -> Result<Result<PodVolumes, Misfit>, Broken> {
+    fn ask(&self, node: &NodeState, volumes: &Volumes) -> Result<Result<Plan, Misfit>, Broken> {
         if let Err(misfit) = self.before_volumes(node) {
             return Ok(Err(misfit));
         }

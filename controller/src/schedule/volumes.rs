@@ -125,7 +125,7 @@ impl Volumes {
     pub fn new(caches: Caches) -> Self {
         Self {
             caches,
-            index: VolumeIndex::default(),
+            index: VolumeIndex::for_nodes(),
             assumed_volumes: HashSet::new(),
             assumed_claims: HashMap::new(),
             touched: Touched::default(),

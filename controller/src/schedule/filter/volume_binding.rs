@@ -1,7 +1,6 @@
 //! Claims and their volumes. First, for the pod alone: are its claims such that it can be scheduled? Then, for each node:
 //! may its bound volumes be used there, and can the claims that waited for a node be bound or provisioned there?
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
@@ -12,9 +11,11 @@ use super::super::cluster::NodeFacts;
 use super::super::terms::Labels;
 use super::super::volumes::Volumes;
 use super::{Broken, Misfit, Rule};
+use crate::kept::Kept;
 use crate::names;
 use crate::pods;
 use crate::pv::affinity::accepts_node;
+use crate::pv::index::NodeSearch;
 use crate::pv::object::{self, ClaimPhase};
 use crate::pv::{class, fit};
 
@@ -25,7 +26,7 @@ const VOLUME_GONE: &str = "node(s) unavailable due to one or more pvc(s) bound t
 const IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";
 
 /// The claims of a pod that can be scheduled.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct PodClaims {
     /// They have their volumes.
     pub bound: Vec<Bound>,
@@ -43,10 +44,12 @@ pub struct Bound {
 }
 
 /// A claim that waits for the node. Read once, for all nodes.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Delayed {
     /// The claim.
     pub claim: Arc<PersistentVolumeClaim>,
+    /// The search for a volume; none when no volume can ever fit.
+    search: Option<NodeSearch>,
     /// Its class, if it is there.
     class: Option<Arc<StorageClass>>,
     /// What room it needs, if its driver tells where it has room and the claim says how much it wants.
@@ -58,6 +61,21 @@ impl PodClaims {
     pub fn all(&self) -> impl Iterator<Item = &PersistentVolumeClaim> {
         let bound = self.bound.iter().map(|bound| bound.claim.as_ref());
         bound.chain(self.delayed.iter().map(|delayed| delayed.claim.as_ref()))
+    }
+}
+
+/// What a node says to the claims of a pod: [`PodVolumes`] with the volumes not read yet.
+#[derive(Debug, Default)]
+pub struct Plan {
+    bind: Vec<(Kept<PersistentVolume>, Arc<PersistentVolumeClaim>)>,
+    provision: Vec<Arc<PersistentVolumeClaim>>,
+}
+
+impl Plan {
+    /// Reads the volumes.
+    pub fn read(self) -> PodVolumes {
+        let bind = self.bind.into_iter().map(|(volume, claim)| (volume.get(), claim)).collect();
+        PodVolumes { bind, provision: self.provision }
     }
 }
 
@@ -115,7 +133,8 @@ pub fn claims_of(pod: &Pod, volumes: &Volumes) -> Result<PodClaims, NotNow> {
         if delays && object::volume_name(&claim).is_empty() {
             let tells = class.as_ref().is_some_and(|class| volumes.tells_capacity(&class.provisioner));
             let size = if tells { size_of(&claim) } else { None };
-            claims.delayed.push(Delayed { claim, class, size });
+            let search = volumes.index().search(&claim);
+            claims.delayed.push(Delayed { claim, search, class, size });
         } else {
             immediate = true;
         }
@@ -166,7 +185,7 @@ pub fn check(
     claims: &PodClaims,
     volumes: &Volumes,
     node: &NodeFacts,
-) -> Result<Result<PodVolumes, Misfit>, Broken> {
+) -> Result<Result<Plan, Misfit>, Broken> {
     let mut reasons = Vec::new();
     let mut no = |reason: &str| reasons.push(reason.to_owned());
     for bound in &claims.bound {
@@ -182,7 +201,7 @@ pub fn check(
             Some(_) => {}
         }
     }
-    let mut found = PodVolumes::default();
+    let mut found = Plan::default();
     let elsewhere =
         |delayed: &Delayed| selected_node(&delayed.claim).is_some_and(|selected| selected != node.name);
     if claims.delayed.iter().any(elsewhere) {
@@ -214,22 +233,21 @@ fn find(
     claims: &PodClaims,
     volumes: &Volumes,
     node: &NodeFacts,
-    found: &mut PodVolumes,
+    found: &mut Plan,
 ) -> Result<Provision, Broken> {
-    let mut chosen = BTreeSet::new();
     let mut to_make = Vec::new();
     for delayed in &claims.delayed {
         let claim = &delayed.claim;
-        // Somebody has been asked already to make a volume for it here.
-        let volume = match selected_node(claim) {
-            Some(_) => None,
-            None => volumes.index().find_for_node(claim, &node.labels, &chosen),
+        let volume = match &delayed.search {
+            // Somebody has been asked already to make a volume for it here.
+            _ if selected_node(claim).is_some() => None,
+            None => None,
+            Some(search) => volumes.index().find_for_node(search, &node.labels, |name| {
+                found.bind.iter().all(|(chosen, _)| chosen.key().as_ref() != name)
+            }),
         };
         match volume {
-            Some(volume) => {
-                chosen.insert(object::name(&volume.metadata).to_owned());
-                found.bind.push((volume, Arc::clone(claim)));
-            }
+            Some(volume) => found.bind.push((volume.clone(), Arc::clone(claim))),
             None => {
                 found.provision.push(Arc::clone(claim));
                 to_make.push(delayed);
@@ -240,7 +258,7 @@ fn find(
 }
 
 fn can_provision(claims: &[&Delayed], volumes: &Volumes, node: &NodeFacts) -> Result<Provision, Broken> {
-    for Delayed { claim, class, size } in claims {
+    for Delayed { claim, class, size, .. } in claims {
         let name = class::claim_class(claim);
         let class =
             class.as_ref().ok_or_else(|| Broken(format!("failed to find storage class \"{name}\"")))?;
