@@ -372,10 +372,10 @@ impl VolumeIndex {
         pointing.filter(usable).collect()
     }
 
-    fn smallest_free<'a, 'b>(
+    fn smallest_free<'a>(
         &'a self,
         search: &Search,
-        places: impl Iterator<Item = &'a Groups> + 'b,
+        places: impl Iterator<Item = &'a Groups>,
         sets: impl Iterator<Item = ModeSet>,
         may_take: impl Fn(&str) -> bool,
     ) -> Option<&'a Kept<PersistentVolume>> {
