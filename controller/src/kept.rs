@@ -31,6 +31,12 @@ static UNPACKER: LazyLock<Mutex<Decompressor<'static>>> = LazyLock::new(|| {
     Mutex::new(unpacker.expect("a context needs nothing but memory"))
 });
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread asked for an object that is kept. Each may be a decoding.
+    pub(crate) static GETS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// What an object has to be able to do to be kept.
 pub trait Keep: Resource + Serialize + DeserializeOwned + Send + Sync + 'static {}
 
@@ -111,6 +117,8 @@ impl<K: Keep> Kept<K> {
 
     /// The object, decoded if need be.
     pub fn get(&self) -> Arc<K> {
+        #[cfg(test)]
+        GETS.set(GETS.get() + 1);
         match &*self.form() {
             Form::Whole(object) => Arc::clone(object),
             Form::Packed(packed) => Arc::new(packed.decode()),

@@ -15,6 +15,40 @@ pub fn accepts_node(volume: &PersistentVolume, node_labels: &BTreeMap<String, St
     })
 }
 
+/// Where a volume may be used, as far as one label tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach<'a> {
+    /// On every node.
+    Everywhere,
+    /// Only on nodes with this label and value. `enough`: on all of them.
+    Label {
+        /// The label.
+        key: &'a str,
+        /// Its value.
+        value: &'a str,
+        /// Nothing else is asked.
+        enough: bool,
+    },
+    /// Only its node affinity tells.
+    Elsewhere,
+}
+
+/// The first label with one value that the only term of a volume's node affinity asks for.
+pub fn reach(volume: &PersistentVolume) -> Reach<'_> {
+    let required = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref()?.required.as_ref());
+    let Some(required) = required else { return Reach::Everywhere };
+    let [term] = required.node_selector_terms.as_slice() else { return Reach::Elsewhere };
+    let expressions = term.match_expressions.as_deref().unwrap_or_default();
+    let alone = expressions.len() == 1 && term.match_fields.as_ref().is_none_or(Vec::is_empty);
+    let label = expressions.iter().find_map(|wanted| match wanted.values.as_deref() {
+        Some([value]) if wanted.operator == "In" => {
+            Some(Reach::Label { key: &wanted.key, value, enough: alone })
+        }
+        Some(_) | None => None,
+    });
+    label.unwrap_or(Reach::Elsewhere)
+}
+
 /// Whether a term accepts a node of this name with these labels. All its requirements have to hold, and one without any
 /// accepts nothing.
 pub fn term_matches(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>, node: &str) -> bool {

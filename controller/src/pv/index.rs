@@ -11,13 +11,13 @@
 //! * Of the rest the smallest wins. Where upstream leaves the order open (groups with equally many modes, equal sizes)
 //!   the choice here is fixed: reserved first, then smallest, then by name.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use orlop_apimachinery::quantity::Quantity;
 
-use super::affinity::accepts_node;
+use super::affinity::{self, Reach, accepts_node};
 use super::class;
 use super::fit::{self, Wanted};
 use super::modes::ModeSet;
@@ -44,7 +44,34 @@ pub struct VolumeIndex {
     /// `namespace/name` of a claim to the volumes that point there, with any UID.
     pointing: HashMap<Box<str>, Few<Arc<str>>>,
     /// Free volumes: Available, pointing to nobody, not being deleted.
-    free: HashMap<Shelf, Groups>,
+    free: HashMap<Shelf, Free>,
+    /// Volumes that need a label of the node are found by it, see [`VolumeIndex::for_nodes`].
+    for_nodes: bool,
+}
+
+/// The free volumes of one shelf.
+#[derive(Debug, Default)]
+struct Free {
+    /// By the label that a node needs, and by its value.
+    labelled: HashMap<Box<str>, HashMap<Box<str>, Groups>>,
+    /// All others.
+    others: Groups,
+}
+
+impl Free {
+    fn all(&self) -> impl Iterator<Item = &Groups> {
+        [&self.others].into_iter().chain(self.labelled.values().flat_map(HashMap::values))
+    }
+
+    fn on(&self, labels: &BTreeMap<String, String>) -> impl Iterator<Item = &Groups> {
+        let labelled = self.labelled.iter();
+        let near = labelled.filter_map(|(key, values)| values.get(labels.get(key.as_ref())?.as_str()));
+        [&self.others].into_iter().chain(near)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.labelled.is_empty() && self.others.is_empty()
+    }
 }
 
 /// A volume, and its labels as JSON if it has some: a selector looks at those of many volumes.
@@ -53,13 +80,15 @@ struct Stored {
     kept: Kept<PersistentVolume>,
     labels: Option<Box<str>>,
     settled: Settled,
+    /// It accepts every node among whose volumes it is found.
+    accepts: bool,
 }
 
 impl Stored {
     fn new(kept: Kept<PersistentVolume>, volume: &PersistentVolume) -> Self {
         let labels = volume.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
         let labels = labels.and_then(|labels| serde_json::to_string(labels).ok()).map(String::into);
-        Self { kept, labels, settled: Settled::No }
+        Self { kept, labels, settled: Settled::No, accepts: false }
     }
 
     fn has_labels(&self, wanted: &Wanted) -> bool {
@@ -75,6 +104,7 @@ impl Stored {
 }
 
 /// What a search looks for, read once from the claim.
+#[derive(Debug)]
 struct Search {
     size: Quantity,
     modes: ModeSet,
@@ -98,6 +128,14 @@ impl Search {
     }
 }
 
+/// A search that is asked about many nodes.
+#[derive(Debug)]
+pub struct NodeSearch {
+    search: Search,
+    /// The volumes that point to the claim.
+    reserved: Vec<Arc<PersistentVolume>>,
+}
+
 /// Where a volume is free to be found, if it is.
 fn place(volume: &PersistentVolume) -> Option<(Shelf, ModeSet, Quantity)> {
     if object::claim_ref(volume).is_some()
@@ -114,7 +152,35 @@ fn place(volume: &PersistentVolume) -> Option<(Shelf, ModeSet, Quantity)> {
     Some((shelf, ModeSet::offered(fit::offered_modes(volume)), fit::capacity(volume)?))
 }
 
+/// The label that a node needs for a volume.
+fn label_of(volume: &PersistentVolume) -> Option<(&str, &str)> {
+    match affinity::reach(volume) {
+        Reach::Label { key, value, .. } => Some((key, value)),
+        Reach::Everywhere | Reach::Elsewhere => None,
+    }
+}
+
+fn take_out(groups: &mut Groups, modes: ModeSet, size: &Quantity, name: &str) {
+    if let Some(group) = groups.get_mut(&modes) {
+        if let Some(names) = group.get_mut(size) {
+            names.remove(name);
+            if names.is_empty() {
+                group.remove(size);
+            }
+        }
+        if group.is_empty() {
+            groups.remove(&modes);
+        }
+    }
+}
+
 impl VolumeIndex {
+    /// One that is asked about nodes: a volume that needs a label of its node, as local ones do, is looked at only for nodes
+    /// that have it. The answers are the same; those about no node cost more.
+    pub fn for_nodes() -> Self {
+        Self { for_nodes: true, ..Self::default() }
+    }
+
     /// Puts a volume in, in place of the one with its name. Returns the one that was there. `volume` is the same as `kept`,
     /// decoded.
     pub fn insert(
@@ -129,10 +195,22 @@ impl VolumeIndex {
             self.pointing.entry(key).or_default().insert(Arc::clone(&name));
         }
         if let Some((shelf, modes, size)) = place(volume) {
-            let groups = self.free.entry(shelf).or_default();
+            let free = self.free.entry(shelf).or_default();
+            let label = if self.for_nodes { label_of(volume) } else { None };
+            let groups = match label {
+                Some((key, value)) => {
+                    free.labelled.entry(key.into()).or_default().entry(value.into()).or_default()
+                }
+                None => &mut free.others,
+            };
             groups.entry(modes).or_default().entry(size).or_default().insert(Arc::clone(&name));
         }
-        self.by_name.insert(name, Stored::new(kept, volume));
+        let accepts = match affinity::reach(volume) {
+            Reach::Everywhere => true,
+            Reach::Label { enough, .. } => self.for_nodes && enough,
+            Reach::Elsewhere => false,
+        };
+        self.by_name.insert(name, Stored { accepts, ..Stored::new(kept, volume) });
         old
     }
 
@@ -156,20 +234,26 @@ impl VolumeIndex {
             }
         }
         if let Some((shelf, modes, size)) = place(&old)
-            && let Some(groups) = self.free.get_mut(&shelf)
+            && let Some(free) = self.free.get_mut(&shelf)
         {
-            if let Some(group) = groups.get_mut(&modes) {
-                if let Some(names) = group.get_mut(&size) {
-                    names.remove(name);
-                    if names.is_empty() {
-                        group.remove(&size);
+            let label = if self.for_nodes { label_of(&old) } else { None };
+            match label {
+                Some((key, value)) => {
+                    if let Some(values) = free.labelled.get_mut(key) {
+                        if let Some(groups) = values.get_mut(value) {
+                            take_out(groups, modes, &size, name);
+                            if groups.is_empty() {
+                                values.remove(value);
+                            }
+                        }
+                        if values.is_empty() {
+                            free.labelled.remove(key);
+                        }
                     }
                 }
-                if group.is_empty() {
-                    groups.remove(&modes);
-                }
+                None => take_out(&mut free.others, modes, &size, name),
             }
-            if groups.is_empty() {
+            if free.is_empty() {
                 self.free.remove(&shelf);
             }
         }
@@ -239,31 +323,38 @@ impl VolumeIndex {
             if delayed {
                 return None;
             }
-            self.smallest_free(&search, ModeSet::supersets(search.modes, count), &may_take)
+            let free = self.free.get(&search.shelf)?;
+            self.smallest_free(&search, free.all(), ModeSet::supersets(search.modes, count), &may_take)
+                .map(Kept::get)
         })
     }
 
-    /// The volume to use for a claim on a node with these labels: the scheduler's question. `excluded` were already
-    /// chosen for other claims of the same pod. A volume that points to the claim and does not accept the node means
-    /// that no volume will do: the claim is tied to it.
+    /// A search for a claim, to be asked about nodes; none when no volume can ever fit.
+    pub fn search(&self, claim: &PersistentVolumeClaim) -> Option<NodeSearch> {
+        Some(NodeSearch { search: Search::new(claim)?, reserved: self.reserved(claim) })
+    }
+
+    /// The volume to use for a claim on a node with these labels: the scheduler's question. `may_take` says no to those that
+    /// were already chosen for other claims of the same pod. A volume that points to the claim and does not accept the node
+    /// means that no volume will do: the claim is tied to it.
     // Tests: FN-NODE-1, FN-NODE-2, FN-NODE-6, FN-NODE-7, FN-NODE-9, FN-NODE-10, FN-NODE-11, FN-NODE-12
     // Tests: NEW-NODE-EXCLUDED, NEW-NODE-PENDING
     pub fn find_for_node(
         &self,
-        claim: &PersistentVolumeClaim,
+        NodeSearch { search, reserved }: &NodeSearch,
         node_labels: &BTreeMap<String, String>,
-        excluded: &BTreeSet<String>,
-    ) -> Option<Arc<PersistentVolume>> {
-        let search = Search::new(claim)?;
-        let may_take = |volume: &str| !excluded.contains(volume);
-        let ours = |volume: &Arc<PersistentVolume>| may_take(object::name(&volume.metadata));
-        if let Some(volume) = self.reserved(claim).into_iter().find(ours) {
-            return accepts_node(&volume, node_labels).then_some(volume);
+        may_take: impl Fn(&str) -> bool,
+    ) -> Option<&Kept<PersistentVolume>> {
+        let ours = |volume: &&Arc<PersistentVolume>| may_take(object::name(&volume.metadata));
+        if let Some(volume) = reserved.iter().find(ours) {
+            let kept = self.get_kept(object::name(&volume.metadata));
+            return kept.filter(|_| accepts_node(volume, node_labels));
         }
+        let free = self.free.get(&search.shelf)?;
         let sets = (0..=4).flat_map(|count| ModeSet::supersets(search.modes, count));
-        self.smallest_free(&search, sets, |name| {
-            may_take(name)
-                && self.get_kept(name).is_some_and(|volume| accepts_node(&volume.get(), node_labels))
+        self.smallest_free(search, free.on(node_labels), sets, |name| {
+            let accepts = |stored: &Stored| stored.accepts || accepts_node(&stored.kept.get(), node_labels);
+            may_take(name) && self.by_name.get(name).is_some_and(accepts)
         })
     }
 
@@ -281,23 +372,25 @@ impl VolumeIndex {
         pointing.filter(usable).collect()
     }
 
-    fn smallest_free(
-        &self,
+    fn smallest_free<'a>(
+        &'a self,
         search: &Search,
+        places: impl Iterator<Item = &'a Groups>,
         sets: impl Iterator<Item = ModeSet>,
         may_take: impl Fn(&str) -> bool,
-    ) -> Option<Arc<PersistentVolume>> {
-        let groups = self.free.get(&search.shelf)?;
+    ) -> Option<&'a Kept<PersistentVolume>> {
         let fits = |name: &str| {
-            may_take(name) && self.by_name.get(name).is_some_and(|stored| stored.has_labels(&search.labels))
+            self.by_name.get(name).is_some_and(|stored| stored.has_labels(&search.labels)) && may_take(name)
         };
-        let first = |set: ModeSet| {
-            let by_size = groups.get(&set)?.range(&search.size..);
+        let sets: Vec<ModeSet> = sets.collect();
+        let first = |by_size: &'a BTreeMap<Quantity, Few<Arc<str>>>| {
+            let by_size = by_size.range(&search.size..);
             by_size
                 .flat_map(|(size, names)| names.iter().map(move |name| (size, name)))
                 .find(|(_, name)| fits(name))
         };
-        let (_, name) = sets.filter_map(first).min()?;
-        self.get_kept(name).map(Kept::get)
+        let groups = places.flat_map(|groups| sets.iter().filter_map(|set| groups.get(set)));
+        let (_, name) = groups.filter_map(first).min()?;
+        self.get_kept(name)
     }
 }

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 
 use super::amounts::Amounts;
+use super::disks::Disks;
 use super::pod::PodFacts;
 use super::terms::Labels;
+use super::volumes::Volumes;
 
 /// What the scheduler keeps of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,6 +85,8 @@ pub struct Cluster {
     repelling: BTreeMap<Arc<str>, Arc<PodFacts>>,
     /// Labels of namespaces.
     namespaces: HashMap<String, Labels>,
+    /// The disks of the nodes. What pods have to do with them is told here alone, where pods come and go.
+    disks: Disks,
 }
 
 impl Cluster {
@@ -171,10 +176,13 @@ impl Cluster {
             }
         }
         self.repelling.remove(key);
+        self.disks.pod_left(&facts.claims, &node);
         true
     }
 
     fn place(&mut self, facts: Arc<PodFacts>, node: &str, assumed: bool) {
+        // First what comes, then what goes: claims that stay need not be looked at again.
+        self.disks.pod_came(&facts.claims, node);
         self.remove_pod(&facts.key);
         let key = Arc::clone(&facts.key);
         match self.nodes.get_mut(node) {
@@ -194,6 +202,26 @@ impl Cluster {
             self.repelling.insert(Arc::clone(&key), Arc::clone(&facts));
         }
         self.pods.insert(key, Placed { node: node.to_owned(), facts, assumed });
+    }
+
+    /// Notes an attachment, see [`Disks::put_attachment`].
+    pub fn put_attachment(&mut self, name: &str, attachment: Option<&VolumeAttachment>) {
+        self.disks.put_attachment(name, attachment);
+    }
+
+    /// Notes how many disks a node takes, see [`Disks::put_csi_node`].
+    pub fn put_csi_node(&mut self, name: &str, node: Option<&CSINode>) -> bool {
+        self.disks.put_csi_node(name, node)
+    }
+
+    /// Counts the disks as `volumes` has them now. Until then those of what has just changed may be missing.
+    pub fn settle_disks(&mut self, volumes: &mut Volumes) {
+        self.disks.settle(volumes);
+    }
+
+    /// The disks of the nodes.
+    pub fn disks(&self) -> &Disks {
+        &self.disks
     }
 
     /// Notes the labels of a namespace; none when it is gone. True if they changed.

@@ -13,9 +13,9 @@ use tokio_util::task::TaskTracker;
 use super::bind::{Bells, Work};
 use super::cluster::Cluster;
 use super::decide::{self, Decision};
-use super::filter::Broken;
+use super::filter::{Broken, Rules};
 use super::pod::waits_for_us;
-use super::queue::{PodQueue, Ticket};
+use super::queue::{Moves, PodQueue, Ticket};
 use super::report::Why;
 use super::volumes::{Caches, Volumes};
 use crate::clock::Clock;
@@ -131,7 +131,6 @@ impl Scheduler {
         if self.lock().cluster.is_placed(&ticket.key) {
             return self.queue.done(&ticket);
         }
-        let moves = self.queue.moves();
         let decided = std::panic::catch_unwind(AssertUnwindSafe(|| self.decide(&ticket, &pod)));
         let decided = decided.unwrap_or_else(|panic| {
             let text = panic_text(panic.as_ref()).to_owned();
@@ -141,9 +140,9 @@ impl Scheduler {
         let this = Arc::clone(self);
         match decided {
             Ok(Outcome::Place(work)) => self.spawn(async move { this.carry_out(*work).await }),
-            Ok(Outcome::Unfit { message, rules, claims }) => self.spawn(async move {
+            Ok(Outcome::Unfit { message, rules, claims, seen }) => self.spawn(async move {
                 this.report(&pod, Why::Unschedulable, &message).await;
-                this.queue.park(&ticket, rules, &claims, moves);
+                this.queue.park(&ticket, rules, &claims, seen);
             }),
             Err(broken) => self.spawn(async move {
                 this.report(&pod, Why::SchedulerError, &broken.to_string()).await;
@@ -154,6 +153,7 @@ impl Scheduler {
 
     fn decide(&self, ticket: &Ticket, pod: &Arc<Pod>) -> Result<Outcome, Broken> {
         let facts = decide::facts_of(pod);
+        let seen = self.queue.look(ticket, &facts.claims);
         let mut known = self.lock();
         let Known { cluster, volumes } = &mut *known;
         Ok(match decide::decide(pod, &facts, cluster, volumes)? {
@@ -161,7 +161,7 @@ impl Scheduler {
                 Outcome::Place(Box::new(Work::reserve(ticket, pod, &facts, &node, volumes, &mut known)))
             }
             Decision::Unfit { message, rules } => {
-                Outcome::Unfit { message, rules, claims: facts.claims.clone() }
+                Outcome::Unfit { message, rules, claims: facts.claims.clone(), seen }
             }
         })
     }
@@ -183,5 +183,5 @@ impl Scheduler {
 
 enum Outcome {
     Place(Box<Work>),
-    Unfit { message: String, rules: super::filter::Rules, claims: Vec<String> },
+    Unfit { message: String, rules: Rules, claims: Vec<String>, seen: Moves },
 }

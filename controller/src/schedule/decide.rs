@@ -7,13 +7,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::cluster::{Cluster, NodeState};
-use super::filter::volume_binding::{self, NotNow, PodClaims, PodVolumes};
+use super::disks::Disks;
+use super::filter::volume_binding::{self, NotNow, Plan, PodClaims, PodVolumes};
 use super::filter::{
     Broken, Misfit, Rule, Rules, limits, node_affinity, pod_affinity, ports, resources, restrictions, spread,
     taints, unschedulable, zone,
 };
 use super::pod::PodFacts;
-use super::volumes::{CsiDisk, Volumes};
+use super::volumes::Volumes;
 use super::{message, score};
 use crate::pv::object;
 
@@ -40,9 +41,11 @@ pub enum Decision {
 pub fn decide(
     pod: &Pod,
     facts: &PodFacts,
-    cluster: &Cluster,
+    cluster: &mut Cluster,
     volumes: &mut Volumes,
 ) -> Result<Decision, Broken> {
+    cluster.settle_disks(volumes);
+    let (cluster, volumes) = (&*cluster, &*volumes);
     if cluster.nodes().len() == 0 {
         let rules = Rules::of(&[Rule::NoNodes]);
         return Ok(Decision::Unfit { message: message::NO_NODES.to_owned(), rules });
@@ -72,7 +75,8 @@ pub fn decide(
     let nodes: Vec<&NodeState> = fits.values().map(|(node, _)| *node).collect();
     match score::best(pod, &facts.requests, &nodes) {
         Some(node) => {
-            let volumes = fits.remove(node.facts.name.as_str()).map(|(_, found)| found).unwrap_or_default();
+            let volumes =
+                fits.remove(node.facts.name.as_str()).map(|(_, found)| found.read()).unwrap_or_default();
             Ok(Decision::Place { node: node.facts.name.clone(), volumes })
         }
         None => Ok(unfit(pod, facts, &misfits)),
@@ -118,7 +122,8 @@ struct Question<'a> {
     named: Option<BTreeSet<String>>,
     claims: PodClaims,
     claim_in_use: bool,
-    disks: BTreeSet<CsiDisk>,
+    brought: limits::Brought,
+    disks: &'a Disks,
     spread: Vec<spread::Counted>,
     places: pod_affinity::Places,
 }
@@ -127,8 +132,8 @@ impl<'a> Question<'a> {
     fn new(
         pod: &'a Pod,
         facts: &'a PodFacts,
-        cluster: &Cluster,
-        volumes: &mut Volumes,
+        cluster: &'a Cluster,
+        volumes: &Volumes,
     ) -> Result<Self, Refusal> {
         let named = node_affinity::named_nodes(pod);
         if named.as_ref().is_some_and(BTreeSet::is_empty) {
@@ -145,15 +150,20 @@ impl<'a> Question<'a> {
             NotNow::Unfit(text) => Refusal::Unfit { text, rule: Rule::VolumeBinding },
             NotNow::Broken(broken) => Refusal::Broken(broken),
         })?;
-        let mut all = claims.bound.iter().chain(&claims.delayed);
-        let in_use = all
+        let in_use = claims
+            .all()
             .any(|claim| Volumes::is_for_one_pod(claim) && cluster.is_claim_used(&object::claim_key(claim)));
+        let mut brought = limits::Brought::new();
+        for disk in facts.claims.iter().filter_map(|claim| volumes.disk_of(claim).disk) {
+            brought.entry(disk.0.clone()).or_default().insert(disk);
+        }
         Ok(Self {
             pod,
             facts,
             named,
             claim_in_use: in_use,
-            disks: facts.claims.iter().filter_map(|claim| volumes.disk_of(claim)).collect(),
+            brought,
+            disks: cluster.disks(),
             claims,
             spread: spread::count(pod, facts, cluster),
             places: pod_affinity::places(facts, cluster),
@@ -161,18 +171,18 @@ impl<'a> Question<'a> {
     }
 
     /// All rules, in upstream's order.
-    fn ask(&self, node: &NodeState, volumes: &mut Volumes) -> Result<Result<PodVolumes, Misfit>, Broken> {
-        if let Err(misfit) = self.before_volumes(node, volumes) {
+    fn ask(&self, node: &NodeState, volumes: &Volumes) -> Result<Result<Plan, Misfit>, Broken> {
+        if let Err(misfit) = self.before_volumes(node) {
             return Ok(Err(misfit));
         }
         let found = match volume_binding::check(&self.claims, volumes, &node.facts)? {
             Ok(found) => found,
             Err(misfit) => return Ok(Err(misfit)),
         };
-        Ok(self.after_volumes(node, volumes).map(|()| found))
+        Ok(self.after_volumes(node).map(|()| found))
     }
 
-    fn before_volumes(&self, node: &NodeState, volumes: &mut Volumes) -> Result<(), Misfit> {
+    fn before_volumes(&self, node: &NodeState) -> Result<(), Misfit> {
         let facts = node.facts.as_ref();
         if self.named.as_ref().is_some_and(|named| !named.contains(&facts.name)) {
             return Err(Misfit::fixed(Rule::NodeAffinity, node_affinity::NOT_NAMED));
@@ -183,35 +193,19 @@ impl<'a> Question<'a> {
         ports::check(&self.facts.ports, node)?;
         resources::check(&self.facts.requests, node)?;
         restrictions::check(&self.facts.disks, self.claim_in_use, node)?;
-        if self.disks.is_empty() {
-            return Ok(());
+        match self.brought.is_empty() {
+            true => Ok(()),
+            false => limits::check(&self.brought, self.disks.on(&facts.name)),
         }
-        let limits = limits::limits(volumes.csi_node(&facts.name).as_deref());
-        if limits.is_empty() {
-            return Ok(());
-        }
-        limits::check(&self.disks, &disks_there(node, volumes), &limits)
     }
 
-    fn after_volumes(&self, node: &NodeState, volumes: &Volumes) -> Result<(), Misfit> {
-        for claim in &self.claims.bound {
-            if let Some(volume) = volumes.volume(object::volume_name(claim)) {
-                zone::check(&volume, &node.facts)?;
-            }
+    fn after_volumes(&self, node: &NodeState) -> Result<(), Misfit> {
+        for volume in self.claims.bound.iter().filter_map(|bound| bound.volume.as_ref()) {
+            zone::check(volume, &node.facts)?;
         }
         spread::check(&self.spread, &node.facts)?;
         self.places.check(&node.facts)
     }
-}
-
-/// The disks that count on a node: those of its pods, and those that are attached without a pod.
-fn disks_there(node: &NodeState, volumes: &mut Volumes) -> BTreeSet<CsiDisk> {
-    let claims = node.pods.values().flat_map(|pod| &pod.claims);
-    let mut there: BTreeSet<CsiDisk> = claims.filter_map(|claim| volumes.disk_of(claim)).collect();
-    for attachment in volumes.attachments(&node.facts.name) {
-        there.extend(volumes.disk_of_attachment(&attachment));
-    }
-    there
 }
 
 /// Whether a node that came or changed may be one for this pod: the rules that look at nothing but the node.

@@ -4,7 +4,6 @@
 use std::sync::{Arc, Weak};
 
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::storage::v1::CSINode;
 
 use super::bind::Bell;
 use super::cluster::{News, NodeFacts};
@@ -47,19 +46,22 @@ impl Scheduler {
             self.on(&caches.volumes, Self::volume_changed),
             self.on(&caches.claims, Self::claim_changed),
             self.on(&self.pods, Self::pod_changed),
-            self.on(&caches.classes, |this, _| {
-                this.lock().volumes.classes_changed();
-                this.queue.wake(Rules::of(&[Rule::VolumeBinding, Rule::Limits, Rule::Zone]), |_| true);
+            self.on(&caches.classes, |this, change| {
+                this.take_up(|known| known.volumes.class_changed(change.key()));
+                this.wake(&[Rule::VolumeBinding, Rule::Limits, Rule::Zone]);
             }),
             self.on(&caches.drivers, |this, _| this.wake(&[Rule::VolumeBinding])),
-            self.on(&caches.capacities, |this, _| this.wake(&[Rule::VolumeBinding])),
-            self.on(&caches.csi_nodes, |this, change: &Change<CSINode>| {
-                let drivers = |node: &CSINode| node.spec.drivers.clone();
-                if change.new.as_deref().map(drivers) != change.old().map(|old| drivers(old)) {
+            self.on(&caches.capacities, |this, change| {
+                this.take_up(|known| known.volumes.put_capacity(change.key(), change.new.as_deref()));
+                this.wake(&[Rule::VolumeBinding]);
+            }),
+            self.on(&caches.csi_nodes, |this, change| {
+                if this.take_up(|known| known.cluster.put_csi_node(change.key(), change.new.as_deref())) {
                     this.wake(&[Rule::Limits]);
                 }
             }),
             self.on(&caches.attachments, |this, change| {
+                this.take_up(|known| known.cluster.put_attachment(change.key(), change.new.as_deref()));
                 if change.is_gone() {
                     this.wake(&[Rule::Limits]);
                 }
@@ -78,6 +80,15 @@ impl Scheduler {
                 handle(&this, change);
             }
         })
+    }
+
+    /// Changes what is known, and counts what follows from it.
+    fn take_up<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
+        let mut known = self.lock();
+        let said = change(&mut known);
+        let Known { cluster, volumes } = &mut *known;
+        cluster.settle_disks(volumes);
+        said
     }
 
     fn wake(&self, rules: &[Rule]) {
@@ -122,7 +133,8 @@ impl Scheduler {
         }
         if let Some(node) = pods::node_name(pod) {
             self.queue.remove(key);
-            let news = self.lock().cluster.put_pod(PodFacts::of(pod), node);
+            let facts = PodFacts::of(pod);
+            let news = self.take_up(|known| known.cluster.put_pod(facts, node));
             match news {
                 News::Nothing => {}
                 News::Came => self.wake(&CAME),
@@ -153,16 +165,16 @@ impl Scheduler {
     }
 
     fn claim_changed(&self, change: &Change<PersistentVolumeClaim>) {
-        self.lock().volumes.claim_changed(change.key(), change.kept());
+        self.take_up(|known| known.volumes.claim_changed(change.key(), change.kept()));
         self.bells.ring(&Bell::Claim(change.key().to_string()));
         self.queue.wake_claim(change.key());
     }
 
     fn volume_changed(&self, change: &Change<PersistentVolume>) {
-        match (change.kept(), change.new.as_deref()) {
-            (Some(kept), Some(volume)) => self.lock().volumes.put_volume(kept, volume),
-            (_, None) | (None, _) => self.lock().volumes.remove_volume(change.key()),
-        }
+        self.take_up(|known| match (change.kept(), change.new.as_deref()) {
+            (Some(kept), Some(volume)) => known.volumes.put_volume(kept, volume),
+            (_, None) | (None, _) => known.volumes.remove_volume(change.key()),
+        });
         self.bells.ring(&Bell::Volume(change.key().to_string()));
         let Some(volume) = change.new.as_deref() else { return };
         if let Some(reference) = object::claim_ref(volume) {

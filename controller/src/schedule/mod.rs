@@ -2,7 +2,7 @@
 //! what has to be written and waited for then runs beside, a task per pod. What is done and what is not is told in
 //! docs/scheduling.md.
 //!
-//! Reading order. What is known: [`amounts`], [`terms`], [`pod`], [`cluster`], [`volumes`]. What is decided: [`filter`],
+//! Reading order. What is known: [`amounts`], [`terms`], [`pod`], [`cluster`], [`disks`], [`capacity`], [`volumes`]. What is decided: [`filter`],
 //! [`score`], [`message`], [`decide`]. Who waits: [`queue`]. What is done: [`bind`]. What runs it: [`control`] and `feed`,
 //! which takes up what the informers say and wakes whom it may help.
 //!
@@ -10,9 +10,11 @@
 
 pub mod amounts;
 pub mod bind;
+pub mod capacity;
 pub mod cluster;
 pub mod control;
 pub mod decide;
+pub mod disks;
 mod feed;
 pub mod filter;
 pub mod message;

@@ -48,13 +48,13 @@ struct State {
     ready: BTreeSet<Turn>,
     /// Who becomes ready by time.
     timed: BTreeMap<(Instant, u64), Key>,
-    /// Parked pods by the claims they name.
+    /// Parked pods, and pods that are decided about, by the claims they name.
     by_claim: HashMap<String, BTreeSet<Key>>,
     /// Parked pods by the rules that sent them away.
     by_rule: [BTreeSet<Key>; RULES],
     sequence: u64,
-    /// How many changes there were that might have helped somebody.
-    moves: u64,
+    /// How many changes there were that a rule looks at, for each.
+    moves: [u64; RULES],
     closed: bool,
 }
 
@@ -72,10 +72,24 @@ struct Entry {
 
 enum Place {
     Ready,
-    Rests { at: (Instant, u64) },
-    Parked { at: (Instant, u64), rules: Rules, claims: Vec<String> },
-    Taken { again: bool },
+    Rests {
+        at: (Instant, u64),
+    },
+    Parked {
+        at: (Instant, u64),
+        rules: Rules,
+        claims: Vec<String>,
+    },
+    /// `again`: the pod or one of the `claims` has changed since it was looked at.
+    Taken {
+        again: bool,
+        claims: Vec<String>,
+    },
 }
+
+/// What had changed when a decision began, see [`PodQueue::look`].
+#[derive(Clone, Copy, Debug)]
+pub struct Moves([u64; RULES]);
 
 impl PodQueue {
     /// A pod waits, or has changed in what matters.
@@ -93,7 +107,7 @@ impl PodQueue {
                 state.ready.insert((Reverse(priority), arrived, Arc::clone(key)));
             }
             Some(entry) => match &mut entry.place {
-                Place::Taken { again } => {
+                Place::Taken { again, .. } => {
                     entry.priority = priority;
                     *again = true;
                 }
@@ -112,6 +126,7 @@ impl PodQueue {
     pub fn done(&self, ticket: &Ticket) {
         let mut state = self.state();
         if state.taken(ticket).is_some() {
+            state.leave(&ticket.key);
             state.pods.remove(&ticket.key);
         }
     }
@@ -138,7 +153,7 @@ impl PodQueue {
                 state.ripen(Instant::now());
                 if let Some((_, arrived, key)) = state.ready.pop_first() {
                     if let Some(entry) = state.pods.get_mut(&key) {
-                        entry.place = Place::Taken { again: false };
+                        entry.place = Place::Taken { again: false, claims: Vec::new() };
                     }
                     return Some(Ticket { key, arrived });
                 }
@@ -154,22 +169,39 @@ impl PodQueue {
         }
     }
 
-    /// How many changes there were so far; see [`park`](Self::park).
-    pub fn moves(&self) -> u64 {
-        self.state().moves
+    /// A decision about a taken pod with these claims begins: call this before anything is read. From now on no change is
+    /// missed that concerns the rules which then send the pod away, or its claims; see [`park`](Self::park).
+    pub fn look(&self, ticket: &Ticket, claims: &[String]) -> Moves {
+        let mut state = self.state();
+        let moves = Moves(state.moves);
+        if state.taken(ticket).is_none() {
+            return moves;
+        }
+        state.leave(&ticket.key);
+        if let Some(Entry { place: Place::Taken { claims: listened, .. }, .. }) = state.taken(ticket) {
+            *listened = claims.to_vec();
+        }
+        for claim in claims {
+            state.by_claim.entry(claim.clone()).or_default().insert(Arc::clone(&ticket.key));
+        }
+        moves
     }
 
     /// A taken pod found no node because of these rules. It waits until something about them, or about one of its claims,
-    /// changes; if anything has changed since `moves` was read, it only waits out its delay.
-    pub fn park(&self, ticket: &Ticket, rules: Rules, claims: &[String], moves: u64) {
+    /// changes; if such a change came since [`look`](Self::look), it only waits out its delay. Other changes are nothing to
+    /// it.
+    pub fn park(&self, ticket: &Ticket, rules: Rules, claims: &[String], seen: Moves) {
         let mut state = self.state();
         let (now, key) = (Instant::now(), &ticket.key);
-        let moved = state.moves != moves;
+        let moved = rules.numbers().any(|rule| state.moves[rule] != seen.0[rule]);
         let at = state.next_time(now + PARKED);
         let Some(entry) = state.taken(ticket) else { return };
-        let again = matches!(entry.place, Place::Taken { again: true });
+        let again = matches!(entry.place, Place::Taken { again: true, .. });
         entry.fail(now);
-        entry.place = Place::Parked { at, rules, claims: claims.to_vec() };
+        state.leave(key);
+        if let Some(entry) = state.taken(ticket) {
+            entry.place = Place::Parked { at, rules, claims: claims.to_vec() };
+        }
         state.timed.insert(at, Arc::clone(key));
         for rule in rules.numbers() {
             state.by_rule[rule].insert(Arc::clone(key));
@@ -190,15 +222,17 @@ impl PodQueue {
         let now = Instant::now();
         let Some(entry) = state.taken(ticket) else { return };
         entry.fail(now);
+        state.leave(&ticket.key);
         state.rest(&ticket.key, now);
         drop(state);
         self.shared.changed.notify_one();
     }
 
-    /// Something changed that may help parked pods that these rules sent away. `for_this` looks closer.
+    /// Something changed that may help parked pods that these rules sent away. `for_this` looks closer at them; a pod that
+    /// is decided about right now is not looked at, for it the change counts.
     pub fn wake(&self, rules: Rules, for_this: impl Fn(&Key) -> bool) {
         let mut state = self.state();
-        state.moves += 1;
+        rules.numbers().for_each(|rule| state.moves[rule] += 1);
         let touched: BTreeSet<&Key> = rules.numbers().flat_map(|rule| &state.by_rule[rule]).collect();
         let keys: Vec<Key> = touched.into_iter().filter(|key| for_this(key)).cloned().collect();
         keys.iter().for_each(|key| state.wake(key));
@@ -208,12 +242,16 @@ impl PodQueue {
         }
     }
 
-    /// A claim changed: parked pods that name it are looked at.
+    /// A claim changed: parked pods that name it are looked at, and those that are decided about right now will be again.
     pub fn wake_claim(&self, claim: &str) {
         let mut state = self.state();
-        state.moves += 1;
         let keys: Vec<Key> = state.by_claim.get(claim).into_iter().flatten().cloned().collect();
-        keys.iter().for_each(|key| state.wake(key));
+        for key in &keys {
+            match state.pods.get_mut(key).map(|entry| &mut entry.place) {
+                Some(Place::Taken { again, .. }) => *again = true,
+                Some(Place::Ready | Place::Rests { .. } | Place::Parked { .. }) | None => state.wake(key),
+            }
+        }
         drop(state);
         if !keys.is_empty() {
             self.shared.changed.notify_one();
@@ -253,7 +291,7 @@ impl State {
         (entry.arrived == ticket.arrived && matches!(entry.place, Place::Taken { .. })).then_some(entry)
     }
 
-    /// Takes a pod out of where it waits.
+    /// Takes a pod out of where it waits or listens.
     fn leave(&mut self, key: &str) {
         let Some(entry) = self.pods.get(key) else { return };
         match &entry.place {
@@ -269,16 +307,9 @@ impl State {
                 for rule in rules.numbers() {
                     self.by_rule[rule].remove(key);
                 }
-                for claim in claims {
-                    if let Some(keys) = self.by_claim.get_mut(claim) {
-                        keys.remove(key);
-                        if keys.is_empty() {
-                            self.by_claim.remove(claim);
-                        }
-                    }
-                }
+                unlist(&mut self.by_claim, claims, key);
             }
-            Place::Taken { .. } => {}
+            Place::Taken { claims, .. } => unlist(&mut self.by_claim, claims, key),
         }
     }
 
@@ -313,6 +344,18 @@ impl State {
             self.wake(&key);
             // Where the entry and the time disagree the time goes, so that this ends.
             self.timed.remove(&at);
+        }
+    }
+}
+
+/// A pod listens to these claims no more.
+fn unlist(by_claim: &mut HashMap<String, BTreeSet<Key>>, claims: &[String], key: &str) {
+    for claim in claims {
+        if let Some(keys) = by_claim.get_mut(claim) {
+            keys.remove(key);
+            if keys.is_empty() {
+                by_claim.remove(claim);
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod random;
+mod scale;
 mod storage;
 
 use serde_json::{Value, json};

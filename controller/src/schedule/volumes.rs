@@ -2,13 +2,15 @@
 //! not say yet. A volume or claim that was changed here only in thought is *assumed*; it gives way to every newer version
 //! from the server, and to the old one when the change does not come to pass.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use kube::Resource;
 
+use super::capacity::Capacities;
+use super::disks::Told;
 use crate::informer::Informer;
 use crate::informers::Informers;
 use crate::kept::{Keep, Kept};
@@ -16,11 +18,6 @@ use crate::names;
 use crate::pv::index::VolumeIndex;
 use crate::pv::object::claim_key;
 use crate::pv::{class, modes::ModeSet, object};
-
-/// Index of capacities by class.
-const INDEX_CLASS: &str = "class";
-/// Index of attachments by node.
-const INDEX_NODE: &str = "node";
 
 /// The caches that the scheduler reads.
 #[derive(Clone)]
@@ -64,8 +61,6 @@ impl Caches {
         capacities: Informer<CSIStorageCapacity>,
         attachments: Informer<VolumeAttachment>,
     ) -> Self {
-        capacities.add_index(INDEX_CLASS, |capacity| vec![capacity.storage_class_name.clone()]);
-        attachments.add_index(INDEX_NODE, |attachment| vec![attachment.spec.node_name.clone()]);
         Self { claims, volumes, classes, drivers, csi_nodes, capacities, attachments }
     }
 
@@ -96,14 +91,25 @@ struct AssumedClaim {
     written: bool,
 }
 
+/// What has changed, in thought or on the server, since somebody asked last.
+#[derive(Debug, Default)]
+pub struct Touched {
+    /// Claims by key.
+    pub claims: BTreeSet<String>,
+    /// Volumes.
+    pub volumes: BTreeSet<String>,
+    /// Classes.
+    pub classes: BTreeSet<String>,
+}
+
 /// Storage as the scheduler believes it to be.
 pub struct Volumes {
     caches: Caches,
     index: VolumeIndex,
     assumed_volumes: HashSet<String>,
     assumed_claims: HashMap<String, AssumedClaim>,
-    /// Which disk a claim of a pod on a node is; found when somebody asks. See [`Volumes::disk_of`].
-    disks: HashMap<String, Option<CsiDisk>>,
+    touched: Touched,
+    capacities: Capacities,
 }
 
 fn version_of<K: Resource>(object: &K) -> Option<u64> {
@@ -119,10 +125,11 @@ impl Volumes {
     pub fn new(caches: Caches) -> Self {
         Self {
             caches,
-            index: VolumeIndex::default(),
+            index: VolumeIndex::for_nodes(),
             assumed_volumes: HashSet::new(),
             assumed_claims: HashMap::new(),
-            disks: HashMap::new(),
+            touched: Touched::default(),
+            capacities: Capacities::default(),
         }
     }
 
@@ -136,22 +143,19 @@ impl Volumes {
         {
             return;
         }
-        self.forget_disks(volume);
         self.assumed_volumes.remove(name);
-        self.index.insert(kept.clone(), volume);
+        self.insert(kept.clone(), volume);
     }
 
     /// A volume is gone.
     pub fn remove_volume(&mut self, name: &str) {
         self.assumed_volumes.remove(name);
-        if let Some(old) = self.index.remove(name) {
-            self.forget_disks(&old);
-        }
+        self.take_out(name);
     }
 
     /// A claim is new, changed or gone.
     pub fn claim_changed(&mut self, key: &str, now: Option<&Kept<PersistentVolumeClaim>>) {
-        self.disks.remove(key);
+        self.touched.claims.insert(key.to_owned());
         let Some(assumed) = self.assumed_claims.get(key) else { return };
         let stays = now.is_some_and(|now| {
             let same = now.uid().to_string() == assumed.claim.metadata.uid.as_deref().unwrap_or_default();
@@ -168,14 +172,31 @@ impl Volumes {
     }
 
     /// A class came, changed or went: an unbound claim may count for another driver.
-    pub fn classes_changed(&mut self) {
-        self.disks.clear();
+    pub fn class_changed(&mut self, name: &str) {
+        self.touched.classes.insert(name.to_owned());
     }
 
-    fn forget_disks(&mut self, volume: &PersistentVolume) {
-        if let Some(reference) = object::claim_ref(volume) {
-            self.disks.remove(&object::reference_key(reference));
-        }
+    /// What a driver told is new or changed; none when it is gone.
+    pub fn put_capacity(&mut self, key: &str, capacity: Option<&CSIStorageCapacity>) {
+        self.capacities.put(key, capacity);
+    }
+
+    // Every change of what is believed goes through these two or notes itself: whoever keeps something that follows from a
+    // volume, a claim or a class looks at it again.
+
+    fn insert(&mut self, kept: Kept<PersistentVolume>, volume: &PersistentVolume) {
+        self.touched.volumes.insert(kept.key().to_string());
+        self.index.insert(kept, volume);
+    }
+
+    fn take_out(&mut self, name: &str) {
+        self.touched.volumes.insert(name.to_owned());
+        self.index.remove(name);
+    }
+
+    /// What has changed since the last call.
+    pub fn take_touched(&mut self) -> Touched {
+        std::mem::take(&mut self.touched)
     }
 
     // === what is assumed ===
@@ -183,9 +204,8 @@ impl Volumes {
     /// Believes a change of a volume.
     pub fn assume_volume(&mut self, volume: PersistentVolume) {
         let name = object::name(&volume.metadata).to_owned();
-        self.forget_disks(&volume);
         let volume = Arc::new(volume);
-        self.index.insert(Kept::new(Arc::clone(&volume)), &volume);
+        self.insert(Kept::new(Arc::clone(&volume)), &volume);
         self.assumed_volumes.insert(name);
     }
 
@@ -199,7 +219,7 @@ impl Volumes {
             && known.version() <= kept.version()
         {
             self.assumed_volumes.remove(kept.key().as_ref());
-            self.index.insert(kept, &volume);
+            self.insert(kept, &volume);
         }
     }
 
@@ -211,11 +231,9 @@ impl Volumes {
         match self.caches.volumes.get_kept(name) {
             Some(kept) => {
                 let volume = kept.get();
-                self.index.insert(kept, &volume);
+                self.insert(kept, &volume);
             }
-            None => {
-                self.index.remove(name);
-            }
+            None => self.take_out(name),
         }
     }
 
@@ -230,6 +248,7 @@ impl Volumes {
         let cached = self.caches.claims.get_kept(&key).and_then(|kept| kept.version());
         if cached >= version_of(&claim) || !self.assumed_claims.contains_key(&key) {
             self.assumed_claims.remove(&key);
+            self.touched.claims.insert(key);
             return;
         }
         self.believe(claim, true);
@@ -237,6 +256,7 @@ impl Volumes {
 
     fn believe(&mut self, claim: PersistentVolumeClaim, written: bool) {
         let (key, version) = (claim_key(&claim), version_of(&claim));
+        self.touched.claims.insert(key.clone());
         self.assumed_claims.insert(key, AssumedClaim { claim: Arc::new(claim), version, written });
     }
 
@@ -244,6 +264,7 @@ impl Volumes {
     pub fn restore_claim(&mut self, key: &str) {
         if self.assumed_claims.get(key).is_some_and(|assumed| !assumed.written) {
             self.assumed_claims.remove(key);
+            self.touched.claims.insert(key.to_owned());
         }
     }
 
@@ -283,19 +304,9 @@ impl Volumes {
         self.caches.drivers.get(driver).is_some_and(|driver| driver.spec.storage_capacity == Some(true))
     }
 
-    /// What drivers told about the room of a class.
-    pub fn capacities(&self, class: &str) -> Vec<Arc<CSIStorageCapacity>> {
-        self.caches.capacities.by_index(INDEX_CLASS, class)
-    }
-
-    /// The CSI side of a node.
-    pub fn csi_node(&self, name: &str) -> Option<Arc<CSINode>> {
-        self.caches.csi_nodes.get(name)
-    }
-
-    /// Attachments of a node.
-    pub fn attachments(&self, node: &str) -> Vec<Arc<VolumeAttachment>> {
-        self.caches.attachments.by_index(INDEX_NODE, node)
+    /// What drivers told about their room.
+    pub fn capacities(&self) -> &Capacities {
+        &self.capacities
     }
 
     /// Whether only one pod may use this claim.
@@ -306,38 +317,29 @@ impl Volumes {
 
     /// Which disk a claim is, as far as a limit counts it: that of its volume, or one to come of the class's driver. A
     /// claim without a class, of a class that is missing, or of a volume of another kind is none.
-    pub fn disk_of(&mut self, claim: &str) -> Option<CsiDisk> {
-        if let Some(known) = self.disks.get(claim) {
-            return known.clone();
+    pub fn disk_of(&self, key: &str) -> Told {
+        let Some(claim) = self.claim(key) else { return Told::default() };
+        let name = object::volume_name(&claim);
+        let volume = (!name.is_empty()).then(|| name.to_owned());
+        if let Some(found) = self.volume(name) {
+            return Told { volume, class: None, disk: csi_disk(&found) };
         }
-        let disk = self.find_disk(claim);
-        self.disks.insert(claim.to_owned(), disk.clone());
-        disk
+        let name = class::claim_class(&claim);
+        let disk = self.class(name).map(|class| {
+            let driver = names::migrated_driver(&class.provisioner).unwrap_or(&class.provisioner);
+            // No handle looks like this: a volume to come is another one than all that are there.
+            Arc::new((driver.to_owned(), format!("\0to come for {key}")))
+        });
+        Told { volume, class: Some(name.to_owned()), disk }
     }
 
-    fn find_disk(&self, key: &str) -> Option<CsiDisk> {
-        let claim = self.claim(key)?;
-        if let Some(volume) = self.volume(object::volume_name(&claim)) {
-            return csi_disk(&volume);
-        }
-        let class = self.class(class::claim_class(&claim))?;
-        let driver = names::migrated_driver(&class.provisioner).unwrap_or(&class.provisioner);
-        // No handle looks like this: a volume to come is another one than all that are there.
-        Some((driver.to_owned(), format!("\0to come for {key}")))
-    }
-
-    /// The disk that an attachment holds.
-    pub fn disk_of_attachment(&self, attachment: &VolumeAttachment) -> Option<CsiDisk> {
-        let source = &attachment.spec.source;
-        if let Some(name) = &source.persistent_volume_name {
-            return csi_disk(self.volume(name)?.as_ref());
-        }
-        let csi = source.inline_volume_spec.as_ref()?.csi.as_ref()?;
-        Some((csi.driver.clone(), csi.volume_handle.clone()))
+    /// The disk that a volume is.
+    pub fn disk_of_volume(&self, name: &str) -> Option<Arc<CsiDisk>> {
+        csi_disk(self.volume(name)?.as_ref())
     }
 }
 
-fn csi_disk(volume: &PersistentVolume) -> Option<CsiDisk> {
+fn csi_disk(volume: &PersistentVolume) -> Option<Arc<CsiDisk>> {
     let csi = volume.spec.as_ref()?.csi.as_ref()?;
-    Some((csi.driver.clone(), csi.volume_handle.clone()))
+    Some(Arc::new((csi.driver.clone(), csi.volume_handle.clone())))
 }

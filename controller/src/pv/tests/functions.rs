@@ -215,8 +215,18 @@ fn the_search_for_a_node() {
         let claim = claim(&format!("pvc default/{name} uid-{name} 100G RWO Pending class=wait {vac}"));
         let labels = BTreeMap::from([("key1".to_owned(), (*node).to_owned())]);
         let excluded: BTreeSet<String> = excluded.iter().map(|name| (*name).to_owned()).collect();
-        let found = index.find_for_node(&claim, &labels, &excluded);
-        assert_eq!(found.as_deref().map(|volume| object::name(&volume.metadata)), *expected, "{id}");
+        let mut by_label = VolumeIndex::for_nodes();
+        for name in index.names() {
+            let kept = index.get_kept(name).unwrap();
+            by_label.insert(kept.clone(), &kept.get());
+        }
+        for index in [&index, &by_label] {
+            let search = index.search(&claim);
+            let found = search
+                .as_ref()
+                .and_then(|search| index.find_for_node(search, &labels, |name| !excluded.contains(name)));
+            assert_eq!(found.map(|kept| kept.key().as_ref()), *expected, "{id}");
+        }
     }
 }
 

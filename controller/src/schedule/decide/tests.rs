@@ -25,7 +25,7 @@ fn pod(spec: Value) -> Pod {
     serde_json::from_value(pod).unwrap()
 }
 
-fn ask(pod: &Pod, cluster: &Cluster) -> Result<String, String> {
+fn ask(pod: &Pod, cluster: &mut Cluster) -> Result<String, String> {
     let mut volumes = Volumes::new(Caches::empty());
     match decide(pod, &PodFacts::of(pod), cluster, &mut volumes).unwrap() {
         Decision::Place { node, .. } => Ok(node),
@@ -35,7 +35,7 @@ fn ask(pod: &Pod, cluster: &Cluster) -> Result<String, String> {
 
 #[test]
 fn each_node_gives_the_reasons_of_its_first_rule() {
-    let three = cluster(json!([
+    let mut three = cluster(json!([
         {"metadata": {"name": "a"}, "spec": {"unschedulable": true, "taints": [{"key": "t", "effect": "NoSchedule"}]}},
         {"metadata": {"name": "b"}, "spec": {"taints": [{"key": "t", "effect": "NoSchedule"}]},
             "status": {"allocatable": {"pods": "0"}}},
@@ -46,7 +46,7 @@ fn each_node_gives_the_reasons_of_its_first_rule() {
     let said = format!(
         "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. {tail}"
     );
-    assert_eq!(ask(&pod(json!({})), &three), Err(said));
+    assert_eq!(ask(&pod(json!({})), &mut three), Err(said));
     let named = |name: &str| {
         json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms":
             [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]}}}})
@@ -54,23 +54,23 @@ fn each_node_gives_the_reasons_of_its_first_rule() {
     let said = format!(
         "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. {tail}"
     );
-    assert_eq!(ask(&pod(named("c")), &three), Err(said));
+    assert_eq!(ask(&pod(named("c")), &mut three), Err(said));
     let mut never = named("c");
     never["preemptionPolicy"] = json!("Never");
     let said = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. no new claims \
                 to deallocate, preemption: not eligible due to preemptionPolicy=Never.";
-    assert_eq!(ask(&pod(never), &three), Err(said.to_owned()));
+    assert_eq!(ask(&pod(never), &mut three), Err(said.to_owned()));
     let said = format!(
         "0/3 nodes are available: the pod has resource claims (spec.resourceClaims), which this scheduler does not allocate. {tail}"
     );
-    assert_eq!(ask(&pod(json!({"resourceClaims": [{"name": "gpu"}]})), &three), Err(said));
+    assert_eq!(ask(&pod(json!({"resourceClaims": [{"name": "gpu"}]})), &mut three), Err(said));
 }
 
 #[test]
 fn what_eviction_would_help_is_told() {
     let mut one =
         cluster(json!([{"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}}]));
-    assert_eq!(ask(&pod(json!({})), &one), Ok("a".to_owned()));
+    assert_eq!(ask(&pod(json!({})), &mut one), Ok("a".to_owned()));
     let mut there = PodFacts::of(&pod(json!({"priority": 5})));
     there.key = "ns/there".into();
     one.put_pod(there, "a");
@@ -80,6 +80,6 @@ fn what_eviction_would_help_is_told() {
              available: 1 {word}."
         )
     };
-    assert_eq!(ask(&pod(json!({})), &one), Err(tail(message::NO_VICTIMS)));
-    assert_eq!(ask(&pod(json!({"priority": 9})), &one), Err(tail(message::NO_PREEMPTION)));
+    assert_eq!(ask(&pod(json!({})), &mut one), Err(tail(message::NO_VICTIMS)));
+    assert_eq!(ask(&pod(json!({"priority": 9})), &mut one), Err(tail(message::NO_PREEMPTION)));
 }

@@ -1,9 +1,11 @@
 //! How many volumes of a CSI driver a node takes, as its CSINode says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::storage::v1::CSINode;
 
+use super::super::disks::NodeDisks;
 use super::super::volumes::CsiDisk;
 use super::{Misfit, Rule};
 
@@ -18,31 +20,43 @@ pub fn limits(node: Option<&CSINode>) -> BTreeMap<String, usize> {
         .collect()
 }
 
-/// The rule: `new` volumes beside those that are `there`, each counted once.
-pub fn check(
-    new: &BTreeSet<CsiDisk>,
-    there: &BTreeSet<CsiDisk>,
-    limits: &BTreeMap<String, usize>,
-) -> Result<(), Misfit> {
-    let of = |disks: &mut dyn Iterator<Item = &CsiDisk>, driver: &str| {
-        disks.filter(|(name, _)| name == driver).count()
+/// Disks that a pod brings, by driver.
+pub type Brought = BTreeMap<String, BTreeSet<Arc<CsiDisk>>>;
+
+/// The rule: what a pod brings beside what is there, each disk counted once.
+pub fn check(brought: &Brought, there: Option<&NodeDisks>) -> Result<(), Misfit> {
+    let Some(there) = there else { return Ok(()) };
+    let exceeds = |(driver, disks): (&String, &BTreeSet<Arc<CsiDisk>>)| {
+        let Some(of) = there.of(driver) else { return false };
+        let Some(limit) = of.limit() else { return false };
+        let more = disks.iter().filter(|disk| !of.has(disk)).count();
+        more > 0 && of.count() + more > limit
     };
-    let exceeded = limits.iter().any(|(driver, limit)| {
-        let more = of(&mut new.difference(there), driver);
-        more > 0 && of(&mut there.iter(), driver) + more > *limit
-    });
-    if exceeded { Err(Misfit::passing(Rule::Limits, REASON)) } else { Ok(()) }
+    if brought.iter().any(exceeds) { Err(Misfit::passing(Rule::Limits, REASON)) } else { Ok(()) }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use k8s_openapi::api::storage::v1::VolumeAttachment;
     use serde_json::json;
 
+    use super::super::super::disks::Disks;
     use super::*;
 
-    fn disks(of: &[(&str, &str)]) -> BTreeSet<CsiDisk> {
-        of.iter().map(|(driver, handle)| ((*driver).to_owned(), (*handle).to_owned())).collect()
+    fn brought(of: &[(&str, &str)]) -> Brought {
+        let mut brought = Brought::new();
+        for (driver, handle) in of {
+            let disk = Arc::new(((*driver).to_owned(), (*handle).to_owned()));
+            brought.entry((*driver).to_owned()).or_default().insert(disk);
+        }
+        brought
+    }
+
+    fn attached((driver, handle): &(&str, &str)) -> VolumeAttachment {
+        serde_json::from_value(json!({"metadata": {}, "spec": {"attacher": driver, "nodeName": "n", "source":
+            {"inlineVolumeSpec": {"csi": {"driver": driver, "volumeHandle": handle}}}}}))
+        .unwrap()
     }
 
     #[test]
@@ -54,8 +68,8 @@ mod tests {
         .unwrap();
         let limits = limits(Some(&node));
         assert_eq!(limits.len(), 2);
-        type Disks<'a> = &'a [(&'a str, &'a str)];
-        let table: [(&str, Disks, Disks, bool); 8] = [
+        type Named<'a> = &'a [(&'a str, &'a str)];
+        let table: [(&str, Named, Named, bool); 8] = [
             ("room", &[("d", "1")], &[("d", "2")], true),
             ("full", &[("d", "3")], &[("d", "1"), ("d", "2")], false),
             ("full, but it is there", &[("d", "2")], &[("d", "1"), ("d", "2")], true),
@@ -67,7 +81,13 @@ mod tests {
         ];
         for (name, new, there, fits) in table {
             let wanted = if fits { Ok(()) } else { Err(Misfit::passing(Rule::Limits, REASON)) };
-            assert_eq!(check(&disks(new), &disks(there), &limits), wanted, "{name}");
+            let mut disks = Disks::default();
+            assert!(disks.put_csi_node("n", Some(&node)), "{name}");
+            for disk in there {
+                disks.put_attachment(disk.1, Some(&attached(disk)));
+            }
+            assert_eq!(check(&brought(new), disks.on("n")), wanted, "{name}");
+            assert_eq!(check(&brought(new), disks.on("m")), Ok(()), "{name}, where nothing is known");
         }
         assert_eq!(super::limits(None), BTreeMap::new());
     }

@@ -11,8 +11,8 @@ const AFFINITY: &str = "node(s) didn't match pod affinity rules";
 const ANTI_AFFINITY: &str = "node(s) didn't match pod anti-affinity rules";
 const EXISTING: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
 
-/// A node label and its value: a place.
-type Place = (String, String);
+/// Places: values of node labels, by label.
+type Values = BTreeMap<String, BTreeSet<String>>;
 
 /// Where a pod has to be and must not be.
 #[derive(Debug, Default)]
@@ -20,13 +20,13 @@ pub struct Places {
     /// Labels of the places that it has to share with others.
     wanted: Vec<String>,
     /// Places of pods that meet all terms of its affinity.
-    company: BTreeSet<Place>,
+    company: Values,
     /// It meets its own affinity, so that it may be the first.
     may_be_first: bool,
     /// Places of pods that it keeps away from.
-    avoided: BTreeSet<Place>,
+    avoided: Values,
     /// Places of pods that keep it away.
-    forbidden: BTreeSet<Place>,
+    forbidden: Values,
 }
 
 /// Finds the places, for one pod.
@@ -38,7 +38,7 @@ pub fn places(pod: &PodFacts, cluster: &Cluster) -> Places {
     };
     for (other, node) in cluster.repelling() {
         let terms = other.anti_affinity.iter().filter(|term| meets(term, pod, cluster));
-        places.forbidden.extend(terms.filter_map(|term| place(term, node)));
+        terms.for_each(|term| note(&mut places.forbidden, term, node));
     }
     if pod.affinity.is_empty() && pod.anti_affinity.is_empty() {
         return places;
@@ -46,10 +46,10 @@ pub fn places(pod: &PodFacts, cluster: &Cluster) -> Places {
     for node in cluster.nodes() {
         for other in node.pods.values() {
             if !pod.affinity.is_empty() && meets_all(&pod.affinity, other, cluster) {
-                places.company.extend(pod.affinity.iter().filter_map(|term| place(term, &node.facts)));
+                pod.affinity.iter().for_each(|term| note(&mut places.company, term, &node.facts));
             }
             let terms = pod.anti_affinity.iter().filter(|term| meets(term, other, cluster));
-            places.avoided.extend(terms.filter_map(|term| place(term, &node.facts)));
+            terms.for_each(|term| note(&mut places.avoided, term, &node.facts));
         }
     }
     places
@@ -63,8 +63,18 @@ fn meets_all(terms: &[Term], pod: &PodFacts, cluster: &Cluster) -> bool {
     terms.iter().all(|term| meets(term, pod, cluster))
 }
 
-fn place(term: &Term, node: &NodeFacts) -> Option<Place> {
-    Some((term.topology_key.clone(), node.labels.get(&term.topology_key)?.clone()))
+fn note(places: &mut Values, term: &Term, node: &NodeFacts) {
+    let Some(value) = node.labels.get(&term.topology_key) else { return };
+    match places.get_mut(&term.topology_key) {
+        Some(values) if values.contains(value) => {}
+        Some(values) => drop(values.insert(value.clone())),
+        None => drop(places.insert(term.topology_key.clone(), BTreeSet::from([value.clone()]))),
+    }
+}
+
+/// Whether a node is in one of these places.
+fn is_in(node: &NodeFacts, places: &Values) -> bool {
+    places.iter().any(|(key, values)| node.labels.get(key).is_some_and(|value| values.contains(value)))
 }
 
 impl Places {
@@ -73,18 +83,19 @@ impl Places {
         if self.wanted.is_empty() && self.avoided.is_empty() && self.forbidden.is_empty() {
             return Ok(());
         }
-        let own: BTreeMap<&String, Place> =
-            node.labels.iter().map(|(key, value)| (key, (key.clone(), value.clone()))).collect();
-        let all_labels = self.wanted.iter().all(|key| own.contains_key(key));
-        let together =
-            || self.wanted.iter().all(|key| own.get(key).is_some_and(|place| self.company.contains(place)));
+        let shared = |key: &String| {
+            let values = self.company.get(key);
+            node.labels.get(key).is_some_and(|value| values.is_some_and(|values| values.contains(value)))
+        };
+        let all_labels = self.wanted.iter().all(|key| node.labels.contains_key(key));
+        let together = || self.wanted.iter().all(shared);
         if !all_labels || !(together() || self.company.is_empty() && self.may_be_first) {
             return Err(Misfit::fixed(Rule::PodAffinity, AFFINITY));
         }
-        if own.values().any(|place| self.avoided.contains(place)) {
+        if is_in(node, &self.avoided) {
             return Err(Misfit::passing(Rule::PodAffinity, ANTI_AFFINITY));
         }
-        if own.values().any(|place| self.forbidden.contains(place)) {
+        if is_in(node, &self.forbidden) {
             return Err(Misfit::passing(Rule::PodAffinity, EXISTING));
         }
         Ok(())

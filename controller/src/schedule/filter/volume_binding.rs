@@ -1,20 +1,21 @@
 //! Claims and their volumes. First, for the pod alone: are its claims such that it can be scheduled? Then, for each node:
 //! may its bound volumes be used there, and can the claims that waited for a node be bound or provisioned there?
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::storage::v1::{CSIStorageCapacity, StorageClass};
+use k8s_openapi::api::storage::v1::StorageClass;
 use orlop_apimachinery::quantity::Quantity;
 
 use super::super::cluster::NodeFacts;
-use super::super::terms::{Labels, Selects};
+use super::super::terms::Labels;
 use super::super::volumes::Volumes;
 use super::{Broken, Misfit, Rule};
+use crate::kept::Kept;
 use crate::names;
 use crate::pods;
 use crate::pv::affinity::accepts_node;
+use crate::pv::index::NodeSearch;
 use crate::pv::object::{self, ClaimPhase};
 use crate::pv::{class, fit};
 
@@ -25,12 +26,57 @@ const VOLUME_GONE: &str = "node(s) unavailable due to one or more pvc(s) bound t
 const IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";
 
 /// The claims of a pod that can be scheduled.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct PodClaims {
     /// They have their volumes.
-    pub bound: Vec<Arc<PersistentVolumeClaim>>,
+    pub bound: Vec<Bound>,
     /// They wait for the node, the smallest first.
-    pub delayed: Vec<Arc<PersistentVolumeClaim>>,
+    pub delayed: Vec<Delayed>,
+}
+
+/// A claim that has its volume. Read once, for all nodes.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// The claim.
+    pub claim: Arc<PersistentVolumeClaim>,
+    /// The volume, if it is there.
+    pub volume: Option<Arc<PersistentVolume>>,
+}
+
+/// A claim that waits for the node. Read once, for all nodes.
+#[derive(Debug)]
+pub struct Delayed {
+    /// The claim.
+    pub claim: Arc<PersistentVolumeClaim>,
+    /// The search for a volume; none when no volume can ever fit.
+    search: Option<NodeSearch>,
+    /// Its class, if it is there.
+    class: Option<Arc<StorageClass>>,
+    /// What room it needs, if its driver tells where it has room and the claim says how much it wants.
+    size: Option<Quantity>,
+}
+
+impl PodClaims {
+    /// All claims.
+    pub fn all(&self) -> impl Iterator<Item = &PersistentVolumeClaim> {
+        let bound = self.bound.iter().map(|bound| bound.claim.as_ref());
+        bound.chain(self.delayed.iter().map(|delayed| delayed.claim.as_ref()))
+    }
+}
+
+/// What a node says to the claims of a pod: [`PodVolumes`] with the volumes not read yet.
+#[derive(Debug, Default)]
+pub struct Plan {
+    bind: Vec<(Kept<PersistentVolume>, Arc<PersistentVolumeClaim>)>,
+    provision: Vec<Arc<PersistentVolumeClaim>>,
+}
+
+impl Plan {
+    /// Reads the volumes.
+    pub fn read(self) -> PodVolumes {
+        let bind = self.bind.into_iter().map(|(volume, claim)| (volume.get(), claim)).collect();
+        PodVolumes { bind, provision: self.provision }
+    }
 }
 
 /// What has to happen to the claims of a pod on one node.
@@ -77,14 +123,18 @@ pub fn claims_of(pod: &Pod, volumes: &Volumes) -> Result<PodClaims, NotNow> {
         let claim = volumes.claim(&format!("{namespace}/{name}"));
         let claim = usable(pod, &name, ephemeral, claim).map_err(NotNow::Unfit)?;
         if is_bound(&claim) {
-            claims.bound.push(claim);
+            let volume = volumes.volume(object::volume_name(&claim));
+            claims.bound.push(Bound { claim, volume });
             continue;
         }
         let class = volumes.class(class::claim_class(&claim));
         let delays = class::delays_binding(class.as_deref());
         let delays = delays.map_err(|why| NotNow::Broken(Broken(why.to_string())))?;
         if delays && object::volume_name(&claim).is_empty() {
-            claims.delayed.push(claim);
+            let tells = class.as_ref().is_some_and(|class| volumes.tells_capacity(&class.provisioner));
+            let size = if tells { size_of(&claim) } else { None };
+            let search = volumes.index().search(&claim);
+            claims.delayed.push(Delayed { claim, search, class, size });
         } else {
             immediate = true;
         }
@@ -92,7 +142,7 @@ pub fn claims_of(pod: &Pod, volumes: &Volumes) -> Result<PodClaims, NotNow> {
     if immediate {
         return Err(NotNow::Unfit(IMMEDIATE.to_owned()));
     }
-    claims.delayed.sort_by_key(|claim| fit::request(claim));
+    claims.delayed.sort_by_cached_key(|delayed| fit::request(&delayed.claim));
     Ok(claims)
 }
 
@@ -135,31 +185,29 @@ pub fn check(
     claims: &PodClaims,
     volumes: &Volumes,
     node: &NodeFacts,
-) -> Result<Result<PodVolumes, Misfit>, Broken> {
+) -> Result<Result<Plan, Misfit>, Broken> {
     let mut reasons = Vec::new();
     let mut no = |reason: &str| reasons.push(reason.to_owned());
-    for claim in &claims.bound {
-        match volumes.volume(object::volume_name(claim)) {
+    for bound in &claims.bound {
+        match &bound.volume {
             None => {
                 no(VOLUME_GONE);
                 break;
             }
-            Some(volume) if !accepts_node(&volume, &node.labels) => {
+            Some(volume) if !accepts_node(volume, &node.labels) => {
                 no(AFFINITY);
                 break;
             }
             Some(_) => {}
         }
     }
-    let mut found = PodVolumes::default();
-    let elsewhere = |claim: &Arc<PersistentVolumeClaim>| {
-        selected_node(claim).is_some_and(|selected| selected != node.name)
-    };
+    let mut found = Plan::default();
+    let elsewhere =
+        |delayed: &Delayed| selected_node(&delayed.claim).is_some_and(|selected| selected != node.name);
     if claims.delayed.iter().any(elsewhere) {
         no(NOTHING_TO_BIND);
     } else {
-        find(claims, volumes, node, &mut found);
-        match can_provision(&found.provision, volumes, node)? {
+        match find(claims, volumes, node, &mut found)? {
             Provision::Yes => {}
             Provision::No => no(NOTHING_TO_BIND),
             Provision::NoRoom => no(NO_ROOM),
@@ -174,48 +222,53 @@ pub fn check(
     Ok(Err(Misfit { reasons, resolvable: false, rule: Rule::VolumeBinding }))
 }
 
-fn find(claims: &PodClaims, volumes: &Volumes, node: &NodeFacts, found: &mut PodVolumes) {
-    let mut chosen = BTreeSet::new();
-    for claim in &claims.delayed {
-        // Somebody has been asked already to make a volume for it here.
-        if selected_node(claim).is_some() {
-            found.provision.push(Arc::clone(claim));
-            continue;
-        }
-        match volumes.index().find_for_node(claim, &node.labels, &chosen) {
-            Some(volume) => {
-                chosen.insert(object::name(&volume.metadata).to_owned());
-                found.bind.push((volume, Arc::clone(claim)));
-            }
-            None => found.provision.push(Arc::clone(claim)),
-        }
-    }
-}
-
 enum Provision {
     Yes,
     No,
     NoRoom,
 }
 
-fn can_provision(
-    claims: &[Arc<PersistentVolumeClaim>],
+/// Finds a volume for each claim that waits, or asks whether one can be made.
+fn find(
+    claims: &PodClaims,
     volumes: &Volumes,
     node: &NodeFacts,
+    found: &mut Plan,
 ) -> Result<Provision, Broken> {
-    for claim in claims {
+    let mut to_make = Vec::new();
+    for delayed in &claims.delayed {
+        let claim = &delayed.claim;
+        let volume = match &delayed.search {
+            // Somebody has been asked already to make a volume for it here.
+            _ if selected_node(claim).is_some() => None,
+            None => None,
+            Some(search) => volumes.index().find_for_node(search, &node.labels, |name| {
+                found.bind.iter().all(|(chosen, _)| chosen.key().as_ref() != name)
+            }),
+        };
+        match volume {
+            Some(volume) => found.bind.push((volume.clone(), Arc::clone(claim))),
+            None => {
+                found.provision.push(Arc::clone(claim));
+                to_make.push(delayed);
+            }
+        }
+    }
+    can_provision(&to_make, volumes, node)
+}
+
+fn can_provision(claims: &[&Delayed], volumes: &Volumes, node: &NodeFacts) -> Result<Provision, Broken> {
+    for Delayed { claim, class, size, .. } in claims {
         let name = class::claim_class(claim);
-        let class = volumes.class(name);
-        let class = class.ok_or_else(|| Broken(format!("failed to find storage class \"{name}\"")))?;
-        if !provisions(&class) || !is_allowed(&class, &node.labels) {
+        let class =
+            class.as_ref().ok_or_else(|| Broken(format!("failed to find storage class \"{name}\"")))?;
+        if !provisions(class) || !is_allowed(class, &node.labels) {
             return Ok(Provision::No);
         }
-        if volumes.tells_capacity(&class.provisioner) {
-            let Some(size) = size_of(claim) else { continue };
-            let told = volumes.capacities(name);
-            if !told.iter().any(|capacity| has_room(capacity, &size, &node.labels)) {
-                return Ok(Provision::NoRoom);
-            }
+        if let Some(size) = size
+            && !volumes.capacities().has_room(name, size, &node.labels)
+        {
+            return Ok(Provision::NoRoom);
         }
     }
     Ok(Provision::Yes)
@@ -241,13 +294,6 @@ fn is_allowed(class: &StorageClass, labels: &Labels) -> bool {
         wanted.peek().is_some()
             && wanted.all(|one| labels.get(&one.key).is_some_and(|value| one.values.contains(value)))
     })
-}
-
-fn has_room(capacity: &CSIStorageCapacity, size: &Quantity, labels: &Labels) -> bool {
-    let room = capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref());
-    let room = room.and_then(|room| Quantity::parse(&room.0).ok());
-    // Without a topology nothing can be reached.
-    room.is_some_and(|room| room >= *size) && Selects::read(capacity.node_topology.as_ref()).matches(labels)
 }
 
 #[cfg(test)]

@@ -49,7 +49,8 @@ async fn delays_double_up_to_ten_seconds() {
 async fn a_parked_pod_is_woken_by_what_may_help_it() {
     let queue = PodQueue::default();
     queue.add(&key("a"), 0);
-    let park = |ticket: &Ticket| queue.park(ticket, Rules::of(&RULES), &["ns/c".to_owned()], queue.moves());
+    let claims = ["ns/c".to_owned()];
+    let park = |ticket: &Ticket| queue.park(ticket, Rules::of(&RULES), &claims, queue.look(ticket, &claims));
     let (ticket, _) = next(&queue).await;
     park(&ticket);
     queue.wake(Rules::of(&[Rule::Taints]), |_| true);
@@ -66,10 +67,66 @@ async fn a_parked_pod_is_woken_by_what_may_help_it() {
     queue.wake_claim("ns/c");
     let (ticket, waited) = next(&queue).await;
     assert_eq!(waited, 4, "its delay, the third");
-    let before = queue.moves();
-    queue.wake(Rules::of(&[Rule::Taints]), |_| true);
+    let before = queue.look(&ticket, &[]);
+    queue.wake(Rules::of(&RULES), |_| true);
     queue.park(&ticket, Rules::of(&RULES), &[], before);
     assert_eq!(next(&queue).await.1, 8, "something changed while it was looked at");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_change_that_concerns_the_pod_keeps_it_from_being_parked() {
+    type Change = fn(&PodQueue);
+    let table: [(&str, Change, bool); 7] = [
+        ("nothing", |_| {}, false),
+        ("another rule", |queue| queue.wake(Rules::of(&[Rule::Taints]), |_| true), false),
+        ("another claim", |queue| queue.wake_claim("ns/d"), false),
+        ("its rule", |queue| queue.wake(Rules::of(&RULES), |_| true), true),
+        (
+            "its rule among others",
+            |queue| queue.wake(Rules::of(&[Rule::Taints, Rule::Resources]), |_| true),
+            true,
+        ),
+        ("its claim", |queue| queue.wake_claim("ns/c"), true),
+        ("the pod itself", |queue| queue.add(&key("a"), 0), true),
+    ];
+    let claims = ["ns/c".to_owned()];
+    for (name, change, moved) in table {
+        let queue = PodQueue::default();
+        queue.add(&key("a"), 0);
+        let (ticket, _) = next(&queue).await;
+        let seen = queue.look(&ticket, &claims);
+        change(&queue);
+        queue.park(&ticket, Rules::of(&RULES), &claims, seen);
+        let wanted = if moved { FIRST } else { PARKED };
+        let (ticket, waited) = next(&queue).await;
+        assert_eq!(waited, wanted.as_secs(), "{name}");
+        // The next look begins anew.
+        let seen = queue.look(&ticket, &claims);
+        queue.park(&ticket, Rules::of(&RULES), &claims, seen);
+        assert_eq!(next(&queue).await.1, PARKED.as_secs(), "{name}, the next time");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_listens_to_claims_when_it_is_over() {
+    let claims = ["ns/c".to_owned(), "ns/d".to_owned()];
+    type End = fn(&PodQueue, &Ticket);
+    let table: [(&str, End); 3] = [
+        ("done", |queue, ticket| queue.done(ticket)),
+        ("removed", |queue, ticket| queue.remove(&ticket.key)),
+        ("tried again later", |queue, ticket| queue.retry(ticket)),
+    ];
+    for (name, end) in table {
+        let queue = PodQueue::default();
+        queue.add(&key("a"), 0);
+        let (ticket, _) = next(&queue).await;
+        queue.look(&ticket, &claims);
+        queue.look(&ticket, &claims[..1]);
+        assert_eq!(queue.state().by_claim.len(), 1, "{name}");
+        end(&queue, &ticket);
+        assert!(queue.state().by_claim.is_empty(), "{name}");
+        queue.wake_claim("ns/c");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,12 +140,13 @@ async fn a_pod_that_was_made_anew_has_another_ticket() {
     assert_eq!(waited, 0);
     queue.retry(&old);
     queue.done(&old);
-    queue.park(&old, Rules::of(&RULES), &[], 0);
+    queue.park(&old, Rules::of(&RULES), &[], queue.look(&old, &[]));
     queue.retry(&new);
     assert_eq!(next(&queue).await, (new.clone(), 1));
     // Changed while it was taken: it is looked at again.
+    let seen = queue.look(&new, &[]);
     queue.add(&key("a"), 0);
-    queue.park(&new, Rules::of(&RULES), &[], queue.moves());
+    queue.park(&new, Rules::of(&RULES), &[], seen);
     assert_eq!(next(&queue).await.1, 2);
     queue.shutdown();
     assert_eq!(queue.next().await, None);

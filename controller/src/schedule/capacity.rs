@@ -1,0 +1,148 @@
+//! What drivers told about the room that they have, and where. A question is about one class and one node: what was told of
+//! places that the labels of the node rule out is not looked at, so that a driver which tells of every node costs no more
+//! than one which tells of one place.
+
+use std::collections::{BTreeMap, HashMap};
+
+use k8s_openapi::api::storage::v1::CSIStorageCapacity;
+use orlop_apimachinery::quantity::Quantity;
+
+use super::terms::{Labels, Selects};
+
+/// What one object told.
+#[derive(Debug)]
+struct Room {
+    /// The largest volume.
+    size: Quantity,
+    /// The nodes that reach it; none without a topology.
+    nodes: Selects,
+}
+
+/// By the key of the object.
+type Rooms = BTreeMap<String, Room>;
+
+/// What was told of one class.
+#[derive(Debug, Default)]
+struct OfClass {
+    /// Where a label is needed: by its key, then by its value. Each is under one of the labels that it needs.
+    labelled: HashMap<String, HashMap<String, Rooms>>,
+    /// All others.
+    others: Rooms,
+}
+
+/// Where the word of an object is kept.
+#[derive(Debug)]
+struct Place {
+    class: String,
+    label: Option<(String, String)>,
+}
+
+/// All that was told.
+#[derive(Debug, Default)]
+pub struct Capacities {
+    classes: HashMap<String, OfClass>,
+    places: HashMap<String, Place>,
+}
+
+impl Capacities {
+    /// An object is new or changed; none when it is gone.
+    pub fn put(&mut self, key: &str, capacity: Option<&CSIStorageCapacity>) {
+        self.remove(key);
+        let Some(capacity) = capacity else { return };
+        let size = capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref());
+        let Some(size) = size.and_then(|size| Quantity::parse(&size.0).ok()) else { return };
+        let topology = capacity.node_topology.as_ref();
+        let label = topology.and_then(|topology| topology.match_labels.as_ref()?.first_key_value());
+        let label = label.map(|(key, value)| (key.clone(), value.clone()));
+        let class = capacity.storage_class_name.clone();
+        let of = self.classes.entry(class.clone()).or_default();
+        let rooms = match label.clone() {
+            Some((key, value)) => of.labelled.entry(key).or_default().entry(value).or_default(),
+            None => &mut of.others,
+        };
+        rooms.insert(key.to_owned(), Room { size, nodes: Selects::read(topology) });
+        self.places.insert(key.to_owned(), Place { class, label });
+    }
+
+    fn remove(&mut self, key: &str) {
+        let Some(Place { class, label }) = self.places.remove(key) else { return };
+        let Some(of) = self.classes.get_mut(&class) else { return };
+        match label {
+            None => {
+                of.others.remove(key);
+            }
+            Some((name, value)) => {
+                if let Some(values) = of.labelled.get_mut(&name) {
+                    if let Some(rooms) = values.get_mut(&value) {
+                        rooms.remove(key);
+                        if rooms.is_empty() {
+                            values.remove(&value);
+                        }
+                    }
+                    if values.is_empty() {
+                        of.labelled.remove(&name);
+                    }
+                }
+            }
+        }
+        if of.labelled.is_empty() && of.others.is_empty() {
+            self.classes.remove(&class);
+        }
+    }
+
+    /// Whether there is room for a volume of this class and size that a node with these labels reaches.
+    pub fn has_room(&self, class: &str, size: &Quantity, labels: &Labels) -> bool {
+        let Some(of) = self.classes.get(class) else { return false };
+        let near = of.labelled.iter().filter_map(|(key, values)| values.get(labels.get(key)?));
+        let mut rooms = near.chain([&of.others]).flat_map(BTreeMap::values);
+        rooms.any(|room| room.size >= *size && room.nodes.matches(labels))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn told(class: &str, size: &str, topology: Value) -> CSIStorageCapacity {
+        let capacity = json!({"metadata": {"namespace": "ns", "name": "x"}, "storageClassName": class, "capacity": size,
+            "nodeTopology": topology});
+        serde_json::from_value(capacity).unwrap()
+    }
+
+    #[test]
+    fn what_is_told_anew_takes_the_place_of_what_was_told() {
+        let labels: Labels = serde_json::from_value(json!({"host": "a", "zone": "z"})).unwrap();
+        let one = Quantity::from_integer(1);
+        let host = |host: &str| json!({"matchLabels": {"host": host}});
+        let table = [
+            ("nothing", None, false),
+            ("here", Some(told("k", "1", host("a"))), true),
+            ("on another node", Some(told("k", "1", host("b"))), false),
+            ("two labels", Some(told("k", "1", json!({"matchLabels": {"host": "a", "zone": "z"}}))), true),
+            (
+                "one of two labels",
+                Some(told("k", "1", json!({"matchLabels": {"host": "a", "zone": "y"}}))),
+                false,
+            ),
+            (
+                "an expression",
+                Some(told("k", "1", json!({"matchExpressions": [{"key": "zone", "operator": "Exists"}]}))),
+                true,
+            ),
+            ("everywhere", Some(told("k", "1", json!({}))), true),
+            ("nowhere", Some(told("k", "1", Value::Null)), false),
+            ("of another class", Some(told("l", "1", host("a"))), false),
+            ("no room", Some(told("k", "0", host("a"))), false),
+        ];
+        let mut all = Capacities::default();
+        for (name, capacity, fits) in table {
+            all.put("ns/x", capacity.as_ref());
+            assert_eq!(all.has_room("k", &one, &labels), fits, "{name}");
+        }
+        all.put("ns/x", None);
+        assert!(all.classes.is_empty() && all.places.is_empty());
+    }
+}
