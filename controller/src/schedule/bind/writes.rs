@@ -61,9 +61,11 @@ impl Scheduler {
             },
         };
         let api: Api<Lean<Pod>> = Api::namespaced(self.client.clone(), namespace);
-        let _permit = self.writes.acquire().await;
+        let permit = self.writes.acquire().await;
         let told: Result<serde_json::Value, _> =
             api.create_subresource("binding", name, &PostParams::default(), &binding).await;
+        // Looking what became of it may take long: others write meanwhile.
+        drop(permit);
         let Err(error) = told else { return Ok(()) };
         if status_of(&error).is_some_and(|status| status.code == 404) {
             return Err(BindError::Gone);
