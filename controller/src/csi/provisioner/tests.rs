@@ -315,6 +315,30 @@ async fn a_volume_that_is_too_small_goes_back_before_the_note_goes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn i8_a_volume_whose_object_was_saved_unheard_is_not_taken_back() {
+    let rig = Rig::simple().await;
+    let api = rig.api.clone();
+    let saved = std::sync::atomic::AtomicBool::new(false);
+    // The object is there before this answer is looked at, and no cache has it yet.
+    rig.double.state().volume_lie = Some(Box::new(move |volume| {
+        volume.capacity_bytes = 5;
+        if !saved.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            api.seed(json!({"kind": "PersistentVolume", "metadata": {"name": "pvc-u-a"}, "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": "c", "volumeMode": "Filesystem",
+                "capacity": {"storage": "1Gi"}, "persistentVolumeReclaimPolicy": "Delete",
+                "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "ns", "name": "a", "uid": "u-a"},
+                "csi": {"driver": DRIVER, "volumeHandle": volume.volume_id}}}));
+        }
+    }));
+    rig.api.seed(claim("a", json!({"metadata": {"uid": "u-a"}, "status": {"phase": "Pending"}})));
+    let _running = rig.start();
+    rig.api.settle().await;
+    assert_eq!(rig.phase("a"), "Bound");
+    assert_eq!(rig.double.volume_ids().len(), 1, "{:?}", rig.double.calls());
+    rig.nothing_leaks("at the end");
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_room_on_the_chosen_node_another_is_chosen() {
     let rig = Rig::new(&[], &[Service::VolumeAccessibilityConstraints]).await;
     rig.api.seed(class("w", json!({"volumeBindingMode": "WaitForFirstConsumer"})));

@@ -216,6 +216,24 @@ async fn a_snapshot_that_was_there_is_looked_up_and_deleted_with_its_content() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn i9_a_content_that_goes_before_it_was_looked_at_takes_its_snapshot_along() {
+    for (policy, left) in [("Delete", 0), ("Retain", 1)] {
+        let rig = rig().await;
+        let taken = orlop_csi::v1::Snapshot { snapshot_id: "old".to_owned(), ..Default::default() };
+        rig.double.state().snapshots.insert("old".to_owned(), ("by hand".to_owned(), taken));
+        rig.api.seed(json!({"kind": "VolumeSnapshotContent",
+            "metadata": {"name": "p", "finalizers": [FINALIZER_SNAPSHOT_CONTENT]}, "spec": {
+                "volumeSnapshotRef": {"namespace": "ns", "name": "s"}, "deletionPolicy": policy, "driver": DRIVER,
+                "source": {"snapshotHandle": "old"}}}));
+        rig.api.delete(CONTENTS, "p");
+        let _running = rig.api.start(&BOTH, Options::default());
+        rig.api.settle().await;
+        assert_eq!(rig.api.get(CONTENTS, "p"), None, "{policy}");
+        assert_eq!(rig.double.state().snapshots.len(), left, "{policy}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn answers_that_cannot_be_believed_are_no_answers() {
     let rig = rig().await;
     rig.double.state().snapshot_lie =
