@@ -3,10 +3,14 @@
 use std::collections::BTreeSet;
 
 use crate::v1::controller_service_capability as controller;
+use crate::v1::node_service_capability as node;
 use crate::v1::plugin_capability as plugin;
-use crate::v1::{ControllerGetCapabilitiesResponse, GetPluginCapabilitiesResponse};
+use crate::v1::{
+    ControllerGetCapabilitiesResponse, GetPluginCapabilitiesResponse, NodeGetCapabilitiesResponse,
+};
 
 pub use controller::rpc::Type as Rpc;
+pub use node::rpc::Type as NodeRpc;
 pub use plugin::service::Type as Service;
 pub use plugin::volume_expansion::Type as Expansion;
 
@@ -69,5 +73,29 @@ impl Capabilities {
     pub fn expands_offline_only(&self) -> bool {
         self.expansions.contains(&(Expansion::Offline as i32))
             && !self.expansions.contains(&(Expansion::Online as i32))
+    }
+}
+
+/// Everything that a driver's node service lists. Numbers that are not known are left out of questions, not of the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeCapabilities(BTreeSet<i32>);
+
+impl NodeCapabilities {
+    /// From its answer.
+    pub fn new(answer: &NodeGetCapabilitiesResponse) -> Self {
+        let rpc = |capability: &crate::v1::NodeServiceCapability| match capability.r#type.as_ref()? {
+            node::Type::Rpc(rpc) => Some(rpc.r#type),
+        };
+        NodeCapabilities(answer.capabilities.iter().filter_map(rpc).collect())
+    }
+
+    /// For tests and tables.
+    pub fn of(rpcs: &[NodeRpc]) -> Self {
+        NodeCapabilities(rpcs.iter().map(|rpc| *rpc as i32).collect())
+    }
+
+    /// Whether it serves a call, or a variant of one.
+    pub fn can(&self, rpc: NodeRpc) -> bool {
+        self.0.contains(&(rpc as i32))
     }
 }

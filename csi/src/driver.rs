@@ -166,6 +166,16 @@ calls! { NodeClient:
     node_get_info "NodeGetInfo" NodeGetInfoRequest -> NodeGetInfoResponse;
     /// What the node service can do.
     node_get_capabilities "NodeGetCapabilities" NodeGetCapabilitiesRequest -> NodeGetCapabilitiesResponse;
+    /// Makes a volume ready on its node, once for all pods.
+    node_stage_volume "NodeStageVolume" NodeStageVolumeRequest -> NodeStageVolumeResponse;
+    /// The reverse; a volume that is not there counts as unstaged.
+    node_unstage_volume "NodeUnstageVolume" NodeUnstageVolumeRequest -> NodeUnstageVolumeResponse;
+    /// Shows a volume at a path.
+    node_publish_volume "NodePublishVolume" NodePublishVolumeRequest -> NodePublishVolumeResponse;
+    /// The reverse; a volume that is not there counts as unpublished.
+    node_unpublish_volume "NodeUnpublishVolume" NodeUnpublishVolumeRequest -> NodeUnpublishVolumeResponse;
+    /// Grows what is on the node to the size of the volume.
+    node_expand_volume "NodeExpandVolume" NodeExpandVolumeRequest -> NodeExpandVolumeResponse;
 }
 
 impl Driver {

@@ -28,6 +28,8 @@ pub(crate) enum RowName {
     Bind,
     /// Volumes of a CSI driver: claims provisioned, attached, detached, moved
     Csi,
+    /// An agent of a node: pods with a volume each mounted and unmounted, and what it takes when nothing happens; needs root
+    Node,
     /// Memory of the server process
     Memory,
     /// From exec to ready
@@ -40,7 +42,7 @@ pub(crate) enum RowName {
 
 impl RowName {
     /// All rows, in the order of the table.
-    pub(crate) const ALL: [RowName; 12] = [
+    pub(crate) const ALL: [RowName; 13] = [
         RowName::Create64,
         RowName::Create1,
         RowName::Get64,
@@ -49,6 +51,7 @@ impl RowName {
         RowName::Watch,
         RowName::Bind,
         RowName::Csi,
+        RowName::Node,
         RowName::Memory,
         RowName::Start,
         RowName::Idle,
@@ -66,6 +69,7 @@ impl RowName {
             RowName::Watch => "watch",
             RowName::Bind => "bind",
             RowName::Csi => "csi",
+            RowName::Node => "node",
             RowName::Memory => "memory",
             RowName::Start => "start",
             RowName::Idle => "idle",
@@ -77,6 +81,7 @@ impl RowName {
     pub(crate) fn needs_own_process(self) -> Option<&'static str> {
         match self {
             RowName::Csi => Some("it starts a CSI driver beside the server"),
+            RowName::Node => Some("it makes this machine a node of the server"),
             RowName::Memory => Some("it reads the memory of the server's process"),
             RowName::Start => Some("it starts the server again and again"),
             RowName::Idle => Some("it reads the processor time of the server's process"),
@@ -156,6 +161,9 @@ pub(crate) struct BenchArgs {
     /// of bind
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) operations: Option<u32>,
+    /// How long idle servers and agents are looked at, seconds, instead of what the scale says
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) idle_seconds: Option<u32>,
     /// How results are written, to stdout
     #[arg(short = 'o', long, value_enum, default_value = "table")]
     pub(crate) output: Output,

@@ -1,4 +1,4 @@
-//! Waits by a watch until objects have a phase: nothing is asked again and again.
+//! Waits by a watch until objects have a phase, or are gone: nothing is asked again and again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,12 +30,36 @@ impl Follower {
         phase: &str,
         n: usize,
     ) -> Self {
+        let sign = Finder::new(&format!("\"phase\":\"{phase}\"")).into_owned();
+        Self::until(endpoint, path, revision, prefix, (phase, sign), n)
+    }
+
+    /// From `revision` on, until the objects `0..n` have been deleted.
+    pub(crate) fn of_ends(
+        endpoint: &Arc<Endpoint>,
+        path: &str,
+        revision: u64,
+        prefix: &str,
+        n: usize,
+    ) -> Self {
+        let sign = Finder::new("{\"type\":\"DELETED\"").into_owned();
+        Self::until(endpoint, path, revision, prefix, ("gone", sign), n)
+    }
+
+    /// Until an event of each object has had the sign.
+    fn until(
+        endpoint: &Arc<Endpoint>,
+        path: &str,
+        revision: u64,
+        prefix: &str,
+        (phase, sign): (&str, Finder<'static>),
+        n: usize,
+    ) -> Self {
         let reached = Arc::new(AtomicUsize::new(0));
         let what = format!("{n} objects {prefix}* to be {phase}");
         let mut task = JoinSet::new();
-        let (reader, phase) =
-            (Reader::new(prefix), Finder::new(&format!("\"phase\":\"{phase}\"")).into_owned());
-        task.spawn(follow(endpoint.clone(), path.to_owned(), revision, reader, phase, n, reached.clone()));
+        let reader = Reader::new(prefix);
+        task.spawn(follow(endpoint.clone(), path.to_owned(), revision, reader, sign, n, reached.clone()));
         Follower { task, reached, what }
     }
 
@@ -57,7 +81,7 @@ async fn follow(
     path: String,
     mut revision: u64,
     reader: Reader,
-    phase: Finder<'static>,
+    sign: Finder<'static>,
     n: usize,
     reached: Arc<AtomicUsize>,
 ) -> Result<Instant, BenchError> {
@@ -78,7 +102,7 @@ async fn follow(
                     }
                     revision = reader.revision(event).unwrap_or(revision);
                     let Some(number) = reader.number(event).filter(|number| *number < n) else { return };
-                    if !seen[number] && phase.find(event).is_some() {
+                    if !seen[number] && sign.find(event).is_some() {
                         seen[number] = true;
                         missing -= 1;
                         last = Instant::now();

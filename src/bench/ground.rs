@@ -81,7 +81,7 @@ impl Ground {
                 problem: format!("no directory can be made in it: {error}"),
             }
         })?;
-        let plan = Plan::new(args.scale, args.operations, against.is_some());
+        let plan = Plan::new(args.scale, args.operations, args.idle_seconds, against.is_some());
         let machine = Machine::look(dir.path(), plan.syncs)?;
         // A thousand watchers need more than a shell allows by default. When it cannot be raised,
         // connections fail and say why.

@@ -2,11 +2,12 @@
 //!
 //! Reading order: `args` and `plan` say what is done, `rows` does it, one file per kind of work, `report`
 //! writes what came out. Below them: `ground` has the servers, `follow` and `attached` wait for what they do (`child` starts our own,
-//! `driver` a CSI driver), `load` sends the
+//! `driver` a CSI driver, `agent` makes this machine a node), `load` sends the
 //! requests over `client` (`endpoint`, `wire`, `event`), `objects` are the bodies, `pace`, `samples`,
 //! `process` and `machine` are what is measured with. Rows know no flags, and nothing here knows the
 //! inside of the server: it is measured from outside, as any other.
 
+mod agent;
 pub(crate) mod args;
 mod attached;
 mod child;

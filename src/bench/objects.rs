@@ -57,8 +57,13 @@ pub(crate) fn volume(run: &str, claim: Claim<'_>) -> Template {
 
 /// Claims of a run, which the volumes above fit.
 pub(crate) fn claim(run: &str) -> Template {
+    claim_of(run, "3Gi")
+}
+
+/// Claims of a run that ask for so much.
+pub(crate) fn claim_of(run: &str, size: &str) -> Template {
     Template::new(&format!(
-        r#"{{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"@NAME@","labels":{{"{LABEL}":"{run}"}}}},"spec":{{"accessModes":["ReadWriteOnce"],"storageClassName":"{CLASS}","resources":{{"requests":{{"storage":"3Gi"}}}}}}}}"#
+        r#"{{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"@NAME@","labels":{{"{LABEL}":"{run}"}}}},"spec":{{"accessModes":["ReadWriteOnce"],"storageClassName":"{CLASS}","resources":{{"requests":{{"storage":"{size}"}}}}}}}}"#
     ))
 }
 

@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) released: usize,
     /// Claims of a CSI class, and pods that use them.
     pub(crate) driven: usize,
+    /// Pods of a node, with one volume each.
+    pub(crate) mounted: usize,
     /// Moves of a pod from node to node.
     pub(crate) moves: usize,
     /// Volumes at which memory is looked at, rising; the last is also how many `start` starts with.
@@ -40,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) starts: usize,
     /// How long an idle server is looked at; at full scale longer than the binder's resync period of 15 s.
     pub(crate) idle_seconds: u64,
+    /// The same of an agent, longer than its longest short period of 10 s.
+    pub(crate) agent_idle_seconds: u64,
     /// What a server gets to settle before it is looked at.
     pub(crate) quiet: Duration,
     /// For so long nothing may be removed from the disk until its size counts.
@@ -54,8 +58,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The counts. `operations` is `-n`; `two` when a second server gets the same work.
-    pub(crate) fn new(scale: Scale, operations: Option<u32>, two: bool) -> Self {
+    /// The counts. `operations` is `-n`, `idle` is `--idle-seconds`; `two` when a second server gets the same work.
+    pub(crate) fn new(scale: Scale, operations: Option<u32>, idle: Option<u32>, two: bool) -> Self {
         let mut plan = match scale {
             Scale::Small => Plan {
                 syncs: 20,
@@ -72,10 +76,12 @@ impl Plan {
                 pairs: vec![20, 50],
                 released: 50,
                 driven: 20,
+                mounted: 5,
                 moves: 3,
                 kept: vec![100, 300],
                 starts: 1,
                 idle_seconds: 1,
+                agent_idle_seconds: 1,
                 quiet: Duration::from_millis(200),
                 calm: Duration::from_secs(1),
                 updates: 1_000,
@@ -98,10 +104,12 @@ impl Plan {
                 pairs: vec![1_000, 10_000],
                 released: 10_000,
                 driven: 1_000,
+                mounted: 100,
                 moves: 50,
                 kept: vec![10_000, 100_000],
                 starts: 3,
                 idle_seconds: 16,
+                agent_idle_seconds: 30,
                 quiet: Duration::from_secs(2),
                 calm: Duration::from_secs(5),
                 updates: 200_000,
@@ -119,7 +127,12 @@ impl Plan {
             plan.watched_writes = n;
             plan.pairs = vec![n];
             plan.driven = n;
+            plan.mounted = n;
             plan.released = plan.released.min(n);
+        }
+        if let Some(seconds) = idle.map(u64::from) {
+            plan.idle_seconds = seconds;
+            plan.agent_idle_seconds = seconds;
         }
         if !two {
             plan.rounds = 1;
@@ -134,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_full_scale_is_the_table() {
-        let plan = Plan::new(Scale::Full, None, false);
+        let plan = Plan::new(Scale::Full, None, None, false);
         assert_eq!((plan.volumes, plan.watchers, plan.watched_writes_per_second), (5_000, 1_000, 200));
         assert_eq!((plan.pairs, plan.kept), (vec![1_000, 10_000], vec![10_000, 100_000]));
         assert_eq!((plan.updates, plan.updated_objects, plan.rounds), (200_000, 5_000, 1));
@@ -142,9 +155,10 @@ mod tests {
 
     #[test]
     fn operations_are_counted_instead() {
-        let plan = Plan::new(Scale::Small, Some(7), true);
+        let plan = Plan::new(Scale::Small, Some(7), Some(3), true);
         assert_eq!((plan.creates, plan.gets, plan.patches, plan.pairs), (7, 7, 7, vec![7]));
+        assert_eq!((plan.mounted, plan.idle_seconds, plan.agent_idle_seconds), (7, 3, 3));
         assert_eq!(plan.rounds, 2);
-        assert_eq!(plan.volumes, Plan::new(Scale::Small, None, true).volumes);
+        assert_eq!(plan.volumes, Plan::new(Scale::Small, None, None, true).volumes);
     }
 }

@@ -2,12 +2,75 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Resident memory in bytes.
 pub(crate) fn resident(pid: u32) -> Option<u64> {
     status_bytes(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS:")
+}
+
+/// Where the memory of a process is, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Resident.
+    pub(crate) resident: u64,
+    /// Resident and its own: what other processes need not have too.
+    pub(crate) proportional: u64,
+    /// Of no file: heap and stacks.
+    pub(crate) anonymous: u64,
+}
+
+impl Memory {
+    /// Of a process.
+    pub(crate) fn of(pid: u32) -> Option<Memory> {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        Some(Memory {
+            resident: status_bytes(&text, "Rss:")?,
+            proportional: status_bytes(&text, "Pss:")?,
+            anonymous: status_bytes(&text, "Anonymous:")?,
+        })
+    }
+
+    /// Pages of files: of the program, which the kernel reads again when it has dropped them.
+    pub(crate) fn of_files(self) -> u64 {
+        self.resident.saturating_sub(self.anonymous)
+    }
+}
+
+/// How often the threads of a process have begun to run, by thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wakeups(BTreeMap<u32, u64>);
+
+impl Wakeups {
+    /// Of a process.
+    pub(crate) fn of(pid: u32) -> Option<Wakeups> {
+        let mut threads = BTreeMap::new();
+        for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+            // A thread may end while it is looked at.
+            let Ok(text) = fs::read_to_string(thread.path().join("status")) else { continue };
+            let switches = |key: &str| {
+                let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+                line.trim().parse::<u64>().ok()
+            };
+            let sum = switches("voluntary_ctxt_switches:")? + switches("nonvoluntary_ctxt_switches:")?;
+            threads.insert(thread.file_name().to_str()?.parse().ok()?, sum);
+        }
+        Some(Wakeups(threads))
+    }
+
+    /// Threads there were.
+    pub(crate) fn threads(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Those since an earlier moment, without those of threads that have ended.
+    pub(crate) fn since(&self, before: &Wakeups) -> u64 {
+        let of = |(thread, count): (&u32, &u64)| {
+            count.saturating_sub(before.0.get(thread).copied().unwrap_or_default())
+        };
+        self.0.iter().map(of).sum()
+    }
 }
 
 /// Processor time at one moment, by thread.
@@ -19,9 +82,7 @@ impl Cpu {
     /// 10 ms, for the process as a whole.
     pub(crate) fn of(pid: u32) -> Option<Cpu> {
         let threads = threads_cpu(pid).filter(|threads| threads.values().any(|spent| !spent.is_zero()));
-        let whole = || {
-            Some(BTreeMap::from([(pid, stat_cpu(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?)]))
-        };
+        let whole = || Some(BTreeMap::from([(pid, whole_cpu(pid)?)]));
         threads.or_else(whole).map(Cpu)
     }
 
@@ -34,6 +95,26 @@ impl Cpu {
         });
         spent.sum()
     }
+}
+
+/// Processor time of a process with all threads that it had, in steps of 10 ms.
+pub(crate) fn whole_cpu(pid: u32) -> Option<Duration> {
+    stat_cpu(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Open sockets of a process.
+pub(crate) fn sockets(pid: u32) -> usize {
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
+    let targets = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// What is mounted below a directory, in the order of the kernel's table.
+pub(crate) fn mounted(below: &Path) -> Vec<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    // Directories of a run have no characters that the table writes in another way.
+    let targets = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+    targets.filter(|target| target.starts_with(below)).collect()
 }
 
 fn threads_cpu(pid: u32) -> Option<BTreeMap<u32, Duration>> {
@@ -117,5 +198,10 @@ mod tests {
         assert!(sum > 0 && spent < Duration::from_secs(60), "{spent:?}");
         assert_eq!(resident(u32::MAX), None);
         assert_eq!(Cpu::of(u32::MAX), None);
+        let memory = Memory::of(pid).expect("this process");
+        assert!(memory.anonymous > 0 && memory.of_files() > 0, "{memory:?}");
+        assert!(memory.proportional <= memory.resident, "{memory:?}");
+        let wakeups = Wakeups::of(pid).expect("this process");
+        assert!(wakeups.threads() > 0 && wakeups.since(&wakeups) == 0, "{wakeups:?}");
     }
 }

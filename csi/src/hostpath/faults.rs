@@ -5,13 +5,16 @@
 //!  {"rpc": "CreateVolume", "fault": "error", "code": "RESOURCE_EXHAUSTED", "message": "full"},
 //!  {"rpc": "ControllerPublishVolume", "fault": "error-after", "code": "UNAVAILABLE"},
 //!  {"rpc": "DeleteVolume", "fault": "no-answer"},
+//!  {"rpc": "NodeStageVolume", "fault": "hold"}, {"rpc": "NodePublishVolume", "fault": "hold-after"},
 //!  {"rpc": "*", "fault": "crash"}, {"rpc": "CreateSnapshot", "fault": "crash-after"}]
 //! ```
 //!
 //! The first rule of a call that is not used up applies: it lets `after` calls pass, then holds for `times`
 //! calls (for ever when it is left out). The file is read again when it has changed, and counting begins
 //! anew. `error` and `crash` happen before the work, `error-after`, `no-answer` and `crash-after` when the
-//! work is done and remembered.
+//! work is done and remembered. `hold` and `hold-after` wait, before the work and after it, until the script is
+//! another one, and then go on as if nothing had been; what is held is listed in the file with `.held` behind the
+//! script's name, a line for each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,6 +68,8 @@ enum Fault {
     Error,
     ErrorAfter,
     NoAnswer,
+    Hold,
+    HoldAfter,
     Crash,
     CrashAfter,
 }
@@ -136,7 +141,14 @@ fn code(name: &str) -> Option<Code> {
 struct Script {
     rules: Vec<Rule>,
     read_at: Option<(SystemTime, u64)>,
+    /// Scripts that were read.
+    number: u64,
+    /// Calls that are held now.
+    held: Vec<String>,
 }
+
+/// How often a call that is held looks for another script.
+const HOLD_LOOK: Duration = Duration::from_millis(10);
 
 /// The script, and how far it is.
 #[derive(Clone, Debug)]
@@ -165,7 +177,34 @@ impl Faults {
         }
         script.rules = parse(path, &fs::read(path).map_err(read)?)?;
         script.read_at = stamp;
+        script.number += 1;
         Ok(())
+    }
+
+    fn script(&self) -> std::sync::MutexGuard<'_, Script> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for another script.
+    async fn hold(&self, rpc: &str) {
+        let held = Held::begin(self, rpc);
+        while self.script().number == held.number {
+            tokio::time::sleep(HOLD_LOOK).await;
+            if let Err(error) = self.refresh() {
+                tracing::error!(%error, "the script stays as it was");
+            }
+        }
+    }
+
+    /// Writes down what is held.
+    fn list(&self, held: &[String]) {
+        let Some(path) = &self.path else { return };
+        let mut name = path.clone().into_os_string();
+        name.push(".held");
+        let text: String = held.iter().map(|rpc| format!("{rpc}\n")).collect();
+        if let Err(error) = fs::write(&name, text) {
+            tracing::error!(%error, "what is held cannot be written down");
+        }
     }
 
     /// The rule for a call.
@@ -175,6 +214,32 @@ impl Faults {
         }
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         script.rules.iter_mut().find_map(|rule| rule.takes(rpc).then(|| rule.clone()))
+    }
+}
+
+/// A call that is held: until it goes on, or its caller is gone.
+struct Held<'a> {
+    faults: &'a Faults,
+    rpc: &'a str,
+    number: u64,
+}
+
+impl<'a> Held<'a> {
+    fn begin(faults: &'a Faults, rpc: &'a str) -> Self {
+        let mut script = faults.script();
+        script.held.push(rpc.to_owned());
+        faults.list(&script.held);
+        Held { faults, rpc, number: script.number }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut script = self.faults.script();
+        if let Some(at) = script.held.iter().position(|rpc| rpc == self.rpc) {
+            script.held.remove(at);
+        }
+        self.faults.list(&script.held);
     }
 }
 
@@ -218,6 +283,7 @@ impl<S> Service<http::Request<Body>> for Faulty<S>
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>> + Clone + Send + 'static,
     S::Future: Send,
+    S::Error: Send,
 {
     type Response = http::Response<Body>;
     type Error = S::Error;
@@ -230,6 +296,7 @@ where
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let rpc = request.uri().path().rsplit('/').next().unwrap_or_default();
         let Some(rule) = self.faults.next(rpc) else { return Box::pin(self.inner.call(request)) };
+        let (faults, rpc) = (self.faults.clone(), rpc.to_owned());
         tracing::info!(rpc, fault = ?rule.fault, delay_ms = rule.delay_ms, "a fault that was asked for");
         // The one that was polled ready is the one to call.
         let ready = self.inner.clone();
@@ -243,6 +310,15 @@ where
                 Fault::NoAnswer => {
                     let _ = inner.call(request).await;
                     std::future::pending().await
+                }
+                Fault::Hold => {
+                    faults.hold(&rpc).await;
+                    inner.call(request).await
+                }
+                Fault::HoldAfter => {
+                    let answer = inner.call(request).await;
+                    faults.hold(&rpc).await;
+                    answer
                 }
                 Fault::Crash => std::process::exit(CRASHED),
                 Fault::CrashAfter => {
@@ -282,6 +358,33 @@ mod tests {
             let error = parse(Path::new("x"), script.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(want), "{script}: {error}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_held_goes_on_with_another_script() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("faults.json");
+        fs::write(&path, r#"[{"rpc": "A", "fault": "hold"}]"#).unwrap();
+        let faults = Faults::open(Some(path.clone())).unwrap();
+        let list = || fs::read_to_string(dir.path().join("faults.json.held")).unwrap();
+        let caller = tokio::spawn({
+            let faults = faults.clone();
+            async move { faults.hold("B").await }
+        });
+        let held = tokio::spawn({
+            let faults = faults.clone();
+            async move { faults.hold("A").await }
+        });
+        while faults.script().held.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        assert!(list().contains("A\n"));
+        caller.abort();
+        assert!(caller.await.unwrap_err().is_cancelled());
+        assert_eq!(list(), "A\n", "whose caller is gone is not held");
+        fs::write(&path, "[]").unwrap();
+        held.await.unwrap();
+        assert_eq!(list(), "");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod content;
 mod controller;
+mod ephemeral;
 mod faults;
 mod identity;
 mod mounts;
@@ -20,7 +21,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,10 +53,15 @@ pub struct Options {
     pub node_id: String,
     /// Other nodes that volumes may be published to. They are records; nothing is mounted there.
     pub other_nodes: BTreeSet<String>,
+    /// Nodes with a socket each, for several agents on one machine: volumes are mounted where each of them asks for it.
+    /// A node of such a driver mounts only what is published to it.
+    pub node_endpoints: BTreeMap<String, String>,
     /// A volume is on one node and can be reached from there alone.
     pub topology: bool,
     /// Whether volumes have to be published to a node before they are used there.
     pub attach: bool,
+    /// Whether volumes are mounted. Without it only their places are made, for nodes that record mounts; that needs no root.
+    pub mounts: bool,
     /// How many volumes may be published to one node; 0 for any number.
     pub max_volumes_per_node: i64,
     /// Bytes that all volumes (with topology: of one node) may have together; none for any number.
@@ -83,8 +89,10 @@ impl Options {
             data_dir: data_dir.into(),
             node_id: node_id.into(),
             other_nodes: BTreeSet::new(),
+            node_endpoints: BTreeMap::new(),
             topology: false,
             attach: true,
+            mounts: true,
             max_volumes_per_node: 0,
             capacity: None,
             max_volume_bytes: 1 << 40,
@@ -100,7 +108,13 @@ impl Options {
     }
 
     fn knows_node(&self, node: &str) -> bool {
-        node == self.node_id || self.other_nodes.contains(node)
+        node == self.node_id || self.other_nodes.contains(node) || self.node_endpoints.contains_key(node)
+    }
+
+    /// Whether a volume may be mounted on this node. It was published to it: other nodes of this driver may mount too, and
+    /// two that write at the same time are what publishing keeps apart.
+    fn may_mount(&self, volume: &records::Volume) -> bool {
+        !self.attach || self.node_endpoints.is_empty() || volume.published.contains_key(&self.node_id)
     }
 }
 
@@ -122,6 +136,7 @@ pub enum ServeError {
 }
 
 /// What the services share.
+#[derive(Clone)]
 struct Driver {
     options: Options,
     records: Arc<Records>,
@@ -154,6 +169,7 @@ pub async fn serve(
     };
     let driver = Arc::new(Driver { options, records });
     driver.settle()?;
+    let nodes = serve_nodes(&driver, &faults).await?;
     ready();
     let served = Server::builder()
         .layer(FaultsLayer::new(faults))
@@ -165,10 +181,43 @@ pub async fn serve(
     if let Some(registering) = registering {
         registering.abort();
     }
+    for (path, serving) in nodes {
+        serving.abort();
+        let _ = std::fs::remove_file(path);
+    }
     // A socket that is left tells others that a driver died here.
     let _ = std::fs::remove_file(&path);
     if let Some(path) = &driver.options.registration {
         let _ = std::fs::remove_file(path);
     }
     Ok(served?)
+}
+
+/// Serves each node that has a socket of its own, beside the caller.
+async fn serve_nodes(
+    driver: &Driver,
+    faults: &Faults,
+) -> Result<Vec<(PathBuf, tokio::task::JoinHandle<()>)>, ServeError> {
+    let mut serving = Vec::new();
+    for (node, endpoint) in &driver.options.node_endpoints {
+        let mut of_node = driver.clone();
+        of_node.options.other_nodes.insert(std::mem::replace(&mut of_node.options.node_id, node.clone()));
+        let of_node = Arc::new(of_node);
+        let path = socket::path_of(endpoint)?;
+        let listener = socket::listen(&path).await?;
+        let server = Server::builder()
+            .layer(FaultsLayer::new(faults.clone()))
+            .add_service(IdentityServer::from_arc(Arc::clone(&of_node)))
+            .add_service(ControllerServer::from_arc(Arc::clone(&of_node)))
+            .add_service(NodeServer::from_arc(of_node))
+            .serve_with_incoming(UnixListenerStream::new(listener));
+        let node = node.clone();
+        let task = tokio::spawn(async move {
+            if let Err(error) = server.await {
+                tracing::error!("the driver serves node {node} no more: {error}");
+            }
+        });
+        serving.push((path, task));
+    }
+    Ok(serving)
 }

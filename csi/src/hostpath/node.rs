@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 
 use super::controller::failed;
 use super::records::{Form, RecordsError, Volume};
-use super::{Driver, content, mounts, rules};
+use super::{Driver, content, ephemeral, mounts, rules};
 use crate::v1;
 use crate::v1::node_server::Node;
 use crate::v1::node_service_capability::rpc::Type as Rpc;
@@ -32,14 +32,17 @@ fn path(text: &str, name: &str) -> Result<PathBuf, Status> {
 impl Driver {
     /// Forgets mounts that are no more, as after a reboot.
     pub(super) fn settle(&self) -> Result<(), RecordsError> {
+        if !self.options.mounts {
+            return Ok(());
+        }
         let mut state = self.records.lock();
         let gone = |path: &Path| !mounts::is_mounted(path).unwrap_or(true);
         for mut volume in state.volumes.values().cloned().collect::<Vec<_>>() {
             let before = volume.clone();
             volume.targets.retain(|target, _| !gone(target));
             // A block device is staged by its loop device alone, and that is made again when it is asked for.
-            if volume.form != Form::Block && volume.staged.as_deref().is_some_and(gone) {
-                volume.staged = None;
+            if volume.form != Form::Block {
+                volume.staged.retain(|staging| !gone(staging));
             }
             if volume != before {
                 self.records.put_volume(&mut state, volume)?;
@@ -59,6 +62,9 @@ impl Driver {
         staging: &Path,
         capability: &v1::VolumeCapability,
     ) -> Result<(), Status> {
+        if !self.options.mounts {
+            return std::fs::create_dir_all(staging).map_err(failed(MOUNTING));
+        }
         if mounts::is_mounted(staging).map_err(failed(MOUNTING))? {
             return Ok(());
         }
@@ -76,6 +82,9 @@ impl Driver {
 
     /// Shows a staged volume at its target.
     fn show(&self, volume: &Volume, staging: &Path, target: &Path, readonly: bool) -> Result<(), Status> {
+        if !self.options.mounts {
+            return std::fs::create_dir_all(target).map_err(failed(MOUNTING));
+        }
         if mounts::is_mounted(target).map_err(failed(MOUNTING))? {
             return Ok(());
         }
@@ -106,10 +115,17 @@ impl Node for Driver {
                 rules::form_name(volume.form)
             )));
         }
+        if !self.options.may_mount(&volume) {
+            let node = &self.options.node_id;
+            return Err(Status::failed_precondition(format!(
+                "volume {} is not published to node {node}",
+                volume.id
+            )));
+        }
         let capability = request.volume_capability.clone().unwrap_or_default();
         self.stage(&volume, &staging, &capability)?;
         // Mounted but not remembered, when this fails: the call is made again, and finds the mount.
-        volume.staged = Some(staging);
+        volume.staged.insert(staging);
         self.records.put_volume(&mut state, volume)?;
         Ok(Response::new(v1::NodeStageVolumeResponse {}))
     }
@@ -125,10 +141,10 @@ impl Node for Driver {
         let mut state = self.records.lock();
         mounts::clear(&staging).map_err(failed(UNMOUNTING))?;
         if let Some(mut volume) = state.volumes.get(&request.volume_id).cloned() {
-            if volume.form == Form::Block {
+            volume.staged.remove(&staging);
+            if volume.form == Form::Block && volume.staged.is_empty() {
                 mounts::detach(&self.content_of(&volume)).map_err(failed(UNMOUNTING))?;
             }
-            volume.staged = None;
             self.records.put_volume(&mut state, volume)?;
         }
         Ok(Response::new(v1::NodeUnstageVolumeResponse {}))
@@ -141,13 +157,17 @@ impl Node for Driver {
         let request = request.get_ref();
         rules::required(&request.volume_id, "volume_id")?;
         let target = path(&request.target_path, "target_path")?;
-        let (_, mode) = rules::access(request.volume_capability.as_ref())?;
+        let (block, mode) = rules::access(request.volume_capability.as_ref())?;
         let _turn = self.records.turn(&request.volume_id).await;
         let mut state = self.records.lock();
+        if ephemeral::is_asked_for(request) {
+            self.publish_ephemeral(&mut state, request, &target, block)?;
+            return Ok(Response::new(v1::NodePublishVolumeResponse {}));
+        }
         let mut volume = rules::volume(&state, &request.volume_id)?.clone();
-        let staging = match (&volume.staged, request.staging_target_path.as_str()) {
-            (Some(staged), asked) if Path::new(asked) == staged => staged.clone(),
-            (Some(_) | None, _) => {
+        let staging = match volume.staged.get(Path::new(&request.staging_target_path)) {
+            Some(staging) => staging.clone(),
+            None => {
                 return Err(Status::failed_precondition(format!("volume {} is not staged there", volume.id)));
             }
         };
@@ -177,10 +197,13 @@ impl Node for Driver {
         let _turn = self.records.turn(&request.volume_id).await;
         let mut state = self.records.lock();
         mounts::clear(&target).map_err(failed(UNMOUNTING))?;
-        if let Some(mut volume) = state.volumes.get(&request.volume_id).cloned()
-            && volume.targets.remove(&target).is_some()
-        {
-            self.records.put_volume(&mut state, volume)?;
+        match state.volumes.get(&request.volume_id).cloned() {
+            Some(volume) if volume.ephemeral => self.forget_ephemeral(&mut state, volume, &target)?,
+            Some(mut volume) if volume.targets.contains_key(&target) => {
+                volume.targets.remove(&target);
+                self.records.put_volume(&mut state, volume)?;
+            }
+            Some(_) | None => {}
         }
         Ok(Response::new(v1::NodeUnpublishVolumeResponse {}))
     }
@@ -194,7 +217,7 @@ impl Node for Driver {
         let at = path(&request.volume_path, "volume_path")?;
         let state = self.records.lock();
         let volume = rules::volume(&state, &request.volume_id)?;
-        if volume.staged.as_ref() != Some(&at) && !volume.targets.contains_key(&at) {
+        if !volume.staged.contains(&at) && !volume.targets.contains_key(&at) {
             return Err(Status::not_found(format!("volume {} is not at {}", volume.id, at.display())));
         }
         let use_of = |unit: v1::volume_usage::Unit, (total, available): (i64, i64)| v1::VolumeUsage {

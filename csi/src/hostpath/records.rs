@@ -5,7 +5,7 @@
 //! A directory without a record is what a crash left of a create or a delete: it is removed at the start. What
 //! the driver has not made is left alone, and the driver does not start beside it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -64,11 +64,14 @@ pub(crate) struct Volume {
     #[serde(default)]
     pub(crate) published: BTreeMap<String, Publication>,
     /// Where it is staged on this machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) staged: Option<PathBuf>,
+    #[serde(default)]
+    pub(crate) staged: BTreeSet<PathBuf>,
     /// Where it is published on this machine, and whether read-only.
     #[serde(default)]
     pub(crate) targets: BTreeMap<PathBuf, bool>,
+    /// It was made for a pod, and goes when it is unpublished.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) ephemeral: bool,
 }
 
 /// A snapshot of a volume.

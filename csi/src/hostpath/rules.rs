@@ -1,7 +1,7 @@
 //! What a request is answered, from the records and the options alone. The codes are those that the CSI
 //! specification gives for each call; where it leaves a choice, the text says why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tonic::Status;
 
@@ -237,8 +237,9 @@ pub(crate) fn create(
             mutable,
             source: source.map(|(source, _, _)| source),
             published: BTreeMap::new(),
-            staged: None,
+            staged: BTreeSet::new(),
             targets: BTreeMap::new(),
+            ephemeral: false,
         }));
     }
     Err(Status::resource_exhausted(format!("there is no room for {bytes} bytes")))
@@ -263,7 +264,7 @@ pub(crate) fn delete<'a>(state: &'a State, id: &str) -> Result<Option<&'a Volume
     if let Some(node) = volume.published.keys().next() {
         return Err(Status::failed_precondition(format!("volume {id} is published to node {node}")));
     }
-    if let Some(path) = volume.targets.keys().next().or(volume.staged.as_ref()) {
+    if let Some(path) = volume.targets.keys().next().or(volume.staged.first()) {
         return Err(Status::failed_precondition(format!("volume {id} is mounted at {}", path.display())));
     }
     Ok(Some(volume))

@@ -1,11 +1,13 @@
 //! Resident memory of the server with its controllers: empty, and with more and more volumes.
 //!
 //! Looked at when the controllers have made all volumes Available and a moment of quiet has passed, in which
-//! allocators give back what they do not need.
+//! allocators give back what they do not need. With all volumes there, it is asked why a claim that none of them fits is Pending:
+//! the first answer makes the small table of all volumes, the others read it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::bench::child::{Child, Role};
+use crate::bench::client::Draft;
 use crate::bench::error::BenchError;
 use crate::bench::follow::Follower;
 use crate::bench::ground::{Ground, Kept, Server};
@@ -13,6 +15,7 @@ use crate::bench::objects::{self, Claim, VOLUMES};
 use crate::bench::process;
 use crate::bench::progress;
 use crate::bench::report::{Case, Figure};
+use crate::bench::samples::Samples;
 
 use super::Done;
 
@@ -26,6 +29,10 @@ pub(super) async fn run(ground: &Ground) -> Result<Done, BenchError> {
         fill(ground, &server, &prefix, made, *volumes).await?;
         made = *volumes;
         cases.push(look(ground, &server, made).await);
+    }
+    // After the last look: what is kept for answers is no part of an idle server's memory.
+    if let Some(case) = cases.last_mut() {
+        case.server.extend(why(ground, &server).await?);
     }
     if let (Some(child), Some(data)) = (server.child.take(), server.data()) {
         child.stop().await?;
@@ -54,6 +61,37 @@ pub(super) async fn fill(
     server.fill(VOLUMES, &objects::volume(&ground.run, Claim::None), &prefix, 0, n).await?;
     follower.all(Duration::from_secs(60 + n as u64 / 100)).await?;
     Ok(())
+}
+
+/// How many questions are asked.
+const QUESTIONS: usize = 20;
+
+/// How long the answer takes why a claim is Pending among all these volumes.
+async fn why(ground: &Ground, server: &Server) -> Result<Vec<Figure>, BenchError> {
+    let name = objects::name(&ground.prefix("why"), 0);
+    let claims = objects::claims("default");
+    let mut draft = Draft::of("POST", claims.clone());
+    draft.content_type = "application/json";
+    objects::claim_of(&ground.run, "900Gi").fill(&mut draft.body, &name);
+    server.once(&draft, &[201]).await?;
+    let ask =
+        Draft::of("GET", format!("/apis/orlop.dev/v1/namespaces/default/persistentvolumeclaims/{name}/why"));
+    let begun = Instant::now();
+    server.once(&ask, &[200]).await?;
+    let first = begun.elapsed();
+    let mut samples = Samples::with_capacity(QUESTIONS);
+    for _ in 0..QUESTIONS {
+        let begun = Instant::now();
+        server.once(&ask, &[200]).await?;
+        samples.record(begun.elapsed());
+    }
+    server.once(&Draft::of("DELETE", format!("{claims}/{name}")), &[200]).await?;
+    let [p50, max] = samples.percentiles([50.0, 100.0]);
+    Ok(vec![
+        Figure::new("why_first_ms", "the first why of a claim", "ms", first.as_secs_f64() * 1e3),
+        Figure::new("why_p50_ms", "why of a claim, p50", "ms", p50 / 1e3),
+        Figure::new("why_max_ms", "the slowest", "ms", max / 1e3),
+    ])
 }
 
 async fn look(ground: &Ground, server: &Server, volumes: usize) -> Case {

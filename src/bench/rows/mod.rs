@@ -5,6 +5,7 @@ mod csi;
 mod disk;
 mod idle;
 mod memory;
+mod node;
 mod requests;
 mod start;
 mod watch;
@@ -33,6 +34,7 @@ pub(crate) async fn run(name: RowName, ground: &Ground) -> Result<Done, BenchErr
         RowName::Watch => watch::run(ground).await,
         RowName::Bind => bind::run(ground).await,
         RowName::Csi => csi::run(ground).await,
+        RowName::Node => node::run(ground).await,
         RowName::Memory => memory::run(ground).await,
         RowName::Start => start::run(ground).await,
         RowName::Idle => idle::run(ground).await,

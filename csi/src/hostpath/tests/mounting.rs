@@ -87,6 +87,32 @@ async fn a_directory_goes_up_and_down() {
     driver.controller().delete_volume(delete).await.unwrap();
 }
 
+/// For nodes that only record what they would mount: everything is remembered, over a restart too, and nothing is mounted.
+#[tokio::test]
+async fn without_mounts_it_only_remembers() {
+    let without = |options: &mut super::super::Options| options.mounts = false;
+    let driver = Running::start(without).await;
+    let id = driver.create(wanted("a")).await.unwrap().volume_id;
+    let root = driver.dir.path();
+    let (staging, target) = (root.join("staging"), root.join("pods/one"));
+    let mut node = driver.node();
+    assert_eq!(
+        code(node.node_publish_volume(publish(&id, &staging, &target, false)).await),
+        Code::FailedPrecondition
+    );
+    let capability = mounted(Mode::SingleNodeWriter);
+    node.node_stage_volume(stage(&id, &staging, capability)).await.unwrap();
+    node.node_publish_volume(publish(&id, &staging, &target, false)).await.unwrap();
+    for path in [&staging, &target] {
+        assert!(path.is_dir() && !super::super::mounts::is_mounted(path).unwrap(), "{}", path.display());
+    }
+    let driver = driver.restart(without).await;
+    let delete = v1::DeleteVolumeRequest { volume_id: id.clone(), ..Default::default() };
+    assert_eq!(code(driver.controller().delete_volume(delete.clone()).await), Code::FailedPrecondition);
+    down(&driver, &id, &staging, &[&target]).await;
+    driver.controller().delete_volume(delete).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_single_writer_has_one_target() {
     let driver = Running::start(|_| {}).await;
@@ -105,6 +131,54 @@ async fn a_single_writer_has_one_target() {
     driver.node().node_publish_volume(of(&one)).await.unwrap();
     assert_eq!(code(driver.node().node_publish_volume(of(&two)).await), Code::FailedPrecondition);
     down(&driver, &id, &staging, &[&one]).await;
+}
+
+#[tokio::test]
+async fn nodes_with_sockets_of_their_own() {
+    let mut second = String::new();
+    let dir = tempfile::tempdir().unwrap();
+    let socket = format!("unix://{}", dir.path().join("n2.sock").display());
+    let driver = Running::start_in(dir, |options| {
+        second.clone_from(&socket);
+        options.node_endpoints = [("n2".to_owned(), socket)].into();
+    })
+    .await;
+    let mut node = NodeClient::new(connect(&second).unwrap());
+    let info = node.node_get_info(v1::NodeGetInfoRequest {}).await.unwrap().into_inner();
+    assert_eq!(info.node_id, "n2");
+    let id = driver.create(wanted("a")).await.unwrap().volume_id;
+    let capability = mounted(Mode::SingleNodeWriter);
+    let root = driver.dir.path();
+    let stagings = [root.join("one/staging"), root.join("two/staging")];
+    let refused = node.node_stage_volume(stage(&id, &stagings[1], capability.clone())).await;
+    assert_eq!(code(refused), Code::FailedPrecondition, "nobody has published it");
+    let published = |node: &str| v1::ControllerPublishVolumeRequest {
+        volume_id: id.clone(),
+        node_id: node.to_owned(),
+        volume_capability: Some(capability.clone()),
+        ..Default::default()
+    };
+    driver.controller().controller_publish_volume(published("n1")).await.unwrap();
+    let refused = driver.controller().controller_publish_volume(published("n2")).await;
+    assert_eq!(code(refused), Code::FailedPrecondition, "it is on another node");
+    if !can_mount(&driver) {
+        return;
+    }
+    driver.node().node_stage_volume(stage(&id, &stagings[0], capability.clone())).await.unwrap();
+    let refused = node.node_stage_volume(stage(&id, &stagings[1], capability.clone())).await;
+    assert_eq!(code(refused), Code::FailedPrecondition, "it is published to the other node");
+    // Taken by force: the first node still has it mounted, and lets it go later.
+    let taken = v1::ControllerUnpublishVolumeRequest {
+        volume_id: id.clone(),
+        node_id: "n1".to_owned(),
+        ..Default::default()
+    };
+    driver.controller().controller_unpublish_volume(taken).await.unwrap();
+    driver.controller().controller_publish_volume(published("n2")).await.unwrap();
+    node.node_stage_volume(stage(&id, &stagings[1], capability)).await.unwrap();
+    for staging in &stagings {
+        down(&driver, &id, staging, &[]).await;
+    }
 }
 
 #[tokio::test]

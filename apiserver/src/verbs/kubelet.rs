@@ -1,0 +1,169 @@
+//! The way to the agent of a node: one request, whose answer is passed on as it comes. On loopback it may be plain HTTP. Anywhere else it
+//! is TLS with exactly the key whose digest stands in the Node ([`pinned`](super::pinned)): the agent wrote it there with its own
+//! credentials, and nobody else gets the request, or the token in it, to see.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use futures::StreamExt as _;
+use http::{HeaderValue, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use super::connect::is_somewhere_else;
+use super::pinned::{self, Digest};
+use crate::status::ApiError;
+
+/// How long an agent may take to begin its answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// So much of a refusal is passed on, in bytes (upstream: GenericHttpResponseChecker).
+const REFUSAL: usize = 50 * 1024;
+
+/// Where an agent is, and who.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Agent {
+    address: SocketAddr,
+    /// None is spoken to in the clear, on loopback.
+    key: Option<Digest>,
+}
+
+impl Agent {
+    /// From what a Node tells: an address, a port, and the digest of a key.
+    ///
+    /// # Errors
+    /// That cannot be an agent, or it is beyond loopback and there is no key; in words.
+    pub(super) fn new(address: &str, port: i64, key: Option<&str>) -> Result<Self, String> {
+        let ip: IpAddr = address.parse().map_err(|_| format!("{address:?} is no IP address"))?;
+        if !ip.is_loopback() && !is_somewhere_else(address) {
+            return Err(format!("{ip} cannot be the address of a machine"));
+        }
+        let key = key.map(Digest::parse).transpose()?;
+        if !ip.is_loopback() && key.is_none() {
+            return Err(format!(
+                "{ip} is no loopback address, and the Node tells no key to encrypt with; logs are not fetched in the clear"
+            ));
+        }
+        let port = u16::try_from(port).map_err(|_| format!("{port} is no port"))?;
+        Ok(Agent { address: SocketAddr::new(ip, port), key })
+    }
+
+    /// Asks for a path and passes the answer on, until its end or `closing`.
+    pub(super) async fn get(
+        self,
+        path: &str,
+        token: &str,
+        closing: CancellationToken,
+    ) -> Result<Response, ApiError> {
+        let scheme = if self.key.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}{path}", self.address);
+        let failed = |why: &dyn fmt::Display| ApiError::plain_internal(format!("Get \"{url}\": {why}"));
+        let answer = match tokio::time::timeout(PATIENCE, self.ask(path, token)).await {
+            Ok(answer) => answer.map_err(|why| failed(&why))?,
+            Err(_) => return Err(failed(&"context deadline exceeded")),
+        };
+        let code = answer.status();
+        if !code.is_success() {
+            let text = Limited::new(answer.into_body(), REFUSAL).collect();
+            let text = match tokio::time::timeout(PATIENCE, text).await {
+                Ok(Ok(text)) => String::from_utf8_lossy(&text.to_bytes()).into_owned(),
+                Ok(Err(_)) | Err(_) => String::new(),
+            };
+            return Err(refusal(code, text, &url));
+        }
+        let content_type = answer.headers().get(header::CONTENT_TYPE).cloned();
+        let stream = answer.into_body().into_data_stream().take_until(closing.cancelled_owned());
+        let mut response = Response::new(Body::from_stream(stream));
+        let content_type = content_type.unwrap_or(HeaderValue::from_static("text/plain"));
+        response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        Ok(response)
+    }
+
+    async fn ask(self, path: &str, token: &str) -> Result<http::Response<Incoming>, String> {
+        let stream = TcpStream::connect(self.address).await;
+        let stream = stream.map_err(|error| format!("dial tcp {}: {error}", self.address))?;
+        match self.key {
+            None => self.ask_over(stream, path, token).await,
+            Some(key) => {
+                let stream = pinned::shake(stream, self.address.ip(), key).await;
+                self.ask_over(stream.map_err(|error| error.to_string())?, path, token).await
+            }
+        }
+    }
+
+    async fn ask_over(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        path: &str,
+        token: &str,
+    ) -> Result<http::Response<Incoming>, String> {
+        let words = |error: hyper::Error| error.to_string();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
+        // Ends with the answer's body.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!("the connection to a node's agent broke: {error}");
+            }
+        });
+        let request = Request::get(path)
+            .header(header::HOST, self.address.to_string())
+            .header(header::AUTHORIZATION, format!("Bearer {token}"))
+            .header(header::USER_AGENT, "orlop")
+            .body(Empty::<bytes::Bytes>::new())
+            .map_err(|error| error.to_string())?;
+        sender.send_request(request).await.map_err(words)
+    }
+}
+
+/// The agent's refusal in this server's words (upstream: GenericHttpResponseChecker).
+fn refusal(code: StatusCode, text: String, url: &str) -> ApiError {
+    match code.as_u16() {
+        400 => ApiError::bad_request(text),
+        404 => ApiError::no_such_resource(),
+        500.. => ApiError::plain_internal(text),
+        other => {
+            ApiError::plain_internal(format!("Get \"{url}\": the node's agent answered {other}: {text}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_agents_are_asked() {
+        let key = "ab".repeat(32);
+        let key = Some(key.as_str());
+        for (address, port, key, want) in [
+            ("127.0.0.1", 10250, None, Ok("127.0.0.1:10250")),
+            ("::1", 1, None, Ok("[::1]:1")),
+            ("127.0.0.1", 10250, key, Ok("127.0.0.1:10250")),
+            ("10.0.0.1", 10250, key, Ok("10.0.0.1:10250")),
+            ("2001:db8::1", 10250, key, Ok("[2001:db8::1]:10250")),
+            (
+                "10.0.0.1",
+                10250,
+                None,
+                Err(
+                    "10.0.0.1 is no loopback address, and the Node tells no key to encrypt with; logs are not fetched in the clear",
+                ),
+            ),
+            ("10.0.0.1", 10250, Some("ab"), Err("\"ab\" is no SHA-256 digest (64 hexadecimal digits)")),
+            ("169.254.169.254", 80, key, Err("169.254.169.254 cannot be the address of a machine")),
+            ("0.0.0.0", 80, key, Err("0.0.0.0 cannot be the address of a machine")),
+            ("localhost", 10250, key, Err("\"localhost\" is no IP address")),
+            ("127.0.0.1", 70000, None, Err("70000 is no port")),
+        ] {
+            let got = Agent::new(address, port, key).map(|agent| agent.address.to_string());
+            assert_eq!(got.as_deref().map_err(String::as_str), want, "{address}:{port} {key:?}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! What is remembered of every node beyond the cache: when it was heard, how it counts, whether its pods may be driven off. One lock, held
+//! for a moment; every call costs what one node costs, but for the rare turns that concern all.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use tokio::time::Instant;
+
+use super::health::{Grace, Heard, Readiness};
+use super::wanted::Eviction;
+use super::zones::{self, Turn, Turnstile, Zones};
+use crate::uid::Uid;
+
+/// The nodes.
+pub struct Known {
+    grace: Grace,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    nodes: HashMap<String, Entry>,
+    zones: Zones,
+}
+
+struct Entry {
+    uid: Uid,
+    heard: Heard,
+    zone: String,
+    /// Whether it counts as ready; none if it does not count.
+    counted: Option<bool>,
+    readiness: Readiness,
+    granted: bool,
+}
+
+/// Who has to be looked at after a change.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The node itself.
+    One,
+    /// These as well.
+    These(Vec<String>),
+}
+
+/// Whether a node is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is not, and cannot be before this time is over.
+    Fine(Duration),
+    /// It was not heard for too long.
+    Lost,
+}
+
+/// Whether pods may be driven off a node, and when to ask again if that is by the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// For now.
+    pub eviction: Eviction,
+    /// Time to ask again.
+    pub again: Option<Duration>,
+}
+
+impl Known {
+    /// No node is known.
+    pub fn new(grace: Grace, zones: Zones) -> Self {
+        Self { grace, inner: Mutex::new(Inner { nodes: HashMap::new(), zones }) }
+    }
+
+    /// The cache has this node now. The first part is whether it is a new one.
+    pub fn node(&self, name: &str, node: &Node, now: Instant) -> (bool, Wake) {
+        let mut inner = self.inner();
+        let inner = &mut *inner;
+        let uid = Uid::from(node.metadata.uid.as_deref().unwrap_or_default());
+        let readiness = Readiness::of(node);
+        let counted = zones::counts(node).then_some(readiness == Readiness::Ready);
+        let zone = zones::zone_of(node);
+        let mut turns = Vec::new();
+        let mut is_new = false;
+        match inner.nodes.get_mut(name) {
+            Some(entry) if entry.uid == uid => {
+                entry.heard.status(node, now);
+                entry.readiness = readiness;
+                entry.granted &= matches!(readiness, Readiness::NotReady | Readiness::Unknown);
+                let was = entry.counted;
+                if (was, &entry.zone) != (counted, &zone) {
+                    if entry.zone == zone {
+                        turns.push((zone.clone(), inner.zones.count(&zone, was, counted)));
+                    } else {
+                        turns.push((zone.clone(), inner.zones.count(&zone, None, counted)));
+                        turns.push((entry.zone.clone(), inner.zones.count(&entry.zone, was, None)));
+                    }
+                }
+                (entry.counted, entry.zone) = (counted, zone);
+            }
+            Some(_) | None => {
+                is_new = true;
+                let heard = Heard::first(node, now);
+                let entry = Entry { uid, heard, zone: zone.clone(), counted, readiness, granted: false };
+                if let Some(old) = inner.nodes.insert(name.to_owned(), entry) {
+                    turns.push((old.zone.clone(), inner.zones.count(&old.zone, old.counted, None)));
+                }
+                turns.push((zone.clone(), inner.zones.count(&zone, None, counted)));
+            }
+        }
+        (is_new, inner.turned(turns, now))
+    }
+
+    /// The node is gone.
+    pub fn gone(&self, name: &str, now: Instant) -> Wake {
+        let mut inner = self.inner();
+        let Some(old) = inner.nodes.remove(name) else { return Wake::One };
+        let turn = inner.zones.count(&old.zone, old.counted, None);
+        inner.turned(vec![(old.zone, turn)], now)
+    }
+
+    /// Its Lease was seen. True if that is news.
+    pub fn renewed(&self, name: &str, time: Option<Timestamp>, now: Instant) -> bool {
+        self.inner().nodes.get_mut(name).is_some_and(|entry| entry.heard.renewed(time, now))
+    }
+
+    /// Nobody could have been heard before now: every node gets its whole time again.
+    pub fn forgive_all(&self, now: Instant) {
+        self.inner().nodes.values_mut().for_each(|entry| entry.heard.forgive(now));
+    }
+
+    /// Whether a node is lost. One that is not known is not.
+    pub fn verdict(&self, name: &str, now: Instant) -> Verdict {
+        let inner = self.inner();
+        let Some(entry) = inner.nodes.get(name) else { return Verdict::Fine(self.grace.monitor) };
+        entry.heard.left(self.grace, now).map_or(Verdict::Lost, Verdict::Fine)
+    }
+
+    /// Its Lease was seen since it is known.
+    pub fn has_renewed(&self, name: &str) -> bool {
+        self.inner().nodes.get(name).is_some_and(|entry| entry.heard.has_renewed())
+    }
+
+    /// Nobody knows how it is.
+    pub fn is_unknown(&self, name: &str) -> bool {
+        self.inner().nodes.get(name).is_some_and(|entry| entry.readiness == Readiness::Unknown)
+    }
+
+    /// Asks whether pods may be driven off a node. `asks` is whether it needs a permit; who has one keeps it until it is ready.
+    pub fn permit(&self, name: &str, asks: bool, now: Instant) -> Permit {
+        let waiting = |again| Permit { eviction: Eviction::Waiting, again };
+        let mut inner = self.inner();
+        let inner = &mut *inner;
+        if inner.zones.all_lost() {
+            return Permit { eviction: Eviction::Stopped, again: None };
+        }
+        let Some(entry) = inner.nodes.get_mut(name).filter(|_| asks) else { return waiting(None) };
+        if !entry.granted {
+            match inner.zones.pass(&entry.zone, now) {
+                Turnstile::Open => entry.granted = true,
+                Turnstile::In(left) => return waiting(Some(left)),
+                Turnstile::Shut => return waiting(None),
+            }
+        }
+        Permit { eviction: Eviction::Granted, again: None }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn turned(&mut self, turns: Vec<(String, Turn)>, now: Instant) -> Wake {
+        let mut wake = Wake::One;
+        for (zone, turn) in turns {
+            match turn {
+                Turn::None => {}
+                Turn::Zone => {
+                    let of_zone = self.nodes.iter().filter(|(_, entry)| entry.zone == zone);
+                    wake.add(of_zone.map(|(name, _)| name.clone()).collect());
+                }
+                Turn::AllLost => {
+                    tracing::info!("no node is ready: no pods are driven off nodes until one is");
+                    self.nodes.values_mut().for_each(|entry| entry.granted = false);
+                    wake = Wake::These(self.nodes.keys().cloned().collect());
+                }
+                Turn::SomeBack => {
+                    tracing::info!("some nodes are ready");
+                    // The others may come back as this one did.
+                    self.nodes.values_mut().for_each(|entry| entry.heard.forgive(now));
+                    wake = Wake::These(self.nodes.keys().cloned().collect());
+                }
+            }
+        }
+        wake
+    }
+}
+
+impl Wake {
+    fn add(&mut self, more: Vec<String>) {
+        match self {
+            Self::One => *self = Self::These(more),
+            Self::These(names) => names.extend(more),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::super::zones::Pace;
+    use super::*;
+
+    fn known() -> Known {
+        let grace = Grace { monitor: Duration::from_secs(50), startup: Duration::from_secs(60) };
+        Known::new(grace, Zones::new(Pace { rate: 0.1, secondary_rate: 0.01, large: 50, threshold: 0.55 }))
+    }
+
+    fn node(name: &str, uid: &str, ready: &str) -> Node {
+        serde_json::from_value(json!({"metadata": {"name": name, "uid": uid},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]}}))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_permit_is_kept_until_the_node_is_ready() {
+        let (known, now) = (known(), Instant::now());
+        for (name, ready) in [("a", "Unknown"), ("b", "False"), ("c", "True"), ("d", "True")] {
+            assert!(known.node(name, &node(name, "1", ready), now).0);
+        }
+        let granted = Permit { eviction: Eviction::Granted, again: None };
+        let later = Permit { eviction: Eviction::Waiting, again: Some(Duration::from_secs(10)) };
+        assert_eq!(known.permit("a", true, now), granted);
+        assert_eq!(known.permit("b", true, now), later);
+        assert_eq!(known.permit("a", true, now), granted, "a write that failed needs no second permit");
+        assert_eq!(known.node("a", &node("a", "1", "True"), now), (false, Wake::One));
+        known.node("a", &node("a", "1", "Unknown"), now);
+        assert_eq!(known.permit("a", true, now), later);
+        assert_eq!(known.permit("a", false, now).eviction, Eviction::Waiting);
+    }
+
+    #[test]
+    fn all_lost_and_back() {
+        let (known, began) = (known(), Instant::now());
+        let now = began + Duration::from_secs(40);
+        known.node("a", &node("a", "1", "True"), began);
+        known.node("b", &node("b", "1", "Unknown"), began);
+        assert_eq!(known.permit("b", true, began).eviction, Eviction::Granted);
+        let sorted = |wake| match wake {
+            Wake::One => vec![],
+            Wake::These(mut names) => {
+                names.sort();
+                names
+            }
+        };
+        assert_eq!(sorted(known.node("a", &node("a", "1", "False"), began).1), ["a", "b"]);
+        assert_eq!(known.permit("b", true, now).eviction, Eviction::Stopped);
+        assert_eq!(known.verdict("b", now), Verdict::Fine(Duration::from_secs(10)));
+        assert_eq!(sorted(known.node("a", &node("a", "1", "True"), now).1), ["a", "b"]);
+        assert_eq!(
+            known.verdict("b", now),
+            Verdict::Fine(Duration::from_secs(50)),
+            "it has its whole time again"
+        );
+        assert_eq!(known.permit("b", true, now).eviction, Eviction::Granted);
+    }
+
+    #[test]
+    fn a_node_of_the_same_name_is_another_one() {
+        let (known, began) = (known(), Instant::now());
+        known.node("a", &node("a", "1", "True"), began);
+        known.node("b", &node("b", "1", "True"), began);
+        let now = began + Duration::from_secs(50);
+        assert_eq!(known.verdict("a", now), Verdict::Lost);
+        assert!(known.node("a", &node("a", "2", "False"), now).0);
+        assert_eq!(known.verdict("a", now), Verdict::Fine(Duration::from_secs(50)));
+        assert_eq!(sorted_len(known.gone("b", now)), 1, "the one that is left is not ready");
+        assert_eq!(known.permit("a", true, now).eviction, Eviction::Stopped);
+        known.gone("a", now);
+        assert_eq!(known.verdict("a", now), Verdict::Fine(Duration::from_secs(50)));
+    }
+
+    fn sorted_len(wake: Wake) -> usize {
+        match wake {
+            Wake::One => 0,
+            Wake::These(names) => names.len(),
+        }
+    }
+}

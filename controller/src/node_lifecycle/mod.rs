@@ -1,0 +1,200 @@
+//! Says when a node is lost, closes nodes for pods by taints, and drives pods off (upstream: pkg/controller/nodelifecycle and
+//! pkg/controller/tainteviction).
+//!
+//! * [`health`] counts the time since a node was heard: by its Lease, or by its status.
+//! * [`wanted`] says what a Node should look like: conditions, taints, labels. [`zones`] says how fast lost nodes may be emptied.
+//! * [`known`] remembers both for all nodes; [`nodes`] is the controller that writes; [`pods`] marks pods of lost nodes.
+//! * [`eviction`] is a controller of its own: it deletes pods that do not tolerate a taint, in their time.
+//!
+//! There is one timer per node and no look at all nodes by the clock. A node is declared lost only by a controller that ran, over a
+//! server that answered, for the whole grace period: after a start, a stop of the process or an outage of the server every node gets its
+//! whole time again.
+
+pub mod eviction;
+pub mod health;
+pub mod known;
+pub mod nodes;
+pub mod pods;
+pub mod wanted;
+pub mod zones;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, join3};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use tokio::time::Instant;
+
+use self::health::Grace;
+use self::known::{Known, Wake};
+use self::nodes::Lifecycle;
+use self::zones::{Pace, Zones};
+use crate::informer::{Change, Informer, Registration};
+use crate::manager::{Context, ControllerError};
+use crate::names::{COMPONENT_NODE, NAMESPACE_NODE_LEASE, controller};
+use crate::pods::{index_by_node, node_name};
+use crate::queue::WorkQueue;
+use crate::recorder::{EventType, reference};
+use crate::worker;
+
+/// Nodes that are worked on at the same time. Upstream: nodeUpdateWorkerSize.
+const WORKERS: usize = 8;
+
+/// The controller of nodes.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let options = &context.options;
+        let grace =
+            Grace { monitor: options.node_monitor_grace_period, startup: options.node_startup_grace_period };
+        let pace = Pace {
+            rate: options.node_eviction_rate,
+            secondary_rate: options.secondary_node_eviction_rate,
+            large: options.large_cluster_size_threshold,
+            threshold: options.unhealthy_zone_threshold,
+        };
+        let leases = Informer::<Lease>::new();
+        let api = Api::namespaced(context.client.clone(), NAMESPACE_NODE_LEASE);
+        let (running, end) = (leases.clone(), context.shutdown.clone());
+        let following = tokio::spawn(async move { running.run(api, end).await });
+        let this = Arc::new(Lifecycle {
+            client: context.client.clone(),
+            clock: context.clock,
+            events: context.recorder(COMPONENT_NODE),
+            nodes: context.informers.nodes(),
+            pods: context.informers.pods(),
+            leases,
+            known: Known::new(grace, Zones::new(pace)),
+            pulse: Pulse::new(options.node_monitor_period),
+            only_with_lease: !options.monitor_nodes_without_lease,
+            queue: WorkQueue::new(options.rate_limit),
+            started: AtomicBool::new(false),
+        });
+        index_by_node(&this.pods);
+        let _registrations = register(&this);
+        let synced = join3(this.nodes.synced(), this.pods.synced(), this.leases.synced());
+        if context.ready(synced).await {
+            this.known.forgive_all(Instant::now());
+            this.pulse.beat(Instant::now());
+            this.started.store(true, Ordering::Relaxed);
+            let pulse = async {
+                tokio::select! {
+                    () = context.shutdown.cancelled() => {}
+                    () = this.pulse.run() => {}
+                }
+            };
+            let working = worker::run_until(
+                &context.shutdown,
+                &this.queue,
+                WORKERS,
+                controller::NODE_LIFECYCLE,
+                |name: String| {
+                    let this = &this;
+                    async move { this.sync(&name).await }
+                },
+            );
+            tokio::join!(pulse, working);
+        }
+        following.abort();
+        Ok(())
+    })
+}
+
+/// Changes lead to names of nodes.
+fn register(this: &Arc<Lifecycle>) -> (Registration, Registration, Registration) {
+    let (of_nodes, of_leases, of_pods) = (Arc::clone(this), Arc::clone(this), Arc::clone(this));
+    (
+        this.nodes.add_handler(move |change| node_changed(&of_nodes, change)),
+        this.leases.add_handler(move |change| {
+            let Some(lease) = &change.new else { return };
+            let time = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
+            let name = lease.metadata.name.as_deref().unwrap_or_default();
+            let is_first = !of_leases.known.has_renewed(name);
+            // From the first on it has a time that may run out.
+            if of_leases.known.renewed(name, time, Instant::now()) && is_first {
+                of_leases.queue.add(name.to_owned());
+            }
+        }),
+        this.pods.add_handler(move |change| pod_changed(&of_pods, change)),
+    )
+}
+
+fn node_changed(this: &Lifecycle, change: &Change<Node>) {
+    let (name, now) = (&**change.key(), Instant::now());
+    let wake = match &change.new {
+        Some(node) => {
+            let (is_new, wake) = this.known.node(name, node, now);
+            // Those that were there before this controller are nothing new.
+            if is_new && this.started.load(Ordering::Relaxed) {
+                tell(this, node, "RegisteredNode", format!("Registered Node {name} in Controller"));
+            }
+            wake
+        }
+        None => {
+            if let Some(node) = change.old() {
+                tell(this, node, "RemovingNode", format!("Removing Node {name} from Controller"));
+            }
+            this.known.gone(name, now)
+        }
+    };
+    match wake {
+        Wake::One => {}
+        Wake::These(names) => names.into_iter().for_each(|name| this.queue.add(name)),
+    }
+    this.queue.add(name.to_owned());
+}
+
+fn tell(this: &Lifecycle, node: &Node, reason: &str, what: String) {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    this.events.event_for(reference(node), EventType::Normal, reason, format!("Node {name} event: {what}"));
+}
+
+/// A pod that comes to a node about which nothing is known has to be marked like those that are there.
+fn pod_changed(this: &Lifecycle, change: &Change<Pod>) {
+    let Some(node) = change.new.as_deref().and_then(node_name) else { return };
+    let came = || change.old().is_none_or(|old| node_name(old) != Some(node));
+    if this.known.is_unknown(node) && came() {
+        this.queue.add(node.to_owned());
+    }
+}
+
+/// Whether this process itself has run all the time: one that was stopped has heard nothing.
+pub struct Pulse {
+    period: Duration,
+    last: Mutex<Instant>,
+}
+
+impl Pulse {
+    /// One beat in each `period`.
+    pub fn new(period: Duration) -> Self {
+        // A period of nothing would be a loop without an end.
+        Self { period: period.max(Duration::from_millis(100)), last: Mutex::new(Instant::now()) }
+    }
+
+    /// Beats until it is dropped.
+    async fn run(&self) {
+        loop {
+            tokio::time::sleep(self.period).await;
+            // A beat that is late is not taken: who asks next has to learn of it.
+            if !self.is_late(Instant::now()) {
+                self.beat(Instant::now());
+            }
+        }
+    }
+
+    /// From now on.
+    pub fn beat(&self, now: Instant) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    /// More than two beats are missing.
+    pub fn is_late(&self, now: Instant) -> bool {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        now.saturating_duration_since(last) > self.period * 3
+    }
+}

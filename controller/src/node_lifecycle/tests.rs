@@ -1,0 +1,458 @@
+//! Both controllers against the API in memory, with time that passes when nothing else is left to do.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::DropGuard;
+
+use super::*;
+use crate::manager::Run;
+use crate::options::Options;
+use crate::testing::{FakeApi, FaultKind};
+
+const BOTH: [Run; 2] = [run, eviction::run];
+
+async fn seconds(seconds: u64) {
+    sleep(Duration::from_secs(seconds)).await;
+}
+
+/// A node with an agent that has registered.
+fn add_node(api: &FakeApi, name: &str) {
+    let conditions = json!([{"type": "Ready", "status": "True", "reason": "KubeletReady",
+        "lastHeartbeatTime": api.now(), "lastTransitionTime": api.now()}]);
+    let labels = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64"});
+    api.seed(json!({"kind": "Node", "metadata": {"name": name, "labels": labels},
+        "spec": {}, "status": {"conditions": conditions}}));
+    api.seed(
+        json!({"kind": "Lease", "metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": {}}),
+    );
+}
+
+fn renew(api: &FakeApi, name: &str) {
+    let spec = json!({"spec": {"renewTime": api.now(), "holderIdentity": name}});
+    api.patch("leases", &format!("kube-node-lease/{name}"), "", spec);
+}
+
+/// What an agent says in its status.
+fn say(api: &FakeApi, name: &str, status: &str) {
+    let conditions = json!([{"type": "Ready", "status": status, "lastHeartbeatTime": api.now()}]);
+    api.patch("nodes", name, "status", json!({"status": {"conditions": conditions}}));
+}
+
+/// A pod that tolerates lost nodes for that many seconds.
+fn add_pod(api: &FakeApi, name: &str, node: &str, tolerates: Option<u64>) {
+    let toleration = |key: &str| {
+        json!({"key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": "NoExecute",
+            "tolerationSeconds": tolerates})
+    };
+    let tolerations = tolerates.map(|_| json!([toleration("not-ready"), toleration("unreachable")]));
+    api.seed(json!({"kind": "Pod", "metadata": {"name": name, "namespace": "d"},
+        "spec": {"nodeName": node, "tolerations": tolerations},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}));
+}
+
+/// Renews Leases like agents do, until it is dropped.
+fn agents(api: &FakeApi, names: &'static [&'static str]) -> DropGuard {
+    let (api, end) = (api.clone(), tokio_util::sync::CancellationToken::new());
+    let ended = end.clone();
+    tokio::spawn(async move {
+        while !ended.is_cancelled() {
+            names.iter().for_each(|name| renew(&api, name));
+            sleep(Duration::from_secs(10)).await;
+        }
+    });
+    end.drop_guard()
+}
+
+fn ready_of(api: &FakeApi, node: &str) -> String {
+    let node = api.get("nodes", node).unwrap();
+    let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let text = |condition: &Value| {
+        let field = |name: &str| condition[name].as_str().unwrap_or("-").to_owned();
+        format!("{} {}", field("status"), field("reason"))
+    };
+    conditions.iter().find(|c| c["type"] == "Ready").map_or_else(|| "none".to_owned(), text)
+}
+
+fn taints_of(api: &FakeApi, node: &str) -> Vec<String> {
+    let node = api.get("nodes", node).unwrap();
+    let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    let short = |key: &Value| key.as_str().unwrap().trim_start_matches("node.kubernetes.io/").to_owned();
+    taints.iter().map(|t| format!("{}:{}", short(&t["key"]), t["effect"].as_str().unwrap())).collect()
+}
+
+fn is_going(api: &FakeApi, pod: &str) -> bool {
+    api.get("pods", pod).is_none_or(|pod| pod["metadata"].get("deletionTimestamp").is_some())
+}
+
+const LOST: [&str; 2] = ["unreachable:NoSchedule", "unreachable:NoExecute"];
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_goes_silent_and_comes_back() {
+    let api = FakeApi::new();
+    add_node(&api, "a");
+    add_node(&api, "b");
+    add_pod(&api, "patient", "b", Some(300));
+    add_pod(&api, "hasty", "b", Some(20));
+    add_pod(&api, "elsewhere", "a", None);
+    let _well = agents(&api, &["a"]);
+    let other = agents(&api, &["b"]);
+    let _running = api.start(&BOTH, Options::default());
+    seconds(300).await;
+    assert_eq!(
+        (ready_of(&api, "a"), ready_of(&api, "b")),
+        ("True KubeletReady".into(), "True KubeletReady".into())
+    );
+    assert_eq!(api.take_writes().iter().filter(|write| write.resource != "leases").count(), 0, "all is well");
+
+    drop(other);
+    // The last Lease came at most ten seconds ago, and was renewed at 290 or 300.
+    seconds(39).await;
+    assert_eq!(ready_of(&api, "b"), "True KubeletReady");
+    seconds(13).await;
+    assert_eq!(ready_of(&api, "b"), "Unknown NodeStatusUnknown");
+    assert_eq!(taints_of(&api, "b"), LOST);
+    let pod = api.get("pods", "d/patient").unwrap();
+    assert_eq!(pod["status"]["conditions"][0]["status"], "False");
+    assert_eq!(api.get("pods", "d/elsewhere").unwrap()["status"]["conditions"][0]["status"], "True");
+
+    seconds(25).await;
+    let hasty = api.get("pods", "d/hasty").unwrap();
+    let going = hasty["status"]["conditions"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&going["type"], &going["reason"]),
+        (&json!("DisruptionTarget"), &json!("DeletionByTaintManager"))
+    );
+    assert!(is_going(&api, "d/hasty") && !is_going(&api, "d/patient"));
+
+    renew(&api, "b");
+    say(&api, "b", "True");
+    seconds(1).await;
+    assert_eq!(taints_of(&api, "b"), Vec::<String>::new());
+    let _back = agents(&api, &["b"]);
+    seconds(600).await;
+    assert!(!is_going(&api, "d/patient") && !is_going(&api, "d/elsewhere"));
+    let events = api.events();
+    for wanted in [
+        "Node b Normal NodeNotReady Node b status is now: NodeNotReady",
+        "Pod d/patient Warning NodeNotReady Node is not ready",
+        "Pod d/hasty Normal TaintManagerEviction Marking for deletion Pod d/hasty",
+        "Pod d/patient Normal TaintManagerEviction Cancelling deletion of Pod d/patient",
+    ] {
+        assert!(events.iter().any(|event| event == wanted), "{wanted} is not in {events:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_all_are_lost_nobody_is_driven_off() {
+    let api = FakeApi::new();
+    for (node, pod) in [("a", "on-a"), ("b", "on-b")] {
+        add_node(&api, node);
+        add_pod(&api, pod, node, Some(0));
+    }
+    let both = agents(&api, &["a", "b"]);
+    let _running = api.start(&BOTH, Options::default());
+    seconds(100).await;
+    drop(both);
+    // The one that is declared lost first may be told to go before the other one is lost too; then it is taken back. These pods
+    // would not wait for that, so one of them may be gone.
+    seconds(100).await;
+    for node in ["a", "b"] {
+        assert_eq!(ready_of(&api, node), "Unknown NodeStatusUnknown");
+        assert_eq!(taints_of(&api, node), ["unreachable:NoSchedule"]);
+    }
+    assert!(!is_going(&api, "d/on-a") || !is_going(&api, "d/on-b"));
+    let before = api.list("pods").len();
+    seconds(3600).await;
+    assert_eq!(api.list("pods").len(), before);
+
+    // One comes back; the other one has its whole time to do so too.
+    say(&api, "a", "True");
+    let _back = agents(&api, &["a"]);
+    seconds(2).await;
+    assert_eq!((taints_of(&api, "a"), taints_of(&api, "b")), (vec![], LOST.map(str::to_owned).to_vec()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_and_an_outage_of_the_server_are_no_loss() {
+    let api = FakeApi::new();
+    add_node(&api, "a");
+    add_node(&api, "b");
+    // Nobody has renewed anything for an hour.
+    seconds(3600).await;
+    let running = api.start(&BOTH, Options::default());
+    seconds(45).await;
+    assert_eq!(ready_of(&api, "a"), "True KubeletReady");
+    let both = agents(&api, &["a", "b"]);
+    seconds(60).await;
+    drop(both);
+    api.set_away(true);
+    seconds(300).await;
+    api.set_away(false);
+    seconds(20).await;
+    let _both = agents(&api, &["a", "b"]);
+    seconds(120).await;
+    for node in ["a", "b"] {
+        assert_eq!((ready_of(&api, node), taints_of(&api, node)), ("True KubeletReady".to_owned(), vec![]));
+    }
+    assert_eq!(api.take_writes(), []);
+    drop(running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_made_by_hand() {
+    for monitored in [true, false] {
+        let api = FakeApi::new();
+        let by_hand = |name: &str, taints: Value| {
+            api.seed(json!({"kind": "Node", "metadata": {"name": name}, "spec": {"taints": taints}}));
+        };
+        by_hand("new", json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]));
+        by_hand("opened", Value::Null);
+        add_node(&api, "well");
+        add_pod(&api, "p", "opened", Some(300));
+        let _well = agents(&api, &["well"]);
+        let options = Options { monitor_nodes_without_lease: monitored, ..Options::default() };
+        let _running = api.start(&BOTH, options);
+        seconds(55).await;
+        assert_eq!(taints_of(&api, "new"), ["not-ready:NoSchedule"]);
+        assert_eq!(taints_of(&api, "opened"), Vec::<String>::new());
+        seconds(20).await;
+        // Whoever is ready opens the node, with or without a Lease.
+        say(&api, "new", "True");
+        seconds(5).await;
+        assert_eq!(taints_of(&api, "new"), Vec::<String>::new());
+        let (ready, taints) = match monitored {
+            true => ("Unknown NodeStatusNeverUpdated", LOST.map(str::to_owned).to_vec()),
+            false => ("none", vec![]),
+        };
+        assert_eq!(
+            (ready_of(&api, "opened").as_str(), taints_of(&api, "opened")),
+            (ready, taints),
+            "{monitored}"
+        );
+        assert!(!is_going(&api, "d/p"));
+        let pod = api.get("pods", "d/p").unwrap();
+        assert_eq!(pod["status"]["conditions"][0]["status"], "True", "who made the node speaks for the pod");
+        seconds(310).await;
+        assert_eq!(is_going(&api, "d/p"), monitored);
+        let ready = if monitored { "Unknown NodeStatusUnknown" } else { "True -" };
+        assert_eq!(ready_of(&api, "new"), ready);
+    }
+}
+
+/// A node without a Lease gets one: from then on it is watched like the others.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_comes_late() {
+    let api = FakeApi::new();
+    api.seed(json!({"kind": "Node", "metadata": {"name": "a"}, "spec": {}}));
+    let options = Options { monitor_nodes_without_lease: false, ..Options::default() };
+    let _running = api.start(&BOTH, options);
+    seconds(200).await;
+    assert_eq!(ready_of(&api, "a"), "none");
+    api.seed(json!({"kind": "Lease", "metadata": {"name": "a", "namespace": "kube-node-lease"}, "spec": {"renewTime": api.now()}}));
+    seconds(59).await;
+    assert_eq!(ready_of(&api, "a"), "none");
+    seconds(2).await;
+    assert_eq!(ready_of(&api, "a"), "Unknown NodeStatusNeverUpdated");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cordons_pressure_and_labels_are_followed() {
+    let api = FakeApi::new();
+    add_node(&api, "a");
+    let _agent = agents(&api, &["a"]);
+    let _running = api.start(&BOTH, Options::default());
+    seconds(1).await;
+    api.patch("nodes", "a", "", json!({"spec": {"unschedulable": true}}));
+    seconds(1).await;
+    assert_eq!(taints_of(&api, "a"), ["unschedulable:NoSchedule"]);
+    api.patch(
+        "nodes",
+        "a",
+        "",
+        json!({"spec": {"unschedulable": null},
+        "metadata": {"labels": {"kubernetes.io/arch": "arm64"}}}),
+    );
+    let pressed = json!([{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"}]);
+    api.patch("nodes", "a", "status", json!({"status": {"conditions": pressed}}));
+    seconds(1).await;
+    assert_eq!(taints_of(&api, "a"), ["disk-pressure:NoSchedule"]);
+    let node = api.get("nodes", "a").unwrap();
+    assert_eq!(node["metadata"]["labels"]["beta.kubernetes.io/arch"], "arm64");
+    api.delete("nodes", "a");
+    api.seed(json!({"kind": "Node", "metadata": {"name": "z"}}));
+    seconds(1).await;
+    let events = api.events();
+    for wanted in [
+        "Node a Normal RemovingNode Node a event: Removing Node a from Controller",
+        "Node z Normal RegisteredNode Node z event: Registered Node z in Controller",
+    ] {
+        assert!(events.iter().any(|event| event == wanted), "{wanted} is not in {events:#?}");
+    }
+    assert!(!events.iter().any(|event| event.contains("Registered Node a ")), "it was there before");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_nodes_are_emptied_one_after_the_other() {
+    let api = FakeApi::new();
+    for node in ["a", "b", "c", "d", "e"] {
+        add_node(&api, node);
+    }
+    let _well = agents(&api, &["a", "b", "c"]);
+    let others = agents(&api, &["d", "e"]);
+    let _running = api.start(&BOTH, Options::default());
+    seconds(95).await;
+    drop(others);
+    let emptied = || ["d", "e"].iter().filter(|node| taints_of(&api, node).len() == 2).count();
+    seconds(50).await;
+    assert_eq!(
+        (ready_of(&api, "d"), ready_of(&api, "e")),
+        (ready_of(&api, "e"), "Unknown NodeStatusUnknown".into())
+    );
+    assert_eq!(emptied(), 1);
+    seconds(8).await;
+    assert_eq!(emptied(), 2);
+}
+
+/// The toleration that a pod has been given counts from when its time began, and a taint by hand counts too.
+#[tokio::test(start_paused = true)]
+async fn taints_by_hand_and_tolerations_that_change() {
+    let api = FakeApi::new();
+    add_node(&api, "a");
+    let _agent = agents(&api, &["a"]);
+    let tolerations = |seconds: u64| json!({"spec": {"tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}]}});
+    for (name, node) in [("none", "a"), ("some", "a"), ("late", "")] {
+        let node = Some(node).filter(|node| !node.is_empty());
+        api.seed(
+            json!({"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": {"nodeName": node}}),
+        );
+    }
+    for (name, seconds) in [("some", 100), ("late", 50)] {
+        api.patch("pods", &format!("d/{name}"), "", tolerations(seconds));
+    }
+    let _running = api.start(&BOTH, Options::default());
+    seconds(1).await;
+    api.patch("nodes", "a", "", json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}));
+    seconds(1).await;
+    assert!(is_going(&api, "d/none") && !is_going(&api, "d/some"));
+    seconds(30).await;
+    api.patch("pods", "d/late", "", json!({"spec": {"nodeName": "a"}}));
+    seconds(45).await;
+    assert!(!is_going(&api, "d/some") && !is_going(&api, "d/late"));
+    api.patch("pods", "d/some", "", tolerations(60));
+    seconds(1).await;
+    assert!(is_going(&api, "d/some"), "76 seconds are more than 60");
+    seconds(8).await;
+    assert!(is_going(&api, "d/late"), "54 seconds are more than 50");
+}
+
+/// What is tolerated for longer than clocks can count is tolerated for ever, and can be taken back.
+#[tokio::test(start_paused = true)]
+async fn a_toleration_without_an_end() {
+    let api = FakeApi::new();
+    add_node(&api, "a");
+    let _agent = agents(&api, &["a"]);
+    let toleration = |seconds: i64| json!([{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}]);
+    api.seed(json!({"kind": "Pod", "metadata": {"name": "p", "namespace": "d"},
+        "spec": {"nodeName": "a", "tolerations": toleration(i64::MAX)}}));
+    let _running = api.start(&BOTH, Options::default());
+    seconds(1).await;
+    api.patch("nodes", "a", "", json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}));
+    seconds(3600).await;
+    assert!(!is_going(&api, "d/p"));
+    api.patch("nodes", "a", "", json!({"spec": {"taints": null}}));
+    seconds(1).await;
+    let cancelled = |event: &String| event.contains("Cancelling deletion of Pod d/p");
+    assert_eq!(api.events().iter().filter(|event| cancelled(event)).count(), 1);
+}
+
+/// Whatever write fails, in whatever way: it ends as if none had.
+#[tokio::test(start_paused = true)]
+async fn every_write_may_fail_once() {
+    let play = async |fault: Option<(usize, FaultKind)>| {
+        let api = FakeApi::new();
+        add_node(&api, "a");
+        add_node(&api, "b");
+        add_pod(&api, "p", "b", Some(30));
+        if let Some((nth, kind)) = fault {
+            api.fail_nth_write(nth, kind);
+        }
+        let running = api.start(&BOTH, Options::default());
+        // Changes of the test itself are no writes of clients.
+        let _well = agents(&api, &["a"]);
+        seconds(300).await;
+        drop(running);
+        assert_eq!(
+            (ready_of(&api, "b"), taints_of(&api, "b")),
+            ("Unknown NodeStatusUnknown".to_owned(), LOST.map(str::to_owned).to_vec())
+        );
+        let pod = api.get("pods", "d/p").unwrap();
+        let conditions: Vec<_> = pod["status"]["conditions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| (&c["type"], &c["status"]))
+            .collect();
+        assert_eq!(json!(conditions), json!([["Ready", "False"], ["DisruptionTarget", "True"]]));
+        assert!(is_going(&api, "d/p"));
+        assert_eq!(api.pending_faults(), 0);
+        api.take_writes()
+            .iter()
+            .map(|w| format!("{} {} {} {}", w.verb, w.resource, w.subresource, w.body))
+            .collect::<Vec<_>>()
+    };
+    let writes = play(None).await;
+    assert_eq!(writes.len(), 5, "{writes:#?}");
+    let writes = writes.len();
+    for nth in 0..writes {
+        for kind in [
+            FaultKind::Broken,
+            FaultKind::AnswerLost,
+            FaultKind::Status(409, "Conflict", "the object has been modified"),
+            FaultKind::Status(500, "InternalError", "no"),
+        ] {
+            play(Some((nth, kind))).await;
+        }
+    }
+}
+
+/// Leases of many nodes cost no request, and a lost node costs its own.
+#[tokio::test(start_paused = true)]
+async fn the_cost_of_many_nodes() {
+    const NODES: usize = 300;
+    let api = FakeApi::new();
+    let names: Vec<String> = (0..NODES).map(|n| format!("n{n}")).collect();
+    names.iter().for_each(|name| add_node(&api, name));
+    let _running = api.start(&BOTH, Options::default());
+    seconds(1).await;
+    let before = api.requests().len();
+    let began = Instant::now();
+    for _ in 0..12 {
+        names[1..].iter().for_each(|name| renew(&api, name));
+        seconds(10).await;
+    }
+    assert!(began.elapsed() >= Duration::from_secs(120));
+    assert_eq!(ready_of(&api, "n0"), "Unknown NodeStatusUnknown");
+    let requests: Vec<String> =
+        api.requests().drain(before..).filter(|line| !line.contains("events")).collect();
+    assert_eq!(
+        requests,
+        [
+            "GET /apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n0",
+            "PATCH /api/v1/nodes/n0/status",
+            "PATCH /api/v1/nodes/n0",
+        ]
+    );
+}
+
+#[test]
+fn a_process_that_stood_still() {
+    let pulse = Pulse::new(Duration::from_secs(5));
+    let began = Instant::now();
+    pulse.beat(began);
+    let late = |seconds| pulse.is_late(began + Duration::from_secs(seconds));
+    assert_eq!([late(5), late(15), late(16)], [false, false, true]);
+}

@@ -1,0 +1,333 @@
+//! Puts the rooms together. One agent per directory: a lock says so. Nothing here waits for the server: an agent that is started without one begins with
+//! what is on disk, and takes pods as soon as it hears of them.
+//!
+//! The order of the end: everything is dropped where it waits, operations on volumes end, events are written. What is mounted stays mounted and what
+//! runs goes on: the next agent finds it.
+
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::CSIDriver;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use orlop_controller::client::Lines;
+use orlop_controller::clock::{Backoff, Clock};
+use orlop_controller::csi::drivers::Drivers;
+use orlop_controller::informer::Informer;
+use orlop_controller::names::{ANN_LOG_ADDRESS, ANN_LOG_KEY};
+use orlop_controller::recorder::EventSink;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{NodeConfig, RuntimeKind};
+use crate::csi_drivers;
+use crate::host::Host;
+use crate::lock;
+use crate::mount::{LinuxMounter, MountError, Mounter, Mounts, RecordingMounter};
+use crate::owner::{Nobody, Walker};
+use crate::paths::Paths;
+use crate::plugin::csi::{CALL_TIMEOUT, CsiPlugin, Known};
+use crate::plugin::empty_dir::EmptyDirPlugin;
+use crate::plugin::files::{Changes, Files};
+use crate::plugin::host_path::HostPathPlugin;
+use crate::plugin::iscsi::IscsiPlugin;
+use crate::plugin::local::LocalPlugin;
+use crate::plugin::nfs::NfsPlugin;
+use crate::plugin::{Plugin, Plugins};
+use crate::pods;
+use crate::register;
+use crate::runtime::Runtime;
+use crate::runtime::hooks::Hooks;
+use crate::runtime::logs::{LogConfig, LogServer, LogServerError};
+use crate::runtime::none::NoRuntime;
+use crate::runtime::process::{ProcessConfig, ProcessRuntime};
+use crate::volumes::{Ownership, RebuildError, Volumes};
+
+/// How long operations on volumes are waited for at the end; what hangs longer is found again by the next agent.
+const LAST_WAIT: Duration = Duration::from_secs(10);
+
+/// Why there is no agent.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The directory cannot be used.
+    #[error("the directory {} of the agent cannot be used: {why}", dir.display())]
+    Directory {
+        /// `--root-dir`.
+        dir: PathBuf,
+        /// Why not.
+        why: io::Error,
+    },
+    /// Another agent has it.
+    #[error("another agent has the directory {}: stop it, or give this one another --root-dir", dir.display())]
+    Taken {
+        /// `--root-dir`.
+        dir: PathBuf,
+    },
+    /// Mounts need it.
+    #[error("only root may mount: run the agent as root")]
+    NotRoot,
+    /// What was mounted by an agent before cannot be known.
+    #[error(transparent)]
+    Mounts(#[from] MountError),
+    /// The same, from a plugin.
+    #[error(transparent)]
+    Rebuild(#[from] RebuildError),
+    /// Logs cannot be served.
+    #[error(transparent)]
+    Logs(#[from] LogServerError),
+    /// What ran under an agent before cannot be known.
+    #[error("what runs on this node cannot be told: {0}")]
+    Runtime(#[source] io::Error),
+}
+
+/// What an agent is made of.
+pub struct Inputs {
+    /// Settings.
+    pub config: NodeConfig,
+    /// Reaches the API server.
+    pub client: Client,
+    /// What the client has begun, to give it up after the server was away.
+    pub lines: Lines,
+    /// Host and port of the API server, to find the own address by; none where it is this process.
+    pub server: Option<(String, u16)>,
+}
+
+/// An agent that has its directory and has begun.
+pub struct Agent {
+    tasks: JoinSet<()>,
+    volumes: Volumes,
+    stop: CancellationToken,
+    end_events: CancellationToken,
+    events: tokio::task::JoinHandle<()>,
+    _logs: Option<LogServer>,
+    /// The lock goes with the process at the latest.
+    _lock: File,
+}
+
+/// Takes the directory for this process.
+async fn directory(dir: &Path) -> Result<(PathBuf, File), AgentError> {
+    let failed = |why| AgentError::Directory { dir: dir.to_owned(), why };
+    DirBuilder::new().recursive(true).mode(0o750).create(dir).map_err(failed)?;
+    // The table of mounts has names without links.
+    let root = dir.canonicalize().map_err(failed)?;
+    match lock::take_soon(&root).await.map_err(failed)? {
+        Some(file) => Ok((root, file)),
+        None => Err(AgentError::Taken { dir: dir.to_owned() }),
+    }
+}
+
+/// What mounts below a directory.
+pub(crate) fn mounter(root: &Path, is_virtual: bool) -> Result<Arc<dyn Mounter>, MountError> {
+    Ok(match is_virtual {
+        true => Arc::new(RecordingMounter::new(root.to_owned())?),
+        false => Arc::new(LinuxMounter::new(root.to_owned())),
+    })
+}
+
+pub(crate) fn plugins(known: &Known, files: &Files, is_virtual: bool) -> Plugins {
+    let mut plugins: Vec<Arc<dyn Plugin>> = vec![
+        Arc::new(CsiPlugin::new(known.clone())),
+        Arc::new(NfsPlugin::default()),
+        Arc::new(HostPathPlugin::default()),
+        Arc::new(LocalPlugin::default()),
+        Arc::new(EmptyDirPlugin),
+    ];
+    if !is_virtual {
+        // It logs in to real targets.
+        plugins.push(Arc::new(IscsiPlugin::default()));
+    }
+    plugins.extend(files.plugins());
+    Plugins::new(plugins)
+}
+
+impl Agent {
+    /// Takes the directory, finds what an agent before it left, and begins. It works until `stop`; then call [`ended`](Self::ended).
+    ///
+    /// # Errors
+    /// The directory is another agent's, or does not tell what is in it. Nothing was begun.
+    pub async fn start(inputs: Inputs, stop: CancellationToken) -> Result<Self, AgentError> {
+        let Inputs { mut config, client, lines, server } = inputs;
+        if !config.is_virtual && !rustix::process::geteuid().is_root() {
+            return Err(AgentError::NotRoot);
+        }
+        let (root, lock) = directory(&config.root_dir).await?;
+        config.root_dir.clone_from(&root);
+        let config = Arc::new(config);
+        if !config.is_virtual
+            && let Err(error) = LinuxMounter::new(root.clone()).clear_leftovers()
+        {
+            tracing::warn!(%error, "something of an agent that was killed is left where mounts are made ready");
+        }
+        let mounter = mounter(&root, config.is_virtual)?;
+        let ownership: Arc<dyn Ownership> = match config.is_virtual {
+            true => Arc::new(Nobody),
+            false => Arc::new(Walker::default()),
+        };
+        let clock = Clock::Wall;
+        let end_events = CancellationToken::new();
+        let (sink, events) = EventSink::start(client.clone(), clock, end_events.clone());
+        let host = Host {
+            paths: Paths::new(root),
+            mounts: Mounts::new(mounter, config.mount_timeout),
+            client: client.clone(),
+            drivers: Drivers::new(CALL_TIMEOUT),
+            events: sink.recorder("kubelet"),
+            clock,
+            config: Arc::clone(&config),
+        };
+        let mut tasks = JoinSet::new();
+        let csi_drivers = Informer::<CSIDriver>::new();
+        let known = Known::new(csi_drivers.clone());
+        let files = Files::new(client.clone(), stop.clone());
+        let plugins = plugins(&known, &files, config.is_virtual);
+        let volumes = Volumes::start(host.clone(), plugins, ownership, stop.clone()).await?;
+        let runtime = runtime(&host)?;
+        let logs = match config.log_address {
+            Some(address) => Some(LogServer::start(log_config(&host, &runtime, address)).await?),
+            None => None,
+        };
+        let log_address = logs.as_ref().map(LogServer::address);
+
+        let (node, own) = watch::channel::<Option<Arc<Node>>>(None);
+        // Nobody has a problem to tell yet; the room of registration wants to be told when that changes.
+        let (problems, no_problems) = watch::channel(Vec::new());
+        let seen = volumes.clone();
+        let registration = register::Inputs {
+            config: Arc::clone(&config),
+            client: client.clone(),
+            lines,
+            server,
+            log_port: log_address.map(|address| address.port()),
+            in_use: volumes.in_use(),
+            problems: no_problems,
+            seen: Arc::new(move |node, in_use| seen.node_seen(node, in_use)),
+            events: host.events.clone(),
+            clock,
+        };
+        let pods =
+            pods::Inputs { host: host.clone(), volumes: Arc::new(volumes.clone()), runtime, node: own };
+        if let Some(logs) = &logs {
+            let (api, node, until) = (Api::all(client.clone()), pods.node.clone(), stop.clone());
+            let (address, key) = (logs.address().ip(), logs.key().map(str::to_owned));
+            tasks.spawn(async move {
+                until.run_until_cancelled(tell_logs(api, node, address, key)).await.unwrap_or(())
+            });
+        }
+        let (api, until) = (Api::all(client), stop.clone());
+        tasks.spawn(async move { csi_drivers.run(api, until).await });
+        let until = stop.clone();
+        tasks.spawn(async move {
+            let _problems = problems;
+            register::run(registration, node, until).await;
+        });
+        tasks.spawn(pods::run(pods, stop.clone()));
+        tasks.spawn(refresh(files.changes(), volumes.clone(), stop.clone()));
+        let until = stop.clone();
+        tasks.spawn(async move { csi_drivers::run(&host, &known, &host.config.csi_endpoints, &until).await });
+        Ok(Self { tasks, volumes, stop, end_events, events, _logs: logs, _lock: lock })
+    }
+
+    /// Ends when everything has ended, after `stop` was cancelled; or when a part of it has failed, by a fault of ours.
+    ///
+    /// # Errors
+    /// The panic of that part.
+    pub async fn ended(mut self) -> Result<(), tokio::task::JoinError> {
+        let mut outcome = Ok(());
+        while let Some(ended) = self.tasks.join_next().await {
+            if ended.is_err() {
+                self.stop.cancel();
+                outcome = ended;
+            }
+        }
+        if tokio::time::timeout(LAST_WAIT, self.volumes.ended()).await.is_err() {
+            tracing::warn!("an operation on a volume hangs; it is left as it is");
+        }
+        self.end_events.cancel();
+        let _ = self.events.await;
+        outcome
+    }
+}
+
+fn log_config(host: &Host, runtime: &Arc<dyn Runtime>, address: SocketAddr) -> LogConfig {
+    let config = LogConfig::new(host.config.name.clone(), host.client.clone(), Arc::clone(runtime));
+    LogConfig { address: address.ip(), port: address.port(), ..config }
+}
+
+/// Where others find what listens here: at the address, or when that is any, at the one that the Node tells.
+fn reached(address: IpAddr, node: &Node) -> Option<String> {
+    if !address.is_unspecified() {
+        return Some(address.to_string());
+    }
+    let told = node.status.as_ref()?.addresses.as_ref()?;
+    told.iter().find(|one| one.type_ == "InternalIP").map(|one| one.address.clone())
+}
+
+/// Keeps the annotations of the Node that say where logs are served, and by whom.
+async fn tell_logs(
+    api: Api<Node>,
+    mut node: watch::Receiver<Option<Arc<Node>>>,
+    address: IpAddr,
+    key: Option<String>,
+) {
+    let mut waits = Backoff::new(Duration::from_millis(500), Duration::from_secs(60));
+    loop {
+        let known = node.borrow_and_update().clone();
+        let says = |name| known.as_ref().and_then(|node| node.metadata.annotations.as_ref()?.get(name));
+        let address = known.as_ref().and_then(|node| reached(address, node));
+        let is_told = says(ANN_LOG_ADDRESS) == address.as_ref() && says(ANN_LOG_KEY) == key.as_ref();
+        if let Some(known) = known.as_ref().filter(|_| !is_told) {
+            // What is null is taken away: a key of an earlier start is nobody's.
+            let annotations = json!({ANN_LOG_ADDRESS: address, ANN_LOG_KEY: key});
+            let patch = json!({"metadata": {"uid": known.metadata.uid, "annotations": annotations}});
+            let name = known.metadata.name.as_deref().unwrap_or_default();
+            match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+                Ok(_) => waits.reset(),
+                Err(error) => {
+                    tracing::debug!(%error, "the Node does not say yet where logs are served");
+                    tokio::time::sleep(waits.advance()).await;
+                    continue;
+                }
+            }
+        }
+        if node.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn runtime(host: &Host) -> Result<Arc<dyn Runtime>, AgentError> {
+    let config = &host.config;
+    Ok(match config.runtime {
+        RuntimeKind::None => {
+            let hooks = Hooks::new(config.hooks_dir.clone());
+            let events = Some(host.events.clone());
+            let runtime = NoRuntime::new(host.paths.clone(), hooks, host.clock, events);
+            Arc::new(runtime.map_err(AgentError::Runtime)?)
+        }
+        RuntimeKind::Process => {
+            let process = ProcessConfig {
+                events: Some(host.events.clone()),
+                ..ProcessConfig::new(host.paths.clone(), host.client.clone())
+            };
+            Arc::new(ProcessRuntime::new(process).map_err(AgentError::Runtime)?)
+        }
+    })
+}
+
+/// Volumes whose content has changed are set up again.
+async fn refresh(changes: Changes, volumes: Volumes, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            place = changes.next() => volumes.refresh(&place),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Fault injection for tests: `kill -9` of the agent at every step, one after the other.
+//!
+//! With the variable `ORLOP_NODE_CRASH_POINTS=FILE` in its environment the agent kills itself (SIGKILL, nothing is written or cleared up)
+//! when it comes to a step that has no line in FILE; it writes the line first. Started again and again with the same file it dies exactly once at
+//! each step that it comes to, and then lives. FILE tells afterwards which steps these were. A step is told by what is done and the place; parts of names that are made
+//! up anew each time are left out. Without the variable, which is so everywhere but in tests, a step costs a look at a constant.
+//!
+//! Steps stand before and after whatever changes something outside the process: mounts, directories, records, links, calls of drivers,
+//! writes to the API.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rustix::process::{Signal, getpid, kill_process};
+
+/// Names the file.
+const VARIABLE: &str = "ORLOP_NODE_CRASH_POINTS";
+
+/// The steps at which the agent has died.
+struct Book {
+    file: File,
+    known: BTreeSet<String>,
+}
+
+impl Book {
+    fn open(path: &Path) -> io::Result<Self> {
+        let mut file = File::options().create(true).append(true).read(true).open(path)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        Ok(Self { file, known: text.lines().map(str::to_owned).collect() })
+    }
+
+    /// Writes a step down. Whether it is new.
+    fn note(&mut self, step: &str) -> io::Result<bool> {
+        if self.known.contains(step) {
+            return Ok(false);
+        }
+        self.file.write_all(format!("{step}\n").as_bytes())?;
+        Ok(self.known.insert(step.to_owned()))
+    }
+}
+
+fn book() -> Option<&'static Mutex<Book>> {
+    static BOOK: OnceLock<Option<Mutex<Book>>> = OnceLock::new();
+    let open = || {
+        let path = PathBuf::from(std::env::var_os(VARIABLE)?);
+        match Book::open(&path) {
+            Ok(book) => Some(Mutex::new(book)),
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "the file of {VARIABLE} cannot be used: no faults are injected");
+                None
+            }
+        }
+    };
+    BOOK.get_or_init(open).as_ref()
+}
+
+/// The agent is at a step. `what` is what it does, `place` where.
+pub(crate) fn reached(what: &str, place: impl AsRef<Path>) {
+    let Some(book) = book() else { return };
+    // Held until the end: one step for each life.
+    let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
+    match book.note(&told(what, place.as_ref())) {
+        Ok(false) => {}
+        Ok(true) => loop {
+            // It does not come back.
+            let _ = kill_process(getpid(), Signal::KILL);
+        },
+        Err(error) => tracing::error!(%error, "a step cannot be written down: no fault is injected"),
+    }
+}
+
+/// A step in one line.
+fn told(what: &str, place: &Path) -> String {
+    let names = place.iter().map(|name| name.to_string_lossy());
+    let place: PathBuf =
+        names.map(|name| if is_made_up(&name) { "*".to_owned() } else { name.into_owned() }).collect();
+    format!("{what} {}", place.display().to_string().escape_debug())
+}
+
+/// Whether a name is another one each time: of a stage, of the directory of new content, of a pod.
+fn is_made_up(name: &str) -> bool {
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_uid = || name.len() == 36 && name.split('-').count() == 5 && name.split('-').all(is_hex);
+    name.starts_with("..2") || name.len() == 16 && is_hex(name) || is_uid()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_is_new_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("steps");
+        let mut book = Book::open(&path).unwrap();
+        assert!(book.note("a").unwrap());
+        assert!(!book.note("a").unwrap());
+        assert!(book.note("b c").unwrap());
+        let mut again = Book::open(&path).unwrap();
+        assert!(!again.note("b c").unwrap());
+        assert!(again.note("d").unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a\nb c\nd\n");
+    }
+
+    #[test]
+    fn what_is_made_up_is_left_out() {
+        for (place, expected) in [
+            ("/r/mounting/0123456789abcdef", "x /r/mounting/*"),
+            ("/r/v/..2026_01_31_10_00_00.0123456789abcdef", "x /r/v/*"),
+            ("/r/v/..data", "x /r/v/..data"),
+            ("/r/pods/7d6e25fb-82d9-4ad9-97fd-3a94c7538198/v", "x /r/pods/*/v"),
+            ("/r/pvc-7d6e25fb-82d9-4ad9-97fd-3a94c7538198", "x /r/pvc-7d6e25fb-82d9-4ad9-97fd-3a94c7538198"),
+            ("/r/new\nline", "x /r/new\\nline"),
+        ] {
+            assert_eq!(told("x", Path::new(place)), expected);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The CSI drivers of this node: which there are, and what Node and CSINode say of them (upstream: pkg/volume/csi, RegisterPlugin, and
+//! nodeinfomanager). A driver registers with a socket in the agent's `plugins_registry`, or is named on the command line. It is
+//! asked for its node when it comes, when it was away, when it has no room for a volume, and as often as its CSIDriver object wants; when it is taken away, so is
+//! what the cluster was told of it. When the agent ends everything stays: its volumes are still there.
+//!
+//! Each driver has a task of its own, because drivers hang (I12); it looks at what is, not at what happened.
+
+mod facts;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::DirBuilderExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_controller::clock::Backoff;
+use orlop_controller::csi::drivers::Endpoint;
+use orlop_controller::recorder::EventType;
+use orlop_csi::driver::Driver;
+use orlop_csi::error::CallError;
+use orlop_csi::v1::NodeGetInfoRequest;
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::host::Host;
+use crate::plugin::csi::Known;
+use facts::{Facts, Refusal};
+use write::{Objects, WriteError};
+
+/// First and longest wait after a failure.
+const WAITS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+/// Reason of the event on the Node.
+const REASON: &str = "CSIDriverNotRegistered";
+
+/// Why the cluster is not told of a driver.
+#[derive(Debug, thiserror::Error)]
+enum TellError {
+    #[error("the driver does not tell about its node: {0}")]
+    Silent(#[from] CallError),
+    #[error(transparent)]
+    Facts(#[from] Refusal),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// Finds drivers and tells the cluster of them until `shutdown`. Who has the plugin of CSI volumes shares `known` with it.
+pub async fn run(host: &Host, known: &Known, endpoints: &[Endpoint], shutdown: &CancellationToken) {
+    let dir = host.paths.plugin_registry();
+    if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o750).create(&dir) {
+        tracing::error!(dir = %dir.display(), %error, "CSI drivers cannot register: the directory cannot be made");
+    }
+    tokio::join!(host.drivers.find(endpoints, Some(dir), shutdown.clone()), tell(host, known, shutdown));
+}
+
+/// Tells the cluster of drivers, whoever finds them, until `shutdown`.
+async fn tell(host: &Host, known: &Known, shutdown: &CancellationToken) {
+    // A change of a CSIDriver object may be another period.
+    let (objects, _) = watch::channel(0_u64);
+    let objects = Arc::new(objects);
+    let poke = Arc::clone(&objects);
+    let _registration = known.objects().add_handler(move |_| poke.send_modify(|version| *version += 1));
+    let telling = Arc::new(Telling {
+        host: host.clone(),
+        known: known.clone(),
+        objects: Objects::new(&host.client, &host.config.name),
+        turn: Mutex::new(()),
+        csi_drivers: objects,
+    });
+    let mut changes = host.drivers.changes();
+    let mut tasks = JoinSet::new();
+    let (first, until) = (Arc::clone(&telling), shutdown.clone());
+    tasks.spawn(async move { first.begin(&until).await });
+    let mut seen = BTreeSet::new();
+    loop {
+        changes.borrow_and_update();
+        for driver in host.drivers.all() {
+            let name = driver.name().to_owned();
+            if seen.insert(name.clone()) {
+                let (telling, shutdown) = (Arc::clone(&telling), shutdown.clone());
+                tasks.spawn(async move { telling.keep(&name, &shutdown).await });
+            }
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => break,
+            changed = changes.changed() => {
+                if changed.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+    shutdown.cancelled().await;
+    while tasks.join_next().await.is_some() {}
+}
+
+struct Telling {
+    host: Host,
+    known: Known,
+    objects: Objects,
+    /// One at a time writes Node and CSINode: drivers of one agent need not compete.
+    turn: Mutex<()>,
+    csi_drivers: Arc<watch::Sender<u64>>,
+}
+
+impl Telling {
+    /// Makes the CSINode, as soon as there is a Node.
+    async fn begin(&self, shutdown: &CancellationToken) {
+        let mut waits = Backoff::new(WAITS.0, WAITS.1);
+        while let Err(error) = self.objects.begin().await {
+            tracing::debug!(%error, "the CSINode cannot be made yet");
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(waits.advance()) => {}
+            }
+        }
+    }
+
+    /// Keeps the cluster told of one driver, while it is there and when it is gone.
+    async fn keep(&self, name: &str, shutdown: &CancellationToken) {
+        let mut changes = self.host.drivers.changes();
+        let mut objects = self.csi_drivers.subscribe();
+        let mut doubts = self.known.doubts();
+        let mut waits = Backoff::new(WAITS.0, WAITS.1);
+        let mut said = None;
+        loop {
+            changes.borrow_and_update();
+            objects.borrow_and_update();
+            doubts.borrow_and_update();
+            let told = tokio::select! {
+                () = shutdown.cancelled() => return,
+                told = self.bring_up_to_date(name) => told,
+                // Nobody waits for the answer of a driver that is gone.
+                () = self.is_other(name) => continue,
+            };
+            let wait = match told {
+                Ok(()) => {
+                    if said.take().is_some() {
+                        tracing::info!(driver = name, "the cluster was told of the CSI driver");
+                    }
+                    waits.reset();
+                    self.period(name)
+                }
+                Err(error) => {
+                    let why = error.to_string();
+                    if said.as_ref() != Some(&why) {
+                        tracing::warn!(driver = name, why, "the cluster cannot be told of the CSI driver");
+                        self.event(name, &why).await;
+                        said = Some(why);
+                    }
+                    Some(waits.advance())
+                }
+            };
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                changed = changes.changed() => if changed.is_err() { return },
+                _ = objects.changed() => {}
+                _ = doubts.changed() => {}
+                () = sleep(wait) => {}
+            }
+        }
+    }
+
+    async fn bring_up_to_date(&self, name: &str) -> Result<(), TellError> {
+        let Some(driver) = self.host.drivers.get(name) else {
+            let _turn = self.turn.lock().await;
+            return Ok(self.objects.uninstall(name).await?);
+        };
+        let facts = self.ask(&driver).await?;
+        let _turn = self.turn.lock().await;
+        Ok(self.objects.install(name, &facts).await?)
+    }
+
+    async fn ask(&self, driver: &Driver) -> Result<Facts, TellError> {
+        // Who sets the group of volumes has to be known before the first volume of a driver.
+        self.known.ask(driver).await?;
+        Ok(Facts::of(driver.node_get_info(NodeGetInfoRequest {}).await?)?)
+    }
+
+    /// Ends when the driver is there and was not, or the other way round.
+    async fn is_other(&self, name: &str) {
+        let mut changes = self.host.drivers.changes();
+        let was_there = self.host.drivers.get(name).is_some();
+        while self.host.drivers.get(name).is_some() == was_there {
+            if changes.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// How often the driver wants to be asked how many volumes it takes.
+    fn period(&self, name: &str) -> Option<Duration> {
+        self.host.drivers.get(name)?;
+        let object = self.known.object(name)?;
+        let seconds = object.spec.node_allocatable_update_period_seconds?;
+        u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
+    }
+
+    async fn event(&self, name: &str, why: &str) {
+        if let Some(node) = self.objects.node().await {
+            let message = format!("CSI driver {name} cannot be used on this node: {why}");
+            self.host.events.event(&node, EventType::Warning, REASON, message);
+        }
+    }
+}
+
+async fn sleep(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,31 @@
+//! What plugins are given of the machine and of the cluster. Clones share it.
+
+use std::sync::Arc;
+
+use kube::Client;
+use orlop_controller::clock::Clock;
+use orlop_controller::csi::drivers::Drivers;
+use orlop_controller::recorder::Recorder;
+
+use crate::config::NodeConfig;
+use crate::mount::Mounts;
+use crate::paths::Paths;
+
+/// The machine and the cluster, as plugins see them.
+#[derive(Clone)]
+pub struct Host {
+    /// Settings.
+    pub config: Arc<NodeConfig>,
+    /// Where everything is.
+    pub paths: Paths,
+    /// Mounts, with deadlines.
+    pub mounts: Mounts,
+    /// Reaches the API server.
+    pub client: Client,
+    /// CSI drivers that registered on this node.
+    pub drivers: Drivers,
+    /// Takes events, as component `kubelet` with this node as its host.
+    pub events: Recorder,
+    /// Wall-clock time.
+    pub clock: Clock,
+}

@@ -1,0 +1,28 @@
+//! The agent of a node. It watches the pods that are bound to its node, mounts their volumes, runs them where a runtime is
+//! chosen, and takes everything away again in order. It speaks REST through [`kube`], CSI through sockets, and mounts through a
+//! [`mount::Mounter`]. docs/node.md has the map and what is on disk when.
+//!
+//! Reading order: [`volume`] and [`paths`] name things, [`plugin`] and [`mount`] are the contracts.
+
+pub mod agent;
+pub mod config;
+mod crash_points;
+pub mod csi_drivers;
+pub mod field_path;
+pub mod gc;
+pub mod host;
+mod lock;
+pub mod mount;
+pub mod objects;
+pub mod owner;
+pub mod ownership;
+pub mod paths;
+pub mod plugin;
+pub mod pods;
+pub mod register;
+pub mod resource_field;
+pub mod runtime;
+pub mod scrub;
+pub mod volume;
+pub mod volumes;
+pub mod walk;

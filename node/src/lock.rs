@@ -1,0 +1,84 @@
+//! The lock of an agent's directory: who has it is the agent of that directory, or does something in its place while there is none.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use tokio::time::Instant;
+
+/// Name of the file.
+const LOCK: &str = "agent.lock";
+/// How long an agent waits for it, and how often it asks.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Takes the lock until what is returned is dropped; none when another process has it.
+pub(crate) fn take(root: &Path) -> io::Result<Option<File>> {
+    let open = File::options().create(true).truncate(false).read(true).write(true).open(root.join(LOCK));
+    taken(open?)
+}
+
+/// The same with patience: a program that an agent was about to start when it was killed has the lock of that agent until it begins.
+pub(crate) async fn take_soon(root: &Path) -> io::Result<Option<File>> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let taken = take(root)?;
+        if taken.is_some() || Instant::now() >= until {
+            return Ok(taken);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Whether another process has it. Nothing is made, and nothing is kept.
+pub(crate) fn is_taken(root: &Path) -> io::Result<bool> {
+    match File::open(root.join(LOCK)) {
+        Ok(file) => Ok(taken(file)?.is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn taken(file: File) -> io::Result<Option<File>> {
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn one_has_it_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_taken(dir.path()).unwrap());
+        assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "looking makes nothing");
+        let held = take(dir.path()).unwrap();
+        assert!(held.is_some() && is_taken(dir.path()).unwrap());
+        assert!(take(dir.path()).unwrap().is_none());
+        drop(held);
+        assert!(!is_taken(dir.path()).unwrap());
+        assert!(take(dir.path()).unwrap().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_goes_soon_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = take(dir.path()).unwrap();
+        let goes = async {
+            tokio::time::sleep(PATIENCE / 2).await;
+            drop(held);
+        };
+        let (taken, ()) = tokio::join!(take_soon(dir.path()), goes);
+        assert!(taken.unwrap().is_some());
+        let _held = take(dir.path()).unwrap();
+        assert!(take_soon(dir.path()).await.unwrap().is_none(), "one that stays is not");
+    }
+}

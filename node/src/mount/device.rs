@@ -1,0 +1,306 @@
+//! Block devices: images on loop devices, a file system for what is empty, growing. Done by the tools of util-linux and of the file systems,
+//! whose words are the errors. Nothing is ever written over something that is there.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::{FileType, Mode, OFlags, fstat};
+use rustix::io::Errno;
+
+use super::MountError;
+use super::child::{self, Programs};
+use super::linux::{BUSY_PAUSE, BUSY_TRIES};
+use crate::crash_points;
+
+#[cfg(test)]
+mod tests;
+
+/// So much of a device without a known signature has to be empty before it is formatted.
+const EMPTY: u64 = 1 << 20;
+
+/// What [`Devices::format_if_empty`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Formatted {
+    /// It was empty and has a file system now.
+    New,
+    /// It had that file system before.
+    Existing,
+}
+
+/// Block devices of this machine. Calls block; needs root.
+#[derive(Clone, Debug, Default)]
+pub struct Devices {
+    programs: Programs,
+}
+
+impl Devices {
+    /// With tools from these places.
+    pub fn new(programs: Programs) -> Self {
+        Self { programs }
+    }
+
+    /// The loop device of an image file. One that it has already is the answer, whatever it was attached for.
+    ///
+    /// # Errors
+    /// There is no free loop device, or the file is no image.
+    pub fn attach(&self, image: &Path, read_only: bool) -> Result<PathBuf, MountError> {
+        let what = format!("attaching {} to a loop device", image.display());
+        // Two devices for one file would have two caches, and destroy it.
+        let mut command = self.command("losetup", &what)?;
+        command.args(["--find", "--show", "--nooverlap"]);
+        if read_only {
+            command.arg("--read-only");
+        }
+        crash_points::reached("before loop device", image);
+        let said = run(command.arg(absolute(image, &what)?), &what)?;
+        crash_points::reached("after loop device", image);
+        let device = PathBuf::from(said.trim());
+        if device.is_absolute() { Ok(device) } else { Err(refused(&what, format!("losetup said: {said}"))) }
+    }
+
+    /// Loop devices of an image file. A file that is gone may have devices still.
+    ///
+    /// # Errors
+    /// It cannot be looked for.
+    pub fn attached(&self, image: &Path) -> Result<Vec<PathBuf>, MountError> {
+        if matches!(std::fs::symlink_metadata(image), Err(error) if error.kind() == io::ErrorKind::NotFound) {
+            return Ok(attached_to_deleted(image));
+        }
+        let what = format!("looking for the loop device of {}", image.display());
+        let mut command = self.command("losetup", &what)?;
+        command.args(["--list", "--noheadings", "--output", "NAME", "--associated"]);
+        let said = run(command.arg(absolute(image, &what)?), &what)?;
+        // Each is a line, which came as a word of a list.
+        Ok(said.split("; ").map(str::trim).filter(|name| !name.is_empty()).map(PathBuf::from).collect())
+    }
+
+    /// Detaches an image file from its loop devices. None is fine.
+    ///
+    /// # Errors
+    /// A device is in use: the kernel detaches it when its last user has gone, and until then this is the answer.
+    pub fn detach(&self, image: &Path) -> Result<(), MountError> {
+        let what = format!("detaching {} from its loop device", image.display());
+        crash_points::reached("before detach of loop device", image);
+        for device in self.attached(image)? {
+            run(self.command("losetup", &what)?.arg("--detach").arg(device), &what)?;
+        }
+        crash_points::reached("after detach of loop device", image);
+        // Who looks at every device for a moment (udev) is no user.
+        for _ in 0..BUSY_TRIES {
+            if self.attached(image)?.is_empty() {
+                return Ok(());
+            }
+            std::thread::sleep(BUSY_PAUSE);
+        }
+        match self.attached(image)?.into_iter().next() {
+            Some(target) => {
+                Err(MountError::Busy { target, by: "it is mounted, or something has it open".to_owned() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Loop devices of an image file see that it has grown.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn refresh(&self, image: &Path) -> Result<(), MountError> {
+        let what = format!("telling the loop device of {} its size", image.display());
+        for device in self.attached(image)? {
+            run(self.command("losetup", &what)?.arg("--set-capacity").arg(device), &what)?;
+        }
+        Ok(())
+    }
+
+    /// The file system on a device (or in an image file); none when nothing is known to be there.
+    ///
+    /// # Errors
+    /// Something else is there (a table of partitions, a part of a RAID), or several things; or it cannot be read.
+    pub fn file_system(&self, device: &Path) -> Result<Option<String>, MountError> {
+        let what = format!("looking what is on {}", device.display());
+        let mut command = self.command("blkid", &what)?;
+        // What is on the device now, not what somebody once noted of it.
+        command.args(["-p", "-o", "export"]).arg(absolute(device, &what)?);
+        let (status, said) =
+            child::output(&mut command).map_err(|error| super::linux::other(&what, error))?;
+        let text = String::from_utf8_lossy(&said).into_owned();
+        match status.code() {
+            Some(0) => found(&text).map_err(|why| refused(&what, why)),
+            // Nothing was found, or the device cannot be read: blkid does not tell which (blkid(8)). Opening it does.
+            Some(2) => match File::open(device) {
+                Ok(_) => Ok(None),
+                Err(error) => Err(super::linux::other(&what, error)),
+            },
+            Some(8) => {
+                Err(refused(&what, "it has signatures of several things; it was left alone".to_owned()))
+            }
+            Some(_) | None => {
+                Err(refused(&what, format!("blkid ended with {status}: {}", child::readable(&said))))
+            }
+        }
+    }
+
+    /// Makes a file system on a device that is empty. One of that type that is there is fine.
+    ///
+    /// # Errors
+    /// Something else is there, also something that nobody knows; or the tool is missing or fails. Nothing was written over then.
+    pub fn format_if_empty(&self, device: &Path, fs_type: &str) -> Result<Formatted, MountError> {
+        let what = format!("making a file system of type {fs_type} on {}", device.display());
+        let is_word = |word: &str| {
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        if !is_word(fs_type) {
+            return Err(refused(&what, "that is no type of file systems".to_owned()));
+        }
+        match self.file_system(device)? {
+            Some(there) if there == fs_type => return Ok(Formatted::Existing),
+            Some(there) => {
+                let why = format!(
+                    "it has a file system of type {there}, which was left alone; ask for that type, or empty the device"
+                );
+                return Err(refused(&what, why));
+            }
+            None => {}
+        }
+        is_empty(device).map_err(|error| super::linux::other(&what, error))?;
+        let mut command = self.command(&format!("mkfs.{fs_type}"), &what)?;
+        match fs_type {
+            // Nobody answers questions; nothing is kept for root alone (upstream: mount-utils, formatAndMount).
+            "ext2" | "ext3" | "ext4" => command.args(["-q", "-F", "-m0"]),
+            "xfs" | "btrfs" => command.args(["-q"]),
+            _ => &mut command,
+        };
+        crash_points::reached("before file system", device);
+        run(command.arg(device), &what)?;
+        crash_points::reached("after file system", device);
+        Ok(Formatted::New)
+    }
+
+    /// Grows a mounted file system to the size of its device. As large already is fine.
+    ///
+    /// # Errors
+    /// The type cannot be grown, or the tool is missing or fails.
+    pub fn grow(&self, device: &Path, mounted_at: &Path, fs_type: &str) -> Result<(), MountError> {
+        let what = format!("growing the file system on {}", device.display());
+        let mut command;
+        match fs_type {
+            "ext2" | "ext3" | "ext4" => {
+                command = self.command("resize2fs", &what)?;
+                command.arg(absolute(device, &what)?);
+            }
+            "xfs" => {
+                command = self.command("xfs_growfs", &what)?;
+                command.arg(absolute(mounted_at, &what)?);
+            }
+            "btrfs" => {
+                command = self.command("btrfs", &what)?;
+                command.args(["filesystem", "resize", "max"]).arg(absolute(mounted_at, &what)?);
+            }
+            _ => {
+                let why = format!(
+                    "file systems of type {fs_type} are not grown by the agent (ext2, ext3, ext4, xfs and btrfs are)"
+                );
+                return Err(refused(&what, why));
+            }
+        }
+        child::run(&mut command).map_err(|said| {
+            // The kernel wants more than root of a container has.
+            let hint = if said.contains("Permission denied to resize") {
+                "; the agent needs CAP_SYS_RESOURCE"
+            } else {
+                ""
+            };
+            refused(&what, format!("{said}{hint}"))
+        })?;
+        Ok(())
+    }
+
+    /// Size of a device or image file in bytes.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn size(&self, device: &Path) -> Result<u64, MountError> {
+        let size = || io::Seek::seek(&mut File::open(device)?, io::SeekFrom::End(0));
+        size().map_err(|error| {
+            super::linux::other(&format!("looking how large {} is", device.display()), error)
+        })
+    }
+
+    fn command(&self, name: &str, what: &str) -> Result<Command, MountError> {
+        self.programs.command(name).map_err(|why| refused(what, why))
+    }
+}
+
+/// Loop devices of a file that was there under this name, by what the kernel tells of them.
+fn attached_to_deleted(image: &Path) -> Vec<PathBuf> {
+    let mut name = image.as_os_str().to_owned();
+    name.push(" (deleted)\n");
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let is_of_image = |device: &std::fs::DirEntry| {
+        let file = std::fs::read(device.path().join("loop/backing_file"));
+        file.is_ok_and(|file| file == name.as_encoded_bytes())
+    };
+    devices.filter(is_of_image).map(|device| Path::new("/dev").join(device.file_name())).collect()
+}
+
+/// The answer of `blkid -o export`: `KEY=value` lines.
+fn found(text: &str) -> Result<Option<String>, String> {
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    match (value("TYPE"), value("USAGE"), value("PTTYPE")) {
+        (Some(fs_type), Some("filesystem") | None, _) => Ok(Some(fs_type.to_owned())),
+        (Some(other), Some(usage), _) => Err(format!("it has {other} ({usage}) on it; it was left alone")),
+        (None, _, Some(table)) => Err(format!("it has a table of partitions ({table}); it was left alone")),
+        (None, _, None) => Err("it has a signature that blkid does not name; it was left alone".to_owned()),
+    }
+}
+
+/// That nothing uses a device, and that its beginning is empty. An error when it is not.
+fn is_empty(device: &Path) -> io::Result<()> {
+    let opened =
+        rustix::fs::open(device, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
+    match FileType::from_raw_mode(fstat(&opened)?.st_mode) {
+        FileType::RegularFile => {}
+        FileType::BlockDevice => {
+            // Only the kernel knows all of its users.
+            let alone = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+            match rustix::fs::open(device, alone, Mode::empty()) {
+                Ok(_) => {}
+                Err(Errno::BUSY) => {
+                    return Err(io::Error::other(
+                        "it is in use (mounted, or a part of something); it was left alone",
+                    ));
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        FileType::Directory
+        | FileType::Symlink
+        | FileType::CharacterDevice
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::Unknown => return Err(io::Error::other("it is no block device and no image file")),
+    }
+    let mut beginning = Vec::new();
+    File::from(opened).take(EMPTY).read_to_end(&mut beginning)?;
+    if beginning.iter().any(|byte| *byte != 0) {
+        return Err(io::Error::other(
+            "there is data at its beginning that no tool knows; it was left alone. When nobody needs it: wipefs --all, or write zeros over its first MiB",
+        ));
+    }
+    Ok(())
+}
+
+/// Paths for programs: what begins with a dash would be an option.
+fn absolute<'a>(path: &'a Path, what: &str) -> Result<&'a Path, MountError> {
+    if path.is_absolute() { Ok(path) } else { Err(refused(what, "the path is not absolute".to_owned())) }
+}
+
+fn run(command: &mut Command, what: &str) -> Result<String, MountError> {
+    child::run(command).map_err(|why| refused(what, why))
+}
+
+fn refused(what: &str, why: String) -> MountError {
+    MountError::Refused { what: what.to_owned(), why, source: None }
+}

@@ -1,0 +1,49 @@
+//! Who keeps a mount busy, for people: mounts below it, and processes that have something of it open. Bounded in time; nothing that is mounted is touched.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Names that are told.
+const MOST_NAMES: usize = 4;
+/// So long is looked for them.
+const LONGEST: Duration = Duration::from_millis(250);
+
+/// The words behind `<target> is busy:`.
+pub(super) fn holders(target: &Path, mounts_below: &[&Path]) -> String {
+    if let Some(first) = mounts_below.first() {
+        return format!("{} mounts are below it, among them {}", mounts_below.len(), first.display());
+    }
+    let until = Instant::now() + LONGEST;
+    let mut names = Vec::new();
+    let mut is_all = true;
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let id = process.file_name();
+        let Some(id) = id.to_str().filter(|id| id.bytes().all(|byte| byte.is_ascii_digit())) else {
+            continue;
+        };
+        if Instant::now() > until || names.len() == MOST_NAMES {
+            is_all = false;
+            break;
+        }
+        if holds(&process.path(), target) {
+            let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            names.push(format!("{} ({id})", name.trim().escape_debug()));
+        }
+    }
+    match (names.is_empty(), is_all) {
+        (true, _) => "something has it open".to_owned(),
+        (false, true) => format!("open in {}", names.join(", ")),
+        (false, false) => format!("open in {} and perhaps others", names.join(", ")),
+    }
+}
+
+/// Whether a process works in it or has a file of it open. Links of /proc are read, not followed.
+fn holds(process: &Path, target: &Path) -> bool {
+    let is_in = |link: &Path| fs::read_link(link).is_ok_and(|open| open.starts_with(target));
+    if ["cwd", "root", "exe"].iter().any(|name| is_in(&process.join(name))) {
+        return true;
+    }
+    let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    files.take(4096).any(|file| is_in(&file.path()))
+}

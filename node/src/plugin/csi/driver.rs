@@ -1,0 +1,249 @@
+//! The driver of a volume: whether it is registered here, what its CSIDriver object says, what its node service can do, and what
+//! its failures mean.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use k8s_openapi::api::storage::v1::{CSIDriver, CSIDriverSpec};
+use orlop_controller::informer::Informer;
+use orlop_csi::capabilities::NodeCapabilities;
+use orlop_csi::driver::Driver;
+use orlop_csi::error::CallError;
+use orlop_csi::v1::NodeGetCapabilitiesRequest;
+use tokio::sync::watch;
+
+use super::source::Life;
+use crate::crash_points;
+use crate::host::Host;
+use crate::plugin::{Outcome, PluginError};
+
+/// What is known of drivers besides their calls. Clones share it.
+#[derive(Clone)]
+pub struct Known {
+    objects: Informer<CSIDriver>,
+    node: Arc<RwLock<BTreeMap<String, NodeCapabilities>>>,
+    /// Counts reasons to ask drivers about the node again.
+    doubts: Arc<watch::Sender<u64>>,
+}
+
+impl Known {
+    /// With the CSIDriver objects of the cluster.
+    pub fn new(objects: Informer<CSIDriver>) -> Self {
+        Self { objects, node: Arc::default(), doubts: Arc::default() }
+    }
+
+    /// The CSIDriver objects.
+    pub fn objects(&self) -> &Informer<CSIDriver> {
+        &self.objects
+    }
+
+    /// The CSIDriver object of a driver; there need not be one.
+    pub(crate) fn object(&self, driver: &str) -> Option<Arc<CSIDriver>> {
+        self.objects.get(driver)
+    }
+
+    /// A driver refused a volume for want of room on the node: how many it takes is not what the cluster was told.
+    pub(crate) fn doubt(&self) {
+        self.doubts.send_modify(|doubts| *doubts += 1);
+    }
+
+    /// Told with every doubt.
+    pub(crate) fn doubts(&self) -> watch::Receiver<u64> {
+        self.doubts.subscribe()
+    }
+
+    /// Whether objects can be relied on: an informer that knows none yet must not be taken for a cluster without any.
+    pub(super) fn synced(&self) -> Result<(), PluginError> {
+        match self.objects.has_synced() {
+            true => Ok(()),
+            false => Err(PluginError::plain("kubernetes.io/csi: CSIDrivers has not been synced yet")),
+        }
+    }
+
+    /// What a driver's node service could do when it was asked last.
+    pub(crate) fn node(&self, driver: &str) -> Option<NodeCapabilities> {
+        self.node.read().unwrap_or_else(PoisonError::into_inner).get(driver).cloned()
+    }
+
+    /// Asks a driver what its node service can do.
+    ///
+    /// # Errors
+    /// It does not say.
+    pub(crate) async fn ask(&self, driver: &Driver) -> Result<NodeCapabilities, CallError> {
+        let answer = driver.node_get_capabilities(NodeGetCapabilitiesRequest {}).await?;
+        let can = NodeCapabilities::new(&answer);
+        let mut node = self.node.write().unwrap_or_else(PoisonError::into_inner);
+        node.insert(driver.name().to_owned(), can.clone());
+        Ok(can)
+    }
+
+    /// The driver and what its node service can do now: one that was restarted may have learned something. `whose` says in
+    /// an error who needs it.
+    pub(super) async fn reach(
+        &self,
+        host: &Host,
+        name: &str,
+        whose: &str,
+    ) -> Result<(Driver, NodeCapabilities), PluginError> {
+        let driver = registered(host, name, whose)?;
+        // Nothing is done by this call, however it ends.
+        let can = self.ask(&driver).await.map_err(|error| {
+            let message = format!("kubernetes.io/csi: {whose}: cannot tell what the driver can do: {error}");
+            PluginError::plain(message).caused(error)
+        })?;
+        Ok((driver, can))
+    }
+}
+
+/// A driver that is registered on this node. `whose` says in an error who needs it.
+pub(super) fn registered(host: &Host, name: &str, whose: &str) -> Result<Driver, PluginError> {
+    let missing = "not found in the list of registered CSI drivers";
+    let missing = || PluginError::plain(format!("kubernetes.io/csi: {whose}: driver name {name} {missing}"));
+    host.drivers.get(name).ok_or_else(missing)
+}
+
+/// Calls a driver about a place. What is on disk stands for the call from before it until its answer was heard.
+pub(super) async fn asked<T>(what: &str, place: &Path, call: impl Future<Output = T>) -> T {
+    crash_points::reached(&format!("before {what}"), place);
+    let answer = call.await;
+    crash_points::reached(&format!("after {what}"), place);
+    answer
+}
+
+/// A call that failed. `begin` stands before the driver's words.
+pub(super) fn failed(begin: &str, error: CallError) -> PluginError {
+    let outcome = if error.is_uncertain() { Outcome::Uncertain } else { Outcome::Final };
+    PluginError { message: format!("{begin}{error}"), outcome, source: Some(Box::new(error)) }
+}
+
+/// Whether a driver takes volumes that live so long (upstream: supportsVolumeLifecycleMode).
+pub(super) fn takes(driver: &str, object: Option<&CSIDriver>, life: Life) -> Result<(), PluginError> {
+    let mode = life.as_str();
+    let Some(object) = object else {
+        return match life {
+            Life::Persistent => Ok(()),
+            Life::Ephemeral => Err(PluginError::plain(format!(
+                "volume mode {mode:?} not supported by driver {driver} (no CSIDriver object)"
+            ))),
+        };
+    };
+    let modes = lives(&object.spec);
+    if modes.iter().any(|given| given == mode) {
+        return Ok(());
+    }
+    let modes: Vec<String> = modes.iter().map(|mode| format!("{mode:?}")).collect();
+    Err(PluginError::plain(format!(
+        "volume mode {mode:?} not supported by driver {driver} (only supports [{}])",
+        modes.join(" ")
+    )))
+}
+
+/// The API server fills in the default; other stores may not.
+fn lives(spec: &CSIDriverSpec) -> Vec<String> {
+    match spec.volume_lifecycle_modes.as_deref() {
+        None | Some([]) => vec![Life::Persistent.as_str().to_owned()],
+        Some(modes) => modes.to_vec(),
+    }
+}
+
+/// Whether volumes of a driver have to be attached (upstream: skipAttach).
+pub(super) fn is_attached(object: Option<&CSIDriver>) -> bool {
+    object.and_then(|object| object.spec.attach_required).unwrap_or(true)
+}
+
+/// Whether volumes of a driver are published again and again (upstream: RequiresRemount).
+pub(super) fn is_refreshed(object: Option<&CSIDriver>) -> bool {
+    object.and_then(|object| object.spec.requires_republish).unwrap_or(false)
+}
+
+/// Whether the agent gives a volume to the pod's group (upstream: csiMountMgr.supportsFSGroup). `modes` are those of its
+/// PersistentVolume; a volume that stands in a pod counts as ReadWriteOnce.
+pub(super) fn is_owned(
+    object: Option<&CSIDriver>,
+    read_only: bool,
+    fs_type: &str,
+    modes: Option<&[String]>,
+) -> bool {
+    if read_only {
+        return false;
+    }
+    match object.and_then(|object| object.spec.fs_group_policy.as_deref()) {
+        Some("None") => false,
+        Some("File") => true,
+        Some(_) | None => {
+            let once = modes.is_none_or(|modes| modes.iter().any(|mode| mode == "ReadWriteOnce"));
+            !fs_type.is_empty() && once
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(spec: Value) -> CSIDriver {
+        serde_json::from_value(json!({"metadata": {"name": "d"}, "spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn lives_that_drivers_take() {
+        for (spec, life, expected) in [
+            (None, Life::Persistent, Ok(())),
+            (
+                None,
+                Life::Ephemeral,
+                Err("volume mode \"Ephemeral\" not supported by driver d (no CSIDriver object)"),
+            ),
+            (Some(json!({})), Life::Persistent, Ok(())),
+            (Some(json!({"volumeLifecycleModes": ["Persistent", "Ephemeral"]})), Life::Ephemeral, Ok(())),
+            (
+                Some(json!({})),
+                Life::Ephemeral,
+                Err("volume mode \"Ephemeral\" not supported by driver d (only supports [\"Persistent\"])"),
+            ),
+            (
+                Some(json!({"volumeLifecycleModes": ["Ephemeral"]})),
+                Life::Persistent,
+                Err("volume mode \"Persistent\" not supported by driver d (only supports [\"Ephemeral\"])"),
+            ),
+        ] {
+            let object = spec.clone().map(object);
+            let found = takes("d", object.as_ref(), life).map_err(|error| error.to_string());
+            assert_eq!(found, expected.map_err(str::to_owned), "{spec:?} {life:?}");
+        }
+    }
+
+    #[test]
+    fn whose_volumes_get_the_group() {
+        let (once, many) = (["ReadWriteOnce".to_owned()], ["ReadWriteMany".to_owned()]);
+        for (policy, read_only, fs_type, modes, expected) in [
+            (None, false, "ext4", Some(&once[..]), true),
+            (None, false, "", Some(&once[..]), false),
+            (None, false, "ext4", Some(&many[..]), false),
+            (None, false, "ext4", Some(&[][..]), false),
+            (None, false, "ext4", None, true),
+            (None, true, "ext4", Some(&once[..]), false),
+            (Some("ReadWriteOnceWithFSType"), false, "ext4", Some(&once[..]), true),
+            (Some("None"), false, "ext4", Some(&once[..]), false),
+            (Some("File"), false, "", Some(&many[..]), true),
+            (Some("File"), true, "", Some(&many[..]), false),
+        ] {
+            let object = object(json!({"fsGroupPolicy": policy}));
+            let found = is_owned(Some(&object), read_only, fs_type, modes);
+            assert_eq!(found, expected, "{policy:?} {read_only} {fs_type} {modes:?}");
+        }
+        assert!(is_owned(None, false, "ext4", Some(&once)));
+    }
+
+    #[test]
+    fn what_objects_say() {
+        assert!(is_attached(None) && !is_refreshed(None));
+        assert!(is_attached(Some(&object(json!({})))) && !is_refreshed(Some(&object(json!({})))));
+        assert!(!is_attached(Some(&object(json!({"attachRequired": false})))));
+        assert!(is_refreshed(Some(&object(json!({"requiresRepublish": true})))));
+    }
+}

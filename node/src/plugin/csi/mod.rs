@@ -1,0 +1,167 @@
+//! CSI volumes: what a driver on this node is asked for, in which order, and what is on disk before each call (upstream: pkg/volume/csi).
+//! What is asked of a driver is in a record on disk first (I9), and the record goes when everything else is gone; so every step can be
+//! the last one before a crash, and what is found afterwards can be taken away by [`Plugin::unmount_device`] and [`Plugin::tear_down`].
+//!
+//! * [`source`], [`layout`], [`record`]: what a volume says, where it is, what is written of it. Pure.
+//! * [`driver`]: who the driver is, and what its failures mean. [`context`]: what it is told. [`disk`]: the effects on this machine.
+//! * `stage`: once for the node. `publish`: for a pod. `block`: the same for devices. `expand`: larger. `restart`: what a crash left.
+
+mod block;
+mod context;
+mod disk;
+mod driver;
+mod expand;
+mod layout;
+mod publish;
+mod record;
+mod restart;
+mod source;
+mod stage;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Pod;
+use orlop_csi::capabilities::NodeRpc;
+
+use super::{Abilities, Expanded, Place, Plugin, PluginError, PodVolume};
+use crate::host::Host;
+use crate::volume::{Source, VolumeSpec};
+use context::Tokens;
+pub use driver::Known;
+use layout::{BlockAt, FilesAt};
+use source::{CsiSource, Life, SEPARATOR};
+
+/// Its name.
+pub const NAME: &str = "kubernetes.io/csi";
+/// The longest that one call of a driver may take on a node: what [`Host::drivers`] should be made with (upstream: csiTimeout).
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The plugin.
+pub struct CsiPlugin {
+    known: Known,
+    tokens: Tokens,
+}
+
+impl CsiPlugin {
+    /// With what is known of drivers. The informer in it has to run, and to have synced before volumes are decided on.
+    pub fn new(known: Known) -> Self {
+        Self { known, tokens: Tokens::default() }
+    }
+}
+
+#[async_trait]
+impl Plugin for CsiPlugin {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn can_support(&self, source: &Source) -> bool {
+        match source {
+            Source::Inline(volume) => volume.csi.is_some(),
+            Source::Persistent(volume) => volume.spec.as_ref().is_some_and(|spec| spec.csi.is_some()),
+        }
+    }
+
+    /// A volume that stands in a pod has a handle of its pod alone; here it goes by its name in the pod.
+    fn volume_name(&self, spec: &VolumeSpec) -> Result<String, PluginError> {
+        let source = CsiSource::of(spec)?;
+        let name = match source.life {
+            Life::Persistent => source.persistent_handle()?,
+            Life::Ephemeral => &spec.name,
+        };
+        Ok(format!("{}{SEPARATOR}{name}", source.driver))
+    }
+
+    /// Whether the driver sets the pod's group itself is known when it was asked for something once: [`Abilities::owned`] holds
+    /// after the set-up.
+    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> Abilities {
+        let Ok(source) = CsiSource::of(spec) else { return Abilities::default() };
+        let object = self.known.object(&source.driver);
+        let object = object.as_deref();
+        let is_persistent = source.life == Life::Persistent;
+        let modes = match &spec.source {
+            Source::Persistent(volume) => {
+                let modes = volume.spec.as_ref().and_then(|spec| spec.access_modes.as_deref());
+                Some(modes.unwrap_or_default())
+            }
+            Source::Inline(_) => None,
+        };
+        let can = self.known.node(&source.driver);
+        let sets_group = can.is_some_and(|can| can.can(NodeRpc::VolumeMountGroup));
+        let is_owned = driver::is_owned(object, spec.read_only, source.fs_type(), modes);
+        Abilities {
+            attach: is_persistent && driver::is_attached(object),
+            device: is_persistent,
+            mount_options: is_persistent,
+            block: is_persistent,
+            refreshed: driver::is_refreshed(object),
+            repeated: driver::is_refreshed(object),
+            owned: !spec.block && !sets_group && is_owned,
+            ..Abilities::default()
+        }
+    }
+
+    fn path(&self, host: &Host, place: &Place) -> PathBuf {
+        match place.block {
+            true => BlockAt::of(&host.paths, place).link,
+            false => FilesAt::of(&host.paths, place).target,
+        }
+    }
+
+    async fn mount_device(&self, host: &Host, spec: &VolumeSpec) -> Result<(), PluginError> {
+        self.stage(host, spec, None).await
+    }
+
+    async fn mount_device_for(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
+        self.stage(host, &volume.spec, group_of(&volume.pod)).await
+    }
+
+    async fn unmount_device(&self, host: &Host, volume_name: &str) -> Result<(), PluginError> {
+        self.unstage(host, volume_name).await
+    }
+
+    async fn devices(&self, host: &Host) -> Result<Vec<String>, PluginError> {
+        restart::devices(host).await
+    }
+
+    async fn set_up(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
+        match volume.spec.block {
+            true => self.publish_block(host, volume).await,
+            false => self.publish(host, volume).await,
+        }
+    }
+
+    async fn tear_down(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
+        match place.block {
+            true => self.unpublish_block(host, place).await,
+            false => self.unpublish(host, place).await,
+        }
+    }
+
+    async fn found(&self, host: &Host, place: &Place) -> Result<Option<String>, PluginError> {
+        restart::found(host, place).await
+    }
+
+    async fn expand(&self, host: &Host, volume: &PodVolume, bytes: i64) -> Result<Expanded, PluginError> {
+        self.grow(host, volume, bytes).await
+    }
+}
+
+/// The group that the pod's volumes are for.
+fn group_of(pod: &Pod) -> Option<i64> {
+    pod.spec.as_ref()?.security_context.as_ref()?.fs_group
+}
+
+/// Where a pod has a volume.
+fn place_of(volume: &PodVolume) -> Place {
+    Place {
+        uid: volume.pod.metadata.uid.clone().unwrap_or_default(),
+        plugin: NAME.to_owned(),
+        dir_name: volume.spec.dir_name().to_owned(),
+        block: volume.spec.block,
+    }
+}

@@ -1,0 +1,141 @@
+//! Once for the node: NodeStageVolume and its reverse. On disk are, in this order: the directories, the record, what the driver
+//! made; and they go in the reverse order, the directories last. A driver that does not stage has directory and record alone.
+
+use orlop_csi::capabilities::NodeRpc;
+use orlop_csi::v1::{NodeStageVolumeRequest, NodeUnstageVolumeRequest};
+
+use super::context::{publish_context, secret};
+use super::disk::{Disk, Noted};
+use super::driver::{asked, failed, takes};
+use super::layout::DeviceAt;
+use super::record::Record;
+use super::source::{CsiSource, SEPARATOR};
+use super::{CsiPlugin, restart};
+use crate::host::Host;
+use crate::plugin::{Outcome, PluginError};
+use crate::volume::VolumeSpec;
+
+impl CsiPlugin {
+    /// Makes a volume ready for pods of this node. It is asked for again although it is there: the call is idempotent, and the
+    /// driver alone knows.
+    pub(super) async fn stage(
+        &self,
+        host: &Host,
+        spec: &VolumeSpec,
+        group: Option<i64>,
+    ) -> Result<(), PluginError> {
+        let source = CsiSource::of(spec)?;
+        let handle = source.persistent_handle()?;
+        self.known.synced()?;
+        let object = self.known.object(&source.driver);
+        takes(&source.driver, object.as_deref(), source.life)?;
+        let whose = "attacher.MountDevice failed to create newCsiDriverClient";
+        let (driver, can) = self.known.reach(host, &source.driver, whose).await?;
+        let context = publish_context(host, &self.known, &source.driver, handle).await?;
+        let stages = can.can(NodeRpc::StageUnstageVolume);
+        let reference = source.stage_secret.as_ref().filter(|_| stages);
+        let secrets = secret(host, "NodeStageSecretRef", reference).await?;
+        let at = match spec.block {
+            true => DeviceAt::of_block(&host.paths, spec.dir_name()),
+            false => DeviceAt::of_files(&host.paths, &source.driver, handle),
+        };
+        let record = Record::of_device(&source.driver, handle);
+        let disk = Disk::new(host, &record.volume_name());
+        disk.make_dir(&at.data).await?;
+        let was_there = disk.note(&at.record(), &record).await?;
+        disk.make_dir(&at.staging).await?;
+        if !stages {
+            return Ok(());
+        }
+        let request = NodeStageVolumeRequest {
+            volume_id: handle.to_owned(),
+            publish_context: context,
+            staging_target_path: at.staging.display().to_string(),
+            volume_capability: Some(source.capability(&can, group)),
+            secrets,
+            volume_context: source.attributes.clone().into_iter().collect(),
+        };
+        let Err(error) = asked("NodeStageVolume", &at.staging, driver.node_stage_volume(request)).await
+        else {
+            return Ok(());
+        };
+        let mut error = failed("", error);
+        // With a record from before this call, an earlier one may have staged it.
+        if error.outcome == Outcome::Final
+            && !was_there
+            && let Err(left) = clear(&disk, &at).await
+        {
+            tracing::warn!(volume = record.volume_name(), %left, "what was made for a volume that was not staged stays");
+            error.outcome = Outcome::Uncertain;
+        }
+        Err(error)
+    }
+
+    /// The reverse, from what is on disk alone.
+    pub(super) async fn unstage(&self, host: &Host, volume_name: &str) -> Result<(), PluginError> {
+        let disk = Disk::new(host, volume_name);
+        let (at, record) = match device(host, &disk, volume_name).await? {
+            // A record is the last to go. Directories may be left.
+            (at, Noted::Nothing) => return clear(&disk, &at).await,
+            (at, Noted::Record(record)) => (at, record),
+        };
+        for dir in &at.pods {
+            disk.tidy(dir).await?;
+            if let Some(pod) = disk.names(dir).await?.first() {
+                let message = format!("volume {volume_name} is still published for the pod with UID {pod}");
+                return Err(PluginError::plain(message));
+            }
+        }
+        let whose = "attacher.UnmountDevice failed to create newCsiDriverClient";
+        let (driver, can) = self.known.reach(host, &record.driver_name, whose).await?;
+        if can.can(NodeRpc::StageUnstageVolume) {
+            let request = NodeUnstageVolumeRequest {
+                volume_id: record.volume_handle.clone(),
+                staging_target_path: at.staging.display().to_string(),
+            };
+            let begin = "kubernetes.io/csi: attacher.UnmountDevice failed: ";
+            let answer = asked("NodeUnstageVolume", &at.staging, driver.node_unstage_volume(request)).await;
+            answer.map_err(|error| failed(begin, error))?;
+        }
+        clear(&disk, &at).await
+    }
+}
+
+/// Where a volume is, by its name alone, and its record.
+async fn device(host: &Host, disk: &Disk<'_>, volume_name: &str) -> Result<(DeviceAt, Noted), PluginError> {
+    let parts = volume_name.split_once(SEPARATOR).filter(|(driver, _)| {
+        // It becomes a directory.
+        !driver.is_empty() && !driver.starts_with('.') && !driver.contains('/')
+    });
+    let none =
+        || PluginError::plain(format!("kubernetes.io/csi: {volume_name:?} is no name of a CSI volume"));
+    let (driver, handle) = parts.ok_or_else(none)?;
+    let files = DeviceAt::of_files(&host.paths, driver, handle);
+    if let Noted::Record(record) = disk.read_record(&files.record()).await? {
+        return Ok((files, Noted::Record(record)));
+    }
+    let wanted = Record::of_device(driver, handle);
+    for (volume, record) in restart::blocks(host, disk).await? {
+        if record.is_same_volume(&wanted) {
+            return Ok((DeviceAt::of_block(&host.paths, &volume), Noted::Record(record)));
+        }
+    }
+    Ok((files, Noted::Nothing))
+}
+
+/// Removes what was made before the driver was asked, the record after everything that it stands for.
+pub(super) async fn clear(disk: &Disk<'_>, at: &DeviceAt) -> Result<(), PluginError> {
+    if disk.is_mounted(&at.staging)? {
+        let message = format!("kubernetes.io/csi: something is still mounted at {}", at.staging.display());
+        return Err(PluginError::uncertain(message));
+    }
+    disk.remove_dir(&at.staging).await?;
+    disk.remove_record(&at.record()).await?;
+    for dir in &at.pods {
+        disk.tidy(dir).await?;
+    }
+    for dir in at.pods.iter().chain(&at.parents) {
+        disk.remove_dir_if_empty(dir).await?;
+    }
+    Ok(())
+}

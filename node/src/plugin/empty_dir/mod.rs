@@ -1,0 +1,169 @@
+//! Directories that live as long as their pod (upstream: pkg/volume/emptydir): on the disk of the agent's directory, in memory, or in huge pages. What
+//! is in them is deleted when the pod is gone, by a walk that stays in the volume. A mark in the pod's directory says that one is
+//! made: it is not changed any more then, because the pod may have changed it.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
+use orlop_apimachinery::quantity::Quantity;
+use rustix::fs::{Mode, fchmod, fstat};
+
+use super::lane::{Lane, place_of, shown};
+use super::{Abilities, Place, Plugin, PluginError, PodVolume};
+use crate::host::Host;
+use crate::mount::{Mount, Origin};
+use crate::volume::{Source, VolumeSpec};
+use crate::walk::{self, WalkError};
+
+mod limit;
+mod medium;
+#[cfg(test)]
+mod tests;
+
+pub use limit::{Bounds, Measured, OverLimit, measure, over_limit};
+use medium::Medium;
+
+/// Its name.
+pub const NAME: &str = "kubernetes.io/empty-dir";
+/// Everybody in the pod may write (upstream: perm).
+const MODE: u32 = 0o777;
+
+/// The plugin.
+#[derive(Debug, Default)]
+pub struct EmptyDirPlugin;
+
+fn source_of(spec: &VolumeSpec) -> Result<&EmptyDirVolumeSource, PluginError> {
+    let found = match &spec.source {
+        Source::Inline(volume) => volume.empty_dir.as_ref(),
+        Source::Persistent(_) => None,
+    };
+    found.ok_or_else(|| PluginError::plain(format!("{}: it has no emptyDir source", shown(spec))))
+}
+
+/// The limit in bytes; none when there is none.
+fn size_limit(spec: &VolumeSpec, source: &EmptyDirVolumeSource) -> Result<Option<u64>, PluginError> {
+    let Some(text) = &source.size_limit else { return Ok(None) };
+    let limit = Quantity::parse(&text.0).map_err(|error| {
+        PluginError::plain(format!("{}: sizeLimit {:?}: {error}", shown(spec), text.0)).caused(error)
+    })?;
+    Ok(u64::try_from(limit.value()).ok().filter(|bytes| *bytes > 0))
+}
+
+/// Where the mark is.
+fn mark_dir(host: &Host, place: &Place) -> PathBuf {
+    host.paths.pod_plugin(&place.uid, NAME).join(&place.dir_name)
+}
+
+#[async_trait]
+impl Plugin for EmptyDirPlugin {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn can_support(&self, source: &Source) -> bool {
+        match source {
+            Source::Inline(volume) => volume.empty_dir.is_some(),
+            Source::Persistent(_) => false,
+        }
+    }
+
+    fn volume_name(&self, spec: &VolumeSpec) -> Result<String, PluginError> {
+        source_of(spec)?;
+        Ok(spec.name.clone())
+    }
+
+    fn abilities(&self, _: &Host, _: &VolumeSpec) -> Abilities {
+        Abilities { owned: true, ..Abilities::default() }
+    }
+
+    fn path(&self, host: &Host, place: &Place) -> PathBuf {
+        host.paths.pod_volume(&place.uid, &place.plugin, &place.dir_name)
+    }
+
+    async fn set_up(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
+        let spec = &*volume.spec;
+        let source = source_of(spec)?;
+        let medium = Medium::of(source.medium.as_deref().unwrap_or_default(), &volume.pod)
+            .map_err(|why| PluginError::plain(format!("{}: {why}", shown(spec))))?;
+        let origin = match &medium {
+            Medium::Disk => None,
+            Medium::Memory => Some((Origin::Memory { bytes: size_limit(spec, source)? }, Vec::new())),
+            Medium::HugePages { option } => {
+                let (fs_type, nodev) = ("hugetlbfs".to_owned(), "nodev".to_owned());
+                Some((Origin::FileSystem { fs_type, source: nodev }, vec![option.clone()]))
+            }
+        };
+        let place = place_of(NAME, volume)?;
+        let (lane, target) = (Lane::of_place(host, &place), self.path(host, &place));
+        let mounted = lane.mounted(&target)?;
+        match (medium.fs_type(), &mounted) {
+            (Some(wanted), Some(found)) if found.fs_type != wanted => {
+                return Err(PluginError::plain(format!(
+                    "{} should have {wanted} mounted on it, and has {} ({}): unmount it, then it goes on by itself",
+                    target.display(),
+                    found.fs_type,
+                    found.source
+                )));
+            }
+            _ => {}
+        }
+        let mark = mark_dir(host, &place);
+        let is_marked = lane.read_file(&mark.join("ready")).await?.is_some();
+        let is_whole = match &origin {
+            // Somebody may have removed the directory by hand.
+            None => lane.is_dir(&target).await?,
+            Some(_) => mounted.is_some(),
+        };
+        if is_marked && is_whole {
+            return Ok(());
+        }
+        if mounted.is_none() {
+            make_open_dir(&lane, &target).await?;
+        }
+        if let (Some((origin, options)), None) = (origin, &mounted) {
+            lane.mount_at(Mount { origin, target, options, read_only: false }).await?;
+        }
+        lane.make_dir(&mark, 0o750).await?;
+        lane.write_file(&mark.join("ready"), Vec::new()).await
+    }
+
+    async fn tear_down(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
+        let (lane, target) = (Lane::of_place(host, place), self.path(host, place));
+        let mark = mark_dir(host, place);
+        // Whatever is left of it from here on is not ready.
+        lane.remove_file(&mark.join("ready")).await?;
+        lane.remove_dir(&mark).await?;
+        lane.unmount(&target).await?;
+        let what = format!("deleting what is in {}", target.display());
+        lane.below(what, move |root| walk::remove_content_below(root, &target)).await
+    }
+}
+
+impl Lane<'_> {
+    /// Whether there is a directory of this name.
+    async fn is_dir(&self, path: &Path) -> Result<bool, PluginError> {
+        let (what, path) = (format!("looking at {}", path.display()), path.to_owned());
+        let look = move |root: &Path| Ok(walk::kind_below(root, &path)? == Some(walk::Kind::Dir));
+        self.below(what, look).await
+    }
+}
+
+/// A directory that everybody may write to, also if it was there before.
+async fn make_open_dir(lane: &Lane<'_>, path: &Path) -> Result<(), PluginError> {
+    let (what, path) = (format!("making {}", path.display()), path.to_owned());
+    let make = move |root: &Path| {
+        walk::make_dir_below(root, &path, MODE)?;
+        let dir = walk::open_dir_below(root, &path)?;
+        let open = || {
+            let has = fstat(&dir)?.st_mode & 0o7777;
+            if has & MODE == MODE { Ok(()) } else { fchmod(&dir, Mode::from_raw_mode(has | MODE)) }
+        };
+        open().map_err(|errno| WalkError::Refused {
+            path: path.clone(),
+            why: format!("its mode cannot be set: {errno}"),
+            source: errno.into(),
+        })
+    };
+    lane.below(what, make).await
+}

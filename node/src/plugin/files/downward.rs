@@ -1,0 +1,102 @@
+//! Files that tell a pod of itself (upstream: pkg/volume/downwardapi). Pure.
+
+use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, Pod};
+
+use super::atomic_writer::{Content, Payload};
+use super::projected::{aggregate, put};
+use crate::field_path;
+use crate::resource_field::{self, Amounts};
+
+/// Whether a file needs to know what the node has.
+pub(super) fn needs_node(items: &[DownwardAPIVolumeFile]) -> bool {
+    items.iter().any(|item| item.field_ref.is_none() && item.resource_field_ref.is_some())
+}
+
+/// The files. Lines are sorted.
+///
+/// # Errors
+/// What upstream says of each file that cannot be told.
+pub(super) fn files(
+    into: &mut Payload,
+    items: &[DownwardAPIVolumeFile],
+    pod: &Pod,
+    allocatable: Option<&Amounts>,
+    mode: u32,
+) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    for item in items {
+        let text = match (&item.field_ref, &item.resource_field_ref) {
+            (Some(field), _) => {
+                field_path::of_metadata(pod, &field.field_path).map_err(|error| error.to_string())
+            }
+            (None, Some(selector)) => {
+                resource_field::of_named(pod, selector, allocatable).map_err(|error| error.to_string())
+            }
+            (None, None) => Ok(String::new()),
+        };
+        let mode = item.mode.and_then(|mode| u32::try_from(mode).ok()).unwrap_or(mode);
+        let file = text.and_then(|text| {
+            put(into, &item.path, Content { bytes: sorted(&text).into_bytes(), mode, uid: None })
+        });
+        wrong.extend(file.err());
+    }
+    aggregate(wrong)
+}
+
+fn sorted(text: &str) -> String {
+    let mut lines: Vec<_> = text.split('\n').collect();
+    lines.sort_unstable();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_pod_is_told_of_itself() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "ns", "uid": "u", "labels": {"a": "1", "a-b": "2"},
+                "annotations": {"n": "two\nlines"}},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "250m"}}}]}
+        }))
+        .unwrap();
+        let node: Amounts = serde_json::from_value(json!({"memory": "2Gi"})).unwrap();
+        let field = |path: &str| json!({"path": "f", "fieldRef": {"fieldPath": path}});
+        let resource = |name: &str, divisor: &str| {
+            json!({"path": "f", "mode": 0o400,
+                "resourceFieldRef": {"containerName": "c", "resource": name, "divisor": divisor}})
+        };
+        for (items, want) in [
+            (json!([field("metadata.name")]), Ok("f=p:644")),
+            // `=` comes behind `-`.
+            (json!([field("metadata.labels")]), Ok("f=a-b=\"2\"\na=\"1\":644")),
+            (json!([field("metadata.annotations['n']")]), Ok("f=lines\ntwo:644")),
+            (json!([resource("requests.cpu", "1m")]), Ok("f=250:400")),
+            (json!([resource("limits.memory", "1Mi")]), Ok("f=2048:400")),
+            (json!([{"path": "f"}]), Ok("f=:644")),
+            (json!([]), Ok("")),
+            (json!([field("spec.nodeName")]), Err("unsupported fieldPath: spec.nodeName")),
+            (
+                json!([field("x"), resource("limits.x", "1"), field("x")]),
+                Err("[unsupported fieldPath: x, Unsupported container resource : limits.x]"),
+            ),
+        ] {
+            let asked: Vec<DownwardAPIVolumeFile> = serde_json::from_value(items.clone()).unwrap();
+            let mut payload = Payload::new();
+            let outcome = files(&mut payload, &asked, &pod, Some(&node), 0o644);
+            let line = |(path, file): (&String, &Content)| {
+                format!("{path}={}:{:o}", String::from_utf8_lossy(&file.bytes), file.mode)
+            };
+            let got = outcome.map(|()| payload.iter().map(line).collect::<String>());
+            assert_eq!(got.as_deref().map_err(String::as_str), want, "{items}");
+        }
+        let items =
+            |item: Value| serde_json::from_value::<Vec<DownwardAPIVolumeFile>>(json!([item])).unwrap();
+        assert!(needs_node(&items(resource("limits.cpu", "1"))));
+        assert!(!needs_node(&items(field("metadata.name"))));
+    }
+}

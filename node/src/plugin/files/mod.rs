@@ -1,0 +1,282 @@
+//! Volumes whose content the API holds: configMap, secret, downwardAPI and projected. The agent writes files; containers only read them. Secrets
+//! and projected volumes are in memory and never on a disk; on a virtual node, where nothing is mounted, they are not written at all.
+//!
+//! A set-up reads what the volume shows ([`projected`]), makes the directory, mounts memory, and changes all files at once ([`atomic_writer`]).
+//! What was read is followed from then on ([`uses`]): [`Files::changes`] tells which volumes have to be set up again, and nothing is polled.
+//! A set-up that fails leaves the old content as it is.
+//!
+//! Upstream: pkg/volume/{configmap,secret,downwardapi,projected}.
+
+mod atomic_writer;
+mod config_map;
+mod downward;
+mod nested;
+mod projected;
+mod secret;
+mod tokens;
+mod uses;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use kube::Client;
+use rustix::fs::{Gid, Mode, fchmod, fchown, fstat};
+use tokio_util::sync::CancellationToken;
+
+use self::atomic_writer::{Payload, Step, Writer};
+use self::projected::Kind;
+use self::uses::Uses;
+use super::{Abilities, Place, Plugin, PluginError, PodVolume};
+use crate::crash_points;
+use crate::host::Host;
+use crate::mount::{Force, Mount, MountError, MountPoint, Origin};
+use crate::volume::{Source, VolumeSpec};
+use crate::walk;
+
+pub use uses::Changes;
+
+/// Mode of the directory of a volume (upstream: emptyDir, which these volumes are in).
+const MODE: u32 = 0o777;
+/// Mounts on one another at one place; more than one was made by an agent that lost its way.
+const MOST_LAYERS: usize = 8;
+
+/// The plugins of this folder, which share what they follow.
+pub struct Files {
+    uses: Arc<Uses>,
+}
+
+impl Files {
+    /// Reads and follows objects with this client, until `shutdown`.
+    pub fn new(client: Client, shutdown: CancellationToken) -> Self {
+        Self { uses: Arc::new(Uses::new(client, shutdown)) }
+    }
+
+    /// One plugin for each kind of volume.
+    pub fn plugins(&self) -> Vec<Arc<dyn Plugin>> {
+        let plugin =
+            |kind| -> Arc<dyn Plugin> { Arc::new(FilesPlugin { kind, uses: Arc::clone(&self.uses) }) };
+        Kind::ALL.into_iter().map(plugin).collect()
+    }
+
+    /// Volumes that have to be set up again: an object that they show has changed, has come or has gone, or a token gets old. Whoever runs the
+    /// volumes calls `Volumes::refresh` with each.
+    pub fn changes(&self) -> Changes {
+        self.uses.changes()
+    }
+}
+
+struct FilesPlugin {
+    kind: Kind,
+    uses: Arc<Uses>,
+}
+
+/// What is written where.
+struct Job {
+    root: PathBuf,
+    path: PathBuf,
+    files: Payload,
+    nested: Vec<String>,
+    group: Option<u32>,
+    now: Timestamp,
+}
+
+#[async_trait]
+impl Plugin for FilesPlugin {
+    fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    fn can_support(&self, source: &Source) -> bool {
+        match source {
+            Source::Inline(volume) => self.kind.is_of(volume),
+            Source::Persistent(_) => false,
+        }
+    }
+
+    fn volume_name(&self, spec: &VolumeSpec) -> Result<String, PluginError> {
+        match self.can_support(&spec.source) {
+            true => Ok(spec.name.clone()),
+            false => Err(PluginError::plain(format!("volume {} is not of {}", spec.name, self.name()))),
+        }
+    }
+
+    fn abilities(&self, _: &Host, _: &VolumeSpec) -> Abilities {
+        // The group is given before the content is seen, not after.
+        Abilities { refreshed: true, read_only: true, ..Abilities::default() }
+    }
+
+    fn path(&self, host: &Host, place: &Place) -> PathBuf {
+        host.paths.pod_volume(&place.uid, self.name(), &place.dir_name)
+    }
+
+    async fn set_up(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
+        let (pod, spec) = (&volume.pod, &volume.spec);
+        let sources = match &spec.source {
+            Source::Inline(inline) => self.kind.sources(inline),
+            Source::Persistent(_) => None,
+        };
+        let (sources, mode) = sources
+            .ok_or_else(|| PluginError::plain(format!("volume {} is not of {}", spec.name, self.name())))?;
+        let place = self.place(pod.metadata.uid.as_deref().unwrap_or_default(), spec.dir_name());
+        let nested = nested::places(pod, &spec.name).map_err(PluginError::plain)?;
+        let used = self.uses.of(&place);
+        let mut used = used.lock().await;
+        let reader = self.uses.reader(&place, pod.metadata.namespace.as_deref().unwrap_or_default());
+        // What was read is followed also when something else is missing: only a tear-down ends that.
+        let collected = projected::collect(host, &reader, &mut used, pod, &sources, mode).await;
+        let collected = collected.map_err(PluginError::uncertain)?;
+        self.uses.remind(&mut used, &place, collected.renewal, host.clock);
+        let job = Job {
+            root: host.paths.root().to_owned(),
+            path: self.path(host, &place),
+            files: collected.files,
+            nested,
+            group: projected::group_of(pod),
+            now: host.clock.now(),
+        };
+        self.write(host, &place, job).await.map_err(|error| PluginError::uncertain(error.to_string()))
+    }
+
+    async fn tear_down(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
+        self.uses.forget(place);
+        let path = self.path(host, place);
+        self.remove(host, place, path).await.map_err(|error| match error.is_uncertain() {
+            true => PluginError::uncertain(error.to_string()),
+            false => PluginError::plain(error.to_string()),
+        })
+    }
+}
+
+impl FilesPlugin {
+    fn place(&self, uid: &str, dir_name: &str) -> Place {
+        Place {
+            uid: uid.to_owned(),
+            plugin: self.name().to_owned(),
+            dir_name: dir_name.to_owned(),
+            block: false,
+        }
+    }
+
+    fn lane(&self, place: &Place) -> String {
+        format!("{}/{}-{}", self.name(), place.uid, place.dir_name)
+    }
+
+    async fn write(&self, host: &Host, place: &Place, job: Job) -> Result<(), MountError> {
+        let lane = self.lane(place);
+        let (root, path) = (job.root.clone(), job.path.clone());
+        let what = format!("making {}", path.display());
+        host.mounts.run(&lane, what, move |_| Ok(walk::make_dir_below(&root, &path, MODE)?)).await?;
+        if self.kind.is_in_memory() {
+            mount_memory(host, &lane, &job.path).await?;
+            if host.config.is_virtual {
+                // There is no memory behind the record: it would be on the disk.
+                return Ok(());
+            }
+        }
+        let what = format!("writing {}", job.path.display());
+        host.mounts.run(&lane, what.clone(), move |_| job.run(&what)).await
+    }
+
+    async fn remove(&self, host: &Host, place: &Place, path: PathBuf) -> Result<(), MountError> {
+        let lane = self.lane(place);
+        if self.kind.is_in_memory() {
+            for _ in 0..MOST_LAYERS {
+                if topmost(&host.mounts.points()?, &path).is_none() {
+                    break;
+                }
+                host.mounts.unmount(&lane, &path, Force::No).await?;
+            }
+        }
+        let root = host.paths.root().to_owned();
+        let what = format!("removing {}", path.display());
+        // What is mounted there by now is not gone through.
+        host.mounts.run(&lane, what, move |_| Ok(walk::remove_content_below(&root, &path)?)).await
+    }
+}
+
+/// What is seen at a path, if something is mounted exactly there.
+fn topmost<'a>(points: &'a [MountPoint], path: &Path) -> Option<&'a MountPoint> {
+    points.iter().rfind(|point| point.target == path)
+}
+
+/// Sees to it that a directory is in memory.
+async fn mount_memory(host: &Host, lane: &str, path: &Path) -> Result<(), MountError> {
+    match topmost(&host.mounts.points()?, path) {
+        Some(point) if point.fs_type == "tmpfs" => return Ok(()),
+        Some(point) => {
+            return Err(MountError::Refused {
+                what: format!("mounting tmpfs at {}", path.display()),
+                why: format!("a file system {} is mounted there; unmount it", point.fs_type),
+                source: None,
+            });
+        }
+        None => {}
+    }
+    let mount = |options: &[&str]| Mount {
+        origin: Origin::Memory { bytes: None },
+        target: path.to_owned(),
+        options: options.iter().map(|&option| option.to_owned()).collect(),
+        read_only: false,
+    };
+    // Linux 6.4 and later can keep it out of the swap.
+    match host.mounts.mount(lane, mount(&["noswap"])).await {
+        Err(MountError::Refused { source: Some(error), .. })
+            if error.kind() == io::ErrorKind::InvalidInput =>
+        {
+            host.mounts.mount(lane, mount(&[])).await
+        }
+        other => other,
+    }
+}
+
+impl Job {
+    /// Writes it. Blocks.
+    fn run(&self, what: &str) -> Result<(), MountError> {
+        let refused = |why: String, source: io::Error| MountError::Refused {
+            what: what.to_owned(),
+            why,
+            source: Some(source),
+        };
+        let dir = walk::open_dir_below(&self.root, &self.path)?;
+        if let Some(group) = self.group {
+            let give = || -> rustix::io::Result<()> {
+                let found = fstat(&dir)?;
+                if found.st_gid != group || found.st_mode & 0o2000 == 0 {
+                    fchown(&dir, None, Some(Gid::from_raw(group)))?;
+                    fchmod(&dir, Mode::from_raw_mode(found.st_mode & 0o7777 | 0o2000))?;
+                }
+                Ok(())
+            };
+            give().map_err(|errno| {
+                refused(format!("it cannot be given to its group: {errno}"), errno.into())
+            })?;
+        }
+        for nested in &self.nested {
+            let first = nested.split('/').next().unwrap_or_default();
+            // Names of the writer are nobody else's, and what is content already leads there by itself.
+            let is_ours = first.starts_with("..")
+                || walk::kind_below(&self.root, &self.path.join(first))? == Some(walk::Kind::Link);
+            if !is_ours {
+                walk::make_dir_below(&self.root, &self.path.join(nested), 0o755)?;
+            }
+        }
+        let writer = Writer { volume: &dir, group: self.group, now: self.now };
+        let mut step = |step: Step| {
+            crash_points::reached(&format!("content, {step:?}"), &self.path);
+            Ok(())
+        };
+        match writer.write_by(&self.files, &mut step) {
+            Ok(wrote) => {
+                tracing::debug!(path = %self.path.display(), ?wrote, "content of a volume");
+                Ok(())
+            }
+            Err(error) => Err(refused(error.to_string(), io::Error::other(error))),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Directories, files and devices of the machine, used as they are (upstream: pkg/volume/hostpath). Nothing is mounted, and nothing is taken away:
+//! what was made because the pod asked for it stays too.
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::HostPathVolumeSource;
+
+use super::lane::{Lane, advice, machine_path, place_of, shown};
+use super::{Abilities, Place, Plugin, PluginError, PodVolume};
+use crate::host::Host;
+use crate::volume::{Source, VolumeSpec};
+
+#[cfg(test)]
+mod tests;
+
+/// Its name.
+pub const NAME: &str = "kubernetes.io/host-path";
+
+/// The plugin. It remembers where volumes are that were set up: there is nothing on disk that says it, and after a restart they are set
+/// up again before anybody asks.
+#[derive(Default)]
+pub struct HostPathPlugin {
+    known: Mutex<HashMap<(String, String), PathBuf>>,
+}
+
+/// What has to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Anything,
+    Dir { make: bool },
+    File { make: bool },
+    Socket,
+    CharDevice,
+    BlockDevice,
+}
+
+impl Wanted {
+    fn parse(text: &str) -> Result<Self, PluginError> {
+        Ok(match text {
+            "" => Self::Anything,
+            "DirectoryOrCreate" => Self::Dir { make: true },
+            "Directory" => Self::Dir { make: false },
+            "FileOrCreate" => Self::File { make: true },
+            "File" => Self::File { make: false },
+            "Socket" => Self::Socket,
+            "CharDevice" => Self::CharDevice,
+            "BlockDevice" => Self::BlockDevice,
+            other => return Err(PluginError::plain(format!("{other} is an invalid volume type"))),
+        })
+    }
+
+    /// Upstream's words for what it is not.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Anything => "there",
+            Self::Dir { .. } => "a directory",
+            Self::File { .. } => "a file",
+            Self::Socket => "a socket file",
+            Self::CharDevice => "a character device",
+            Self::BlockDevice => "a block device",
+        }
+    }
+
+    fn is(self, found: &fs::Metadata) -> bool {
+        let file_type = found.file_type();
+        match self {
+            Self::Anything => true,
+            Self::Dir { .. } => file_type.is_dir(),
+            Self::File { .. } => file_type.is_file(),
+            Self::Socket => file_type.is_socket(),
+            Self::CharDevice => file_type.is_char_device(),
+            Self::BlockDevice => file_type.is_block_device(),
+        }
+    }
+}
+
+fn source(source: &Source) -> Option<&HostPathVolumeSource> {
+    match source {
+        Source::Inline(volume) => volume.host_path.as_ref(),
+        Source::Persistent(volume) => volume.spec.as_ref()?.host_path.as_ref(),
+    }
+}
+
+fn source_of(spec: &VolumeSpec) -> Result<&HostPathVolumeSource, PluginError> {
+    source(&spec.source)
+        .ok_or_else(|| PluginError::plain(format!("{}: it has no hostPath source", shown(spec))))
+}
+
+#[async_trait]
+impl Plugin for HostPathPlugin {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn can_support(&self, from: &Source) -> bool {
+        source(from).is_some()
+    }
+
+    fn volume_name(&self, spec: &VolumeSpec) -> Result<String, PluginError> {
+        Ok(source_of(spec)?.path.clone())
+    }
+
+    fn abilities(&self, _: &Host, _: &VolumeSpec) -> Abilities {
+        Abilities::default()
+    }
+
+    /// What the machine has there, once the volume is set up.
+    fn path(&self, host: &Host, place: &Place) -> PathBuf {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = known.get(&(place.uid.clone(), place.dir_name.clone())).cloned();
+        path.unwrap_or_else(|| host.paths.pod_volume(&place.uid, &place.plugin, &place.dir_name))
+    }
+
+    async fn set_up(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
+        let source = source_of(&volume.spec)?;
+        let place = place_of(NAME, volume)?;
+        let path = machine_path(&source.path)
+            .map_err(|why| PluginError::plain(format!("invalid HostPath `{}`: {why}", source.path)))?;
+        let wanted = Wanted::parse(source.type_.as_deref().unwrap_or_default())?;
+        // A virtual node has no files of its own; those of the machine below it are not its.
+        if wanted != Wanted::Anything && !host.config.is_virtual {
+            let (looked_at, shown) = (path.clone(), source.path.clone());
+            let what = format!("looking at {}", path.display());
+            let lane = Lane::of_place(host, &place);
+            lane.run(what, move || Ok(check(&looked_at, &shown, wanted)))
+                .await?
+                .map_err(PluginError::plain)?;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert((place.uid, place.dir_name), path);
+        Ok(())
+    }
+
+    async fn tear_down(&self, _: &Host, place: &Place) -> Result<(), PluginError> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.remove(&(place.uid.clone(), place.dir_name.clone()));
+        Ok(())
+    }
+}
+
+/// Makes what is to be made, and looks whether it is what is wanted. Links of the machine's administrator are followed.
+fn check(path: &Path, shown: &str, wanted: Wanted) -> Result<(), String> {
+    let is_missing = matches!(fs::metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound);
+    if is_missing {
+        let made = match wanted {
+            Wanted::Dir { make: true } => make_dirs(path),
+            Wanted::File { make: true } => make_file(path),
+            Wanted::Anything
+            | Wanted::Dir { make: false }
+            | Wanted::File { make: false }
+            | Wanted::Socket
+            | Wanted::CharDevice
+            | Wanted::BlockDevice => Ok(()),
+        };
+        made.map_err(|error| {
+            let advice = match error.kind() {
+                io::ErrorKind::NotFound => "; make the directory that it is to be in",
+                io::ErrorKind::AlreadyExists => "; a link is there that leads nowhere",
+                _ => advice(&error),
+            };
+            format!("hostPath {shown} cannot be made: {error}{advice}")
+        })?;
+    }
+    let wrong = |why: &str| format!("hostPath type check failed: {shown} is not {}{why}", wanted.words());
+    match fs::metadata(path) {
+        Ok(found) if wanted.is(&found) => Ok(()),
+        Ok(_) => Err(wrong("")),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Err(wrong("")),
+            _ => Err(wrong(&format!(": {error}"))),
+        },
+    }
+}
+
+/// A directory with those above it, each 0755 whatever the umask is.
+fn make_dirs(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|above| fs::metadata(above).is_err()).collect();
+    for dir in missing.into_iter().rev() {
+        match DirBuilder::new().mode(0o755).create(dir) {
+            Ok(()) => fs::set_permissions(dir, fs::Permissions::from_mode(0o755))?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn make_file(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o644).open(path) {
+        Ok(file) => file.set_permissions(fs::Permissions::from_mode(0o644)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_file() => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,112 @@
+//! Finding the disk that a login has brought: by its name in /dev/disk/by-path, and the multipath device on top of it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::IscsiPlugin;
+use super::source::Disk;
+use crate::plugin::PluginError;
+use crate::plugin::lane::Lane;
+
+/// Where disks are looked for, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looks {
+    /// Names of disks by how they are reached.
+    pub by_path: PathBuf,
+    /// What the kernel tells of disks.
+    pub sys_block: PathBuf,
+    /// So often (upstream: 10).
+    pub tries: u32,
+    /// With so much time between.
+    pub pause: Duration,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self {
+            by_path: PathBuf::from("/dev/disk/by-path"),
+            sys_block: PathBuf::from("/sys/block"),
+            tries: 10,
+            pause: Duration::from_secs(1),
+        }
+    }
+}
+
+impl IscsiPlugin {
+    /// Waits until it is there; none when it does not come.
+    pub(super) async fn wait(&self, lane: &Lane<'_>, disk: &Disk) -> Result<Option<PathBuf>, PluginError> {
+        for attempt in 0..self.looks.tries.max(1) {
+            if attempt > 0 {
+                tokio::time::sleep(self.looks.pause).await;
+            }
+            if let Some(device) = self.find(lane, disk).await? {
+                return Ok(Some(device));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks whether it is there.
+    pub(super) async fn find(&self, lane: &Lane<'_>, disk: &Disk) -> Result<Option<PathBuf>, PluginError> {
+        let wanted: Vec<String> = disk.portals.iter().map(|portal| disk.by_path(portal)).collect();
+        let looks = self.looks.clone();
+        let what = format!("looking for the disk {}", disk.name);
+        lane.run(what.clone(), move || {
+            find(&looks, &wanted).map_err(|error| crate::mount::MountError::Refused {
+                what,
+                why: error.to_string(),
+                source: Some(error),
+            })
+        })
+        .await
+    }
+}
+
+fn find(looks: &Looks, wanted: &[String]) -> io::Result<Option<PathBuf>> {
+    let entries = match fs::read_dir(&looks.by_path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let Ok(name) = entry?.file_name().into_string() else { continue };
+        // Adapters that speak iSCSI themselves stand in front.
+        let rank = wanted.iter().position(|wanted| {
+            name == *wanted || name.starts_with("pci-") && name.ends_with(&format!("-{wanted}"))
+        });
+        let path = looks.by_path.join(name);
+        // A link whose disk went is none.
+        if let Some(rank) = rank.filter(|_| path.exists()) {
+            found.push((rank, path));
+        }
+    }
+    found.sort();
+    for (_, path) in &found {
+        if let Some(multipath) = multipath(looks, path)? {
+            return Ok(Some(multipath));
+        }
+    }
+    Ok(found.into_iter().next().map(|(_, path)| path))
+}
+
+/// The multipath device that a disk is a path of.
+fn multipath(looks: &Looks, path: &Path) -> io::Result<Option<PathBuf>> {
+    let device = fs::canonicalize(path)?;
+    let Some(name) = device.file_name() else { return Ok(None) };
+    let holders = match fs::read_dir(looks.sys_block.join(name).join("holders")) {
+        Ok(holders) => holders,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    for holder in holders {
+        let holder = holder?.file_name();
+        let uuid = fs::read_to_string(looks.sys_block.join(&holder).join("dm/uuid")).unwrap_or_default();
+        if uuid.starts_with("mpath-") {
+            return Ok(Some(Path::new("/dev").join(holder)));
+        }
+    }
+    Ok(None)
+}

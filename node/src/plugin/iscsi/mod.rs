@@ -1,0 +1,244 @@
+//! Disks of iSCSI targets (upstream: pkg/volume/iscsi), by `iscsiadm` of open-iscsi. A disk is logged in to and mounted once for the node, and bound into
+//! pods from there. What is logged in to stands in a record on disk first, and the record goes when everything else is gone; so a crash
+//! between any two steps leaves what [`Plugin::unmount_device`] takes away.
+//!
+//! * [`source`], [`record`]: what a volume says, what is written of it. Pure.
+//! * [`admin`]: `iscsiadm`, and a double's place. [`session`]: what it is asked for. [`disk`]: the disk that comes of it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use super::lane::{Lane, place_of};
+use super::{Abilities, Outcome, Place, Plugin, PluginError, PodVolume};
+use crate::host::Host;
+use crate::mount::device::Devices;
+use crate::mount::{Mount, Origin};
+use crate::volume::{Source, VolumeSpec};
+
+mod admin;
+mod disk;
+mod record;
+mod session;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use admin::{Admin, AdminError, Iscsiadm};
+pub use disk::Looks;
+use record::Record;
+use source::Disk;
+
+/// Its name.
+pub const NAME: &str = "kubernetes.io/iscsi";
+
+/// The plugin.
+pub struct IscsiPlugin {
+    admin: Arc<dyn Admin>,
+    looks: Looks,
+    devices: Devices,
+    /// Disks of one target share its session: who logs in or out is alone.
+    targets: Mutex<HashMap<String, Target>>,
+}
+
+type Target = Arc<tokio::sync::Mutex<()>>;
+
+impl Default for IscsiPlugin {
+    fn default() -> Self {
+        Self::new(Arc::new(Iscsiadm::default()), Looks::default(), Devices::default())
+    }
+}
+
+impl IscsiPlugin {
+    /// With somebody who logs in, and places where disks are looked for.
+    pub fn new(admin: Arc<dyn Admin>, looks: Looks, devices: Devices) -> Self {
+        Self { admin, looks, devices, targets: Mutex::default() }
+    }
+
+    fn target(&self, iqn: &str) -> Target {
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.retain(|_, target| Arc::strong_count(target) > 1);
+        Arc::clone(targets.entry(iqn.to_owned()).or_default())
+    }
+
+    /// Logs in and mounts. `namespace` has the secret of a volume that does not say where its secret is.
+    async fn mount(
+        &self,
+        host: &Host,
+        spec: &VolumeSpec,
+        namespace: Option<&str>,
+    ) -> Result<(), PluginError> {
+        let disk = Disk::of(spec)?;
+        let lane = lane_of(host, &disk.name);
+        let mut record = Record::of(&disk);
+        let global = record.global(&host.paths);
+        if !spec.block && lane.mounted(&global)?.is_some() {
+            return Ok(());
+        }
+        let secret = disk.secret(host, namespace).await?;
+        // Whoever logs out writes records of others, too.
+        let target = self.target(&disk.iqn);
+        let alone = target.lock().await;
+        if let Some(before) = Record::read(host, &lane, &disk.name).await? {
+            record.inherited = before.inherited;
+        }
+        record.write(host, &lane).await?;
+        let made = async {
+            let device = match host.config.is_virtual {
+                true => PathBuf::from("/dev/disk/by-path").join(disk.by_path(&disk.portals[0])),
+                false => self.log_in(&lane, &disk, &record, &secret).await?,
+            };
+            drop(alone);
+            if spec.block {
+                return Ok(());
+            }
+            let wanted = disk.fs_type.as_deref();
+            let fs_type = match host.config.is_virtual {
+                true => wanted.unwrap_or("ext4").to_owned(),
+                false => lane.prepare(&self.devices, &device, wanted, disk.read_only).await?,
+            };
+            let origin = Origin::FileSystem { fs_type, source: device.display().to_string() };
+            let options = spec.mount_options().to_vec();
+            lane.mount_at(Mount { origin, target: global, options, read_only: disk.read_only }).await
+        };
+        // There is a record, and perhaps a session.
+        made.await.map_err(|error: PluginError| PluginError { outcome: Outcome::Uncertain, ..error })
+    }
+}
+
+fn lane_of<'a>(host: &'a Host, volume_name: &str) -> Lane<'a> {
+    Lane::of_volume(host, NAME, volume_name)
+}
+
+/// Where it is written which volume a pod has at a place.
+fn mark_dir(host: &Host, place: &Place) -> PathBuf {
+    let name = if place.block { format!("{}.device", place.dir_name) } else { place.dir_name.clone() };
+    host.paths.pod_plugin(&place.uid, NAME).join(name)
+}
+
+#[async_trait]
+impl Plugin for IscsiPlugin {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn can_support(&self, source: &Source) -> bool {
+        Disk::is_in(source)
+    }
+
+    fn volume_name(&self, spec: &VolumeSpec) -> Result<String, PluginError> {
+        Ok(Disk::of(spec)?.name)
+    }
+
+    /// The attach/detach controller says of every node that it is attached.
+    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> Abilities {
+        Abilities {
+            attach: true,
+            device: true,
+            mount_options: true,
+            block: true,
+            owned: !spec.block,
+            ..Abilities::default()
+        }
+    }
+
+    fn path(&self, host: &Host, place: &Place) -> PathBuf {
+        match place.block {
+            true => host.paths.pod_device(&place.uid, &place.plugin, &place.dir_name),
+            false => host.paths.pod_volume(&place.uid, &place.plugin, &place.dir_name),
+        }
+    }
+
+    async fn mount_device(&self, host: &Host, spec: &VolumeSpec) -> Result<(), PluginError> {
+        let claim = spec.claim.as_ref().and_then(|claim| claim.metadata.namespace.as_deref());
+        self.mount(host, spec, claim).await
+    }
+
+    async fn mount_device_for(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
+        self.mount(host, &volume.spec, volume.pod.metadata.namespace.as_deref()).await
+    }
+
+    async fn unmount_device(&self, host: &Host, volume_name: &str) -> Result<(), PluginError> {
+        let lane = lane_of(host, volume_name);
+        let Some(record) = Record::read(host, &lane, volume_name).await? else { return Ok(()) };
+        lane.clear(&record.global(&host.paths)).await?;
+        if !host.config.is_virtual {
+            let target = self.target(&record.iqn);
+            let _alone = target.lock().await;
+            self.log_out(host, &lane, &record).await?;
+        }
+        record.remove(host, &lane).await
+    }
+
+    async fn devices(&self, host: &Host) -> Result<Vec<String>, PluginError> {
+        let records = Record::all(host, &lane_of(host, "all")).await?;
+        Ok(records.into_iter().map(|record| record.volume_name).collect())
+    }
+
+    async fn set_up(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
+        let spec = &*volume.spec;
+        let disk = Disk::of(spec)?;
+        let place = place_of(NAME, volume)?;
+        let (lane, target) = (lane_of(host, &disk.name), self.path(host, &place));
+        if !spec.block && lane.mounted(&target)?.is_some() {
+            return Ok(());
+        }
+        let record = Record::of(&disk);
+        let global = record.global(&host.paths);
+        let device = match (spec.block, host.config.is_virtual) {
+            (true, false) => self.find(&lane, &disk).await?,
+            (true, true) => Some(PathBuf::from("/dev/disk/by-path").join(disk.by_path(&disk.portals[0]))),
+            (false, _) => lane.mounted(&global)?.map(|_| global),
+        };
+        let Some(device) = device else {
+            return Err(PluginError::plain(format!("the disk {} is not there for this node yet", disk.name)));
+        };
+        let mark = mark_dir(host, &place);
+        lane.make_dir(&mark, 0o750).await?;
+        lane.write_file(&mark.join("volume"), disk.name.clone().into_bytes()).await?;
+        if spec.block {
+            if let Some(dir) = target.parent() {
+                lane.make_dir(dir, 0o750).await?;
+            }
+            return lane.link(&target, &device).await;
+        }
+        let read_only = spec.read_only || disk.read_only;
+        let options = spec.mount_options().to_vec();
+        let bound = lane.mount_at(Mount { origin: Origin::Bind(device), target, options, read_only }).await;
+        if matches!(&bound, Err(error) if error.outcome == Outcome::Final)
+            && let Err(left) = forget_mark(&lane, &mark).await
+        {
+            tracing::warn!(%left, "what is written of a volume that could not be bound stays");
+        }
+        bound
+    }
+
+    async fn tear_down(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
+        let target = self.path(host, place);
+        let lane = Lane::of_place(host, place);
+        match place.block {
+            true => lane.remove_link(&target).await?,
+            false => lane.clear(&target).await?,
+        }
+        forget_mark(&lane, &mark_dir(host, place)).await
+    }
+
+    async fn found(&self, host: &Host, place: &Place) -> Result<Option<String>, PluginError> {
+        let lane = Lane::of_place(host, place);
+        let at = mark_dir(host, place).join("volume");
+        match lane.read_file(&at).await? {
+            Some(name) => Ok(Some(String::from_utf8_lossy(&name).into_owned())),
+            None => Err(PluginError::plain(format!(
+                "{} is not there, so nobody knows which disk it is",
+                at.display()
+            ))),
+        }
+    }
+}
+
+async fn forget_mark(lane: &Lane<'_>, mark: &std::path::Path) -> Result<(), PluginError> {
+    lane.remove_file(&mark.join("volume")).await?;
+    lane.remove_dir(mark).await
+}

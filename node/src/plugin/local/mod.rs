@@ -1,0 +1,258 @@
+//! Directories and disks of the machine itself, as PersistentVolumes (upstream: pkg/volume/local). A directory is bound into the pod; a disk is
+//! formatted when it is empty, mounted once for the node, and bound from there. What is on them is never touched.
+//!
+//! Laboratories without disks to spare have image files: a PersistentVolume with the annotation [`ANN_IMAGE_FILE`] may name one, and is then a disk
+//! on a loop device.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{LocalVolumeSource, PersistentVolume};
+use orlop_controller::names::ANN_IMAGE_FILE;
+
+use super::lane::{Lane, is_file_name, machine_path, place_of, shown};
+use super::{Abilities, Expanded, Place, Plugin, PluginError, PodVolume};
+use crate::host::Host;
+use crate::mount::device::Devices;
+use crate::mount::{Mount, Origin};
+use crate::paths::Paths;
+use crate::volume::{Source, VolumeSpec};
+
+mod disk;
+mod kind;
+#[cfg(test)]
+mod tests;
+
+use kind::Kind;
+
+/// Its name.
+pub const NAME: &str = "kubernetes.io/local-volume";
+
+/// The plugin.
+#[derive(Debug, Default)]
+pub struct LocalPlugin {
+    devices: Devices,
+}
+
+impl LocalPlugin {
+    /// With tools for devices from elsewhere.
+    pub fn new(devices: Devices) -> Self {
+        Self { devices }
+    }
+}
+
+/// What a volume says.
+struct Local<'a> {
+    /// Of the PersistentVolume.
+    name: &'a str,
+    source: &'a LocalVolumeSource,
+    path: PathBuf,
+    /// A regular file may be a disk.
+    takes_images: bool,
+    /// Nobody may write, whichever pod has it.
+    is_read_only: bool,
+}
+
+fn source(volume: &PersistentVolume) -> Option<&LocalVolumeSource> {
+    volume.spec.as_ref()?.local.as_ref()
+}
+
+impl<'a> Local<'a> {
+    fn of(spec: &'a VolumeSpec) -> Result<Self, PluginError> {
+        let missing = || PluginError::plain(format!("{}: it has no local source", shown(spec)));
+        let Source::Persistent(volume) = &spec.source else { return Err(missing()) };
+        let source = source(volume).ok_or_else(missing)?;
+        is_file_name("name of the PersistentVolume", spec.dir_name())?;
+        let path = match source.path.as_str() {
+            "" => Err(PluginError::plain(format!("LocalVolume volume {:?} path is empty", spec.dir_name()))),
+            text => {
+                machine_path(text).map_err(|why| PluginError::plain(format!("invalid path: {text} {why}")))
+            }
+        }?;
+        let annotations = volume.metadata.annotations.as_ref();
+        let modes = volume.spec.as_ref().and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default();
+        Ok(Self {
+            name: spec.dir_name(),
+            source,
+            path,
+            takes_images: annotations
+                .and_then(|all| all.get(ANN_IMAGE_FILE))
+                .is_some_and(|value| value == "true"),
+            is_read_only: spec.mount_options().iter().any(|option| option == "ro")
+                || !modes.is_empty() && modes.iter().all(|mode| mode == "ReadOnlyMany"),
+        })
+    }
+
+    /// What is at its path.
+    async fn kind(&self, host: &Host, lane: &Lane<'_>) -> Result<Kind, PluginError> {
+        if host.config.is_virtual {
+            return Ok(Kind::Virtual);
+        }
+        let (path, shown, takes_images) = (self.path.clone(), self.source.path.clone(), self.takes_images);
+        let what = format!("looking at {}", path.display());
+        lane.run(what, move || Ok(kind::look(&path, &shown, takes_images))).await?.map_err(PluginError::plain)
+    }
+}
+
+/// Where a disk is mounted for the node.
+fn global(paths: &Paths, name: &str) -> PathBuf {
+    paths.plugin(NAME).join("mounts").join(name)
+}
+
+/// Where it is written which image file has a loop device.
+fn image_link(paths: &Paths, name: &str) -> PathBuf {
+    paths.plugin(NAME).join("images").join(name)
+}
+
+fn lane_of<'a>(host: &'a Host, name: &str) -> Lane<'a> {
+    Lane::of_volume(host, NAME, name)
+}
+
+#[async_trait]
+impl Plugin for LocalPlugin {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn can_support(&self, from: &Source) -> bool {
+        match from {
+            Source::Inline(_) => false,
+            Source::Persistent(volume) => source(volume).is_some(),
+        }
+    }
+
+    fn volume_name(&self, spec: &VolumeSpec) -> Result<String, PluginError> {
+        Ok(Local::of(spec)?.name.to_owned())
+    }
+
+    /// A directory has nothing for the node; that it is none is known only when it was looked at.
+    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> Abilities {
+        let has_files = !spec.block;
+        Abilities {
+            device: has_files,
+            mount_options: true,
+            block: true,
+            owned: has_files,
+            owned_once: has_files,
+            ..Abilities::default()
+        }
+    }
+
+    fn path(&self, host: &Host, place: &Place) -> PathBuf {
+        match place.block {
+            true => host.paths.pod_device(&place.uid, &place.plugin, &place.dir_name),
+            false => host.paths.pod_volume(&place.uid, &place.plugin, &place.dir_name),
+        }
+    }
+
+    async fn mount_device(&self, host: &Host, spec: &VolumeSpec) -> Result<(), PluginError> {
+        let local = Local::of(spec)?;
+        let lane = lane_of(host, local.name);
+        match local.kind(host, &lane).await? {
+            Kind::Dir | Kind::Virtual => Ok(()),
+            kind @ (Kind::Device | Kind::Image) => {
+                self.mount_disk(host, &lane, &local, kind, spec.mount_options()).await
+            }
+        }
+    }
+
+    async fn unmount_device(&self, host: &Host, volume_name: &str) -> Result<(), PluginError> {
+        is_file_name("name of the PersistentVolume", volume_name)?;
+        let lane = lane_of(host, volume_name);
+        lane.clear(&global(&host.paths, volume_name)).await?;
+        self.forget_image(host, &lane, volume_name).await
+    }
+
+    async fn devices(&self, host: &Host) -> Result<Vec<String>, PluginError> {
+        let lane = lane_of(host, "all");
+        let mut names = lane.names(&host.paths.plugin(NAME).join("mounts")).await?;
+        names.extend(lane.names(&host.paths.plugin(NAME).join("images")).await?);
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    async fn set_up(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
+        let spec = &*volume.spec;
+        let local = Local::of(spec)?;
+        let place = place_of(NAME, volume)?;
+        let (lane, target) = (lane_of(host, local.name), self.path(host, &place));
+        let kind = local.kind(host, &lane).await?;
+        if spec.block {
+            return link_device(&lane, &target, &local, kind).await;
+        }
+        if lane.mounted(&target)?.is_some() {
+            return Ok(());
+        }
+        let origin = match kind {
+            Kind::Dir => Origin::Bind(local.path),
+            Kind::Virtual => {
+                let source = local.path.display().to_string();
+                Origin::FileSystem { fs_type: "none".to_owned(), source }
+            }
+            Kind::Device | Kind::Image => {
+                let global = global(&host.paths, local.name);
+                if lane.mounted(&global)?.is_none() {
+                    return Err(PluginError::plain(format!(
+                        "{} is not mounted at {} for this node yet",
+                        local.path.display(),
+                        global.display()
+                    )));
+                }
+                Origin::Bind(global)
+            }
+        };
+        let options = spec.mount_options().to_vec();
+        lane.mount_at(Mount { origin, target, options, read_only: spec.read_only || local.is_read_only })
+            .await
+    }
+
+    async fn tear_down(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
+        let (lane, target) = (lane_of(host, &place.dir_name), self.path(host, place));
+        match place.block {
+            true => lane.remove_link(&target).await,
+            false => lane.clear(&target).await,
+        }
+    }
+
+    async fn found(&self, _: &Host, place: &Place) -> Result<Option<String>, PluginError> {
+        Ok((!place.block).then(|| place.dir_name.clone()))
+    }
+
+    async fn expand(&self, host: &Host, volume: &PodVolume, bytes: i64) -> Result<Expanded, PluginError> {
+        let spec = &*volume.spec;
+        let local = Local::of(spec)?;
+        let lane = lane_of(host, local.name);
+        match local.kind(host, &lane).await? {
+            Kind::Dir | Kind::Virtual => Ok(Expanded::NotNeeded),
+            Kind::Device | Kind::Image if spec.block => Ok(Expanded::NotNeeded),
+            kind @ (Kind::Device | Kind::Image) => {
+                self.grow_disk(host, &lane, &local, kind).await?;
+                Ok(Expanded::To(bytes))
+            }
+        }
+    }
+}
+
+/// Gives a pod the device itself.
+async fn link_device(
+    lane: &Lane<'_>,
+    target: &Path,
+    local: &Local<'_>,
+    kind: Kind,
+) -> Result<(), PluginError> {
+    match kind {
+        Kind::Device | Kind::Virtual => {}
+        Kind::Dir | Kind::Image => {
+            return Err(PluginError::plain(format!(
+                "volumeMode Block needs a block device, and {} is {}",
+                local.path.display(),
+                if kind == Kind::Dir { "a directory" } else { "a regular file" }
+            )));
+        }
+    }
+    if let Some(dir) = target.parent() {
+        lane.make_dir(dir, 0o750).await?;
+    }
+    lane.link(target, &local.path).await
+}

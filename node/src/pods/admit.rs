@@ -1,0 +1,96 @@
+//! Whether the node takes a pod that is bound to it (upstream: pkg/kubelet/lifecycle/predicate.go, canAdmitPod). The scheduler has asked
+//! the same; a pod that was bound by hand, or before the node changed, has not been asked. Taints are the business of controllers.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use orlop_controller::schedule::cluster::NodeFacts;
+use orlop_controller::schedule::filter::node_affinity;
+
+use super::status::Verdict;
+
+/// Pods that the node has taken and that have not ended, by UID.
+#[derive(Default)]
+pub(super) struct Admitted(Mutex<BTreeSet<String>>);
+
+impl Admitted {
+    /// It runs already: it stays.
+    pub(super) fn keep(&self, uid: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned());
+    }
+
+    /// It has ended.
+    pub(super) fn remove(&self, uid: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
+    /// Takes a pod, if it fits.
+    ///
+    /// # Errors
+    /// It does not; the pod fails for this.
+    pub(super) fn admit(&self, pod: &Pod, node: &Node, max_pods: u32) -> Result<(), Verdict> {
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        let mut admitted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if admitted.contains(uid) {
+            return Ok(());
+        }
+        fits(pod, node, admitted.len(), max_pods)?;
+        admitted.insert(uid.to_owned());
+        Ok(())
+    }
+}
+
+/// Pure: whether a node with so many pods takes another one.
+fn fits(pod: &Pod, node: &Node, pods: usize, max_pods: u32) -> Result<(), Verdict> {
+    let verdict = |reason: &str, why: String| Verdict {
+        reason: reason.to_owned(),
+        message: format!("Pod was rejected: {why}"),
+    };
+    if pods >= usize::try_from(max_pods).unwrap_or(usize::MAX) {
+        let why = format!(
+            "Node didn't have enough resource: pods, requested: 1, used: {pods}, capacity: {max_pods}"
+        );
+        return Err(verdict("OutOfpods", why));
+    }
+    if !node_affinity::accepts(pod, &NodeFacts::of(node)) {
+        let why = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
+        return Err(verdict("NodeAffinity", why.to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(uid: &str, selector: serde_json::Value) -> Pod {
+        serde_json::from_value(
+            json!({"metadata": {"uid": uid}, "spec": {"containers": [], "nodeSelector": selector}}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn who_fits() {
+        let node: Node =
+            serde_json::from_value(json!({"metadata": {"name": "n", "labels": {"disk": "ssd"}}})).unwrap();
+        let admitted = Admitted::default();
+        admitted.keep("old");
+        for (name, uid, selector, expected) in [
+            ("other label", "a", json!({"disk": "hdd"}), Some("NodeAffinity")),
+            ("fits", "b", json!({"disk": "ssd"}), None),
+            ("the same again", "b", json!({"disk": "ssd"}), None),
+            ("one too many", "c", json!({}), Some("OutOfpods")),
+            ("runs already", "old", json!({"disk": "hdd"}), None),
+        ] {
+            let found = admitted.admit(&pod(uid, selector), &node, 2).err().map(|verdict| verdict.reason);
+            assert_eq!(found.as_deref(), expected, "{name}");
+        }
+        admitted.remove("old");
+        assert_eq!(admitted.admit(&pod("c", json!({})), &node, 2), Ok(()));
+    }
+}

@@ -1,0 +1,283 @@
+//! A pod's life on this node: volumes first, then the runtime, and the way back; and what the API is told of it (upstream: pkg/kubelet
+//! pod_workers.go, kubelet_pods.go, status/).
+//!
+//! Reading order. What is written: `phase`, `conditions`, `status` (all pure), and `report`, which writes it. Who is taken: `admit`. The life itself:
+//! `worker`, with `deadline` (its time is over), `limits` (too much in an emptyDir) and `scrubbing` (recycler pods). Who has a worker, and what is left from before: this file.
+//!
+//! Every pod (by UID) has one task, so that no two steps of one pod run at a time, and a pod that hangs holds up nobody (I12). A task looks at
+//! what is, not at what happened. The volumes of a pod stay until its runtime has let them go, and its object stays until its volumes are gone
+//! (I8). When the agent ends, tasks are dropped where they wait; everything on the machine stays, and the next agent goes on.
+
+mod admit;
+mod conditions;
+mod deadline;
+mod limits;
+mod phase;
+mod report;
+mod scrubbing;
+mod status;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::runtime::watcher;
+use orlop_controller::informer::{Change, Informer};
+use orlop_controller::pods::is_finished;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use self::admit::Admitted;
+use self::worker::Worker;
+use crate::host::Host;
+use crate::runtime::Runtime;
+use crate::volumes::{Fate, Finding, PodVolumes, Volumes};
+
+/// How often directories of pods that nobody knows are looked for, besides the end of every pod.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
+/// How long a life rests that ended by a fault of ours.
+const REST: Duration = Duration::from_secs(10);
+
+/// What the life of a pod needs of whoever mounts: see [`Volumes`], which is it.
+#[async_trait::async_trait]
+pub trait VolumeRoom: Send + Sync + 'static {
+    /// A pod wants its volumes, or has changed.
+    fn want(&self, pod: Arc<Pod>);
+    /// What is here for a pod stays until it is released.
+    fn hold(&self, uid: &str);
+    /// Nothing of the pod runs any more.
+    fn release(&self, uid: &str);
+    /// How the volumes of a pod are.
+    fn state(&self, uid: &str) -> watch::Receiver<PodVolumes>;
+    /// All pods of this node are known.
+    fn synced(&self);
+    /// Looks after directories of pods that nobody knows.
+    async fn tidy(&self) -> Vec<Finding>;
+}
+
+#[async_trait::async_trait]
+impl VolumeRoom for Volumes {
+    fn want(&self, pod: Arc<Pod>) {
+        Volumes::want(self, pod);
+    }
+
+    fn hold(&self, uid: &str) {
+        Volumes::hold(self, uid);
+    }
+
+    fn release(&self, uid: &str) {
+        Volumes::release(self, uid);
+    }
+
+    fn state(&self, uid: &str) -> watch::Receiver<PodVolumes> {
+        Volumes::state(self, uid)
+    }
+
+    fn synced(&self) {
+        Volumes::synced(self);
+    }
+
+    async fn tidy(&self) -> Vec<Finding> {
+        self.gc(false).await
+    }
+}
+
+/// What this room is given.
+pub struct Inputs {
+    /// The machine and the cluster.
+    pub host: Host,
+    /// Mounts.
+    pub volumes: Arc<dyn VolumeRoom>,
+    /// Runs.
+    pub runtime: Arc<dyn Runtime>,
+    /// The newest version of the own Node.
+    pub node: watch::Receiver<Option<Arc<Node>>>,
+}
+
+/// What all lives share.
+struct Shared {
+    host: Host,
+    volumes: Arc<dyn VolumeRoom>,
+    runtime: Arc<dyn Runtime>,
+    node: watch::Receiver<Option<Arc<Node>>>,
+    admitted: Admitted,
+}
+
+/// A pod as the API has it.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// Its last version; none when only this machine knows of it.
+    pod: Option<Arc<Pod>>,
+    /// The API has it no more.
+    is_gone: bool,
+}
+
+/// What the informer says.
+enum News {
+    Here(Arc<Pod>),
+    Gone(String),
+}
+
+/// Lives the pods of this node until `shutdown`.
+pub async fn run(inputs: Inputs, shutdown: CancellationToken) {
+    let Inputs { host, volumes, runtime, node } = inputs;
+    let shared = Arc::new(Shared { host, volumes, runtime, node, admitted: Admitted::default() });
+    let pods = Informer::<Pod>::new();
+    let (sender, news) = mpsc::unbounded_channel();
+    let _registration = pods.add_handler(move |change| tell(&sender, change));
+    let selected = watcher::Config::default().fields(&format!("spec.nodeName={}", shared.host.config.name));
+    let following = pods.run_selected(Api::all(shared.host.client.clone()), selected, shutdown.clone());
+    let (untidy, room) = (Arc::new(Notify::new()), Arc::clone(&shared.volumes));
+    let desk = Desk { shared, seats: HashMap::new(), lives: JoinSet::new(), untidy: Arc::clone(&untidy) };
+    tokio::select! {
+        () = shutdown.cancelled() => {}
+        ((), (), ()) = async { tokio::join!(following, desk.run(&pods, news), tidy(room, untidy)) } => {}
+    }
+}
+
+/// Looks after what is left of pods, now and then and whenever one has gone. A directory that hangs holds up nothing else.
+async fn tidy(room: Arc<dyn VolumeRoom>, untidy: Arc<Notify>) {
+    loop {
+        log(&room.tidy().await);
+        tokio::select! {
+            () = untidy.notified() => {}
+            () = tokio::time::sleep(TIDY_EVERY) => {}
+        }
+    }
+}
+
+/// The handler of the informer: it must be quick.
+fn tell(sender: &mpsc::UnboundedSender<News>, change: &Change<Pod>) {
+    // Whoever listens ends with the agent.
+    if let Some(uid) = change.gone_uid() {
+        let _ = sender.send(News::Gone(uid.to_string()));
+    }
+    if let Some(pod) = &change.new {
+        let _ = sender.send(News::Here(Arc::clone(pod)));
+    }
+}
+
+/// Who has a life here.
+struct Desk {
+    shared: Arc<Shared>,
+    seats: HashMap<String, watch::Sender<Seen>>,
+    /// Each gives the UID back when it is over.
+    lives: JoinSet<String>,
+    untidy: Arc<Notify>,
+}
+
+impl Desk {
+    async fn run(mut self, pods: &Informer<Pod>, mut news: mpsc::UnboundedReceiver<News>) {
+        // Everything of the first list is in the channel when it is complete.
+        pods.synced().await;
+        while let Ok(said) = news.try_recv() {
+            self.take(said);
+        }
+        for uid in self.shared.runtime.known().await {
+            if !self.seats.contains_key(&uid) {
+                tracing::info!(uid, "a pod runs that the API has no more; it is ended");
+                self.shared.volumes.hold(&uid);
+                self.seat(&uid, Seen { pod: None, is_gone: true });
+            }
+        }
+        self.shared.volumes.synced();
+        self.untidy.notify_one();
+        loop {
+            tokio::select! {
+                Some(said) = news.recv() => self.take(said),
+                Some(over) = self.lives.join_next() => {
+                    // A life is never aborted and catches its panics.
+                    if let Ok(uid) = over {
+                        self.leave(&uid);
+                        self.untidy.notify_one();
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, said: News) {
+        match said {
+            News::Here(pod) => {
+                let uid = pod.metadata.uid.clone().unwrap_or_default();
+                if let Some(seat) = self.seats.get(&uid) {
+                    seat.send_replace(Seen { pod: Some(pod), is_gone: false });
+                    return;
+                }
+                if pod.metadata.deletion_timestamp.is_some() || is_finished(&pod) {
+                    self.shared.volumes.hold(&uid);
+                } else {
+                    self.shared.volumes.want(Arc::clone(&pod));
+                    if pod.status.as_ref().is_some_and(|status| status.start_time.is_some()) {
+                        self.shared.admitted.keep(&uid);
+                    }
+                }
+                self.seat(&uid, Seen { pod: Some(pod), is_gone: false });
+            }
+            News::Gone(uid) => {
+                if let Some(seat) = self.seats.get(&uid) {
+                    seat.send_modify(|seen| seen.is_gone = true);
+                }
+            }
+        }
+    }
+
+    /// Begins a life.
+    fn seat(&mut self, uid: &str, seen: Seen) {
+        let sender = watch::Sender::new(seen);
+        let (shared, receiver, uid) = (Arc::clone(&self.shared), sender.subscribe(), uid.to_owned());
+        self.seats.insert(uid.clone(), sender);
+        self.lives.spawn(async move {
+            loop {
+                let life = Worker::life(Arc::clone(&shared), uid.clone(), receiver.clone());
+                match AssertUnwindSafe(life).catch_unwind().await {
+                    Ok(()) => return uid,
+                    // Its text is in the log already. What was done is found again.
+                    Err(_) => {
+                        tracing::error!(uid, "the life of a pod ended by a fault; it begins anew");
+                        tokio::time::sleep(REST).await;
+                    }
+                }
+            }
+        });
+    }
+
+    fn leave(&mut self, uid: &str) {
+        self.shared.admitted.remove(uid);
+        self.seats.remove(uid);
+    }
+}
+
+fn log(findings: &[Finding]) {
+    for Finding { uid, path, fate } in findings {
+        let path = path.display();
+        match fate {
+            Fate::Removed => tracing::debug!(uid, "removed what was left of a pod: {path}"),
+            Fate::Mounted(mounts) => {
+                tracing::warn!(
+                    uid,
+                    ?mounts,
+                    "nobody knows the pod of {path}, and something is mounted in it"
+                );
+            }
+            Fate::Quarantined(place) => {
+                tracing::warn!(
+                    uid,
+                    "nobody knows the pod of {path}; what was in it is in {}",
+                    place.display()
+                );
+            }
+            Fate::Kept(why) => {
+                tracing::debug!(uid, why, "nobody knows the pod of {path}, and it is left as it is");
+            }
+        }
+    }
+}

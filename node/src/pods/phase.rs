@@ -1,0 +1,142 @@
+//! The phase of a pod (upstream: pkg/kubelet/kubelet_pods.go, getPhase). Pure.
+
+use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Pod};
+
+/// Phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+impl Phase {
+    /// The phase of this name; what is not known is pending.
+    pub(super) fn read(name: &str) -> Self {
+        match name {
+            "Running" => Self::Running,
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            _ => Self::Pending,
+        }
+    }
+
+    /// Its name in the API.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+/// How a container is, for the phase.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Is {
+    Unknown,
+    Waiting,
+    Running,
+    /// Ended, or between two runs.
+    Stopped {
+        well: bool,
+    },
+}
+
+fn of(status: Option<&ContainerStatus>) -> Is {
+    let Some(status) = status else { return Is::Unknown };
+    let Some(state) = &status.state else { return Is::Unknown };
+    if state.running.is_some() {
+        return Is::Running;
+    }
+    if let Some(terminated) = &state.terminated {
+        return Is::Stopped { well: terminated.exit_code == 0 };
+    }
+    match (&state.waiting, status.last_state.as_ref().and_then(|last| last.terminated.as_ref())) {
+        // Upstream does not count it among those that succeeded, whatever its last run said.
+        (Some(_), Some(_)) => Is::Stopped { well: false },
+        (Some(_), None) => Is::Waiting,
+        (None, _) => Is::Unknown,
+    }
+}
+
+/// The phase of a pod whose containers are so. `may_end`: none of them is started again, whatever the restart policy says.
+pub(super) fn phase_of(
+    pod: &Pod,
+    init: &[ContainerStatus],
+    main: &[ContainerStatus],
+    may_end: bool,
+) -> Phase {
+    let Some(spec) = &pod.spec else { return Phase::Pending };
+    let policy = spec.restart_policy.as_deref().unwrap_or("Always");
+    let find = |list: &[ContainerStatus], name: &str| of(list.iter().find(|status| status.name == name));
+    let (mut pending_init, mut failed_init) = (0, 0);
+    let is_sidecar = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
+    for container in spec.init_containers.iter().flatten().filter(|container| !is_sidecar(container)) {
+        let status = init.iter().find(|status| status.name == container.name);
+        let last = status.and_then(|status| status.last_state.as_ref()?.terminated.as_ref());
+        match of(status) {
+            Is::Stopped { well: true } => {}
+            Is::Stopped { well: false } => {
+                // Between two runs the last one counts.
+                let between = status.is_some_and(|s| s.state.as_ref().is_some_and(|s| s.waiting.is_some()));
+                if !between || last.is_some_and(|last| last.exit_code != 0) {
+                    failed_init += 1;
+                }
+            }
+            Is::Unknown | Is::Waiting | Is::Running => pending_init += 1,
+        }
+    }
+    let (mut unknown, mut waiting, mut running, mut stopped, mut well) = (0, 0, 0, 0, 0);
+    let mut pending_sidecars = 0;
+    for container in spec.init_containers.iter().flatten().filter(is_sidecar) {
+        match find(init, &container.name) {
+            Is::Unknown => (unknown, pending_sidecars) = (unknown + 1, pending_sidecars + 1),
+            Is::Waiting => (waiting, pending_sidecars) = (waiting + 1, pending_sidecars + 1),
+            Is::Running => {
+                running += 1;
+                let status = init.iter().find(|status| status.name == container.name);
+                pending_sidecars += usize::from(status.is_none_or(|status| status.started != Some(true)));
+            }
+            // How a sidecar ended says nothing about the pod.
+            Is::Stopped { .. } => {}
+        }
+    }
+    let has_begun = main.iter().any(|status| {
+        let begun = |state: &Option<ContainerState>| {
+            state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+        };
+        begun(&status.state) || begun(&status.last_state)
+    });
+    for container in &spec.containers {
+        match find(main, &container.name) {
+            Is::Unknown => unknown += 1,
+            Is::Waiting => waiting += 1,
+            Is::Running => running += 1,
+            Is::Stopped { well: is_well } => {
+                stopped += 1;
+                well += usize::from(is_well);
+            }
+        }
+    }
+    if failed_init > 0 && policy == "Never" {
+        return Phase::Failed;
+    }
+    if pending_init > 0 || (pending_sidecars > 0 && !has_begun) || waiting > 0 || unknown > 0 {
+        return Phase::Pending;
+    }
+    if running > 0 {
+        return Phase::Running;
+    }
+    if stopped == 0 {
+        return Phase::Pending;
+    }
+    match (may_end || policy != "Always", stopped == well) {
+        (false, _) => Phase::Running,
+        (true, true) => Phase::Succeeded,
+        (true, false) if may_end || policy == "Never" => Phase::Failed,
+        (true, false) => Phase::Running,
+    }
+}

@@ -1,0 +1,231 @@
+//! The status of a pod, made of what is known of it on this node (upstream: pkg/kubelet/kubelet_pods.go, generateAPIPodStatus; pkg/kubelet/status,
+//! TerminatePod). Pure. What others write stays: `qosClass`, conditions that are not named here. A terminal phase never changes.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP, Pod,
+    PodIP, PodStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use orlop_controller::pods::phase;
+use serde_json::{Value, json};
+
+use super::conditions;
+use super::limits::EVICTED;
+use super::phase::{Phase, phase_of};
+use crate::runtime::PodState;
+
+/// How far a pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Volumes are waited for, or the runtime has not taken it yet.
+    Making,
+    /// The runtime has it.
+    Running,
+    /// It is being taken away; what it leaves is not gone yet.
+    Stopping,
+    /// Nothing of it is left to run.
+    Over,
+}
+
+/// Why a pod fails that no container has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// `NodeAffinity`.
+    pub(super) reason: String,
+    /// In words.
+    pub(super) message: String,
+}
+
+/// What is known of a pod on this node.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Facts {
+    pub(super) stage: Stage,
+    /// What the runtime says; none when it does not know the pod.
+    pub(super) state: Option<PodState>,
+    /// It has failed for this.
+    pub(super) verdict: Option<Verdict>,
+    /// The address of the node.
+    pub(super) address: Option<String>,
+    /// When this was so.
+    pub(super) now: Timestamp,
+}
+
+/// API times have whole seconds.
+pub(super) fn seconds(at: Timestamp) -> Time {
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
+}
+
+/// The whole status of a pod that has `pod.status` now.
+pub(super) fn status(pod: &Pod, facts: &Facts) -> PodStatus {
+    let old = pod.status.clone().unwrap_or_default();
+    let (init, containers) = statuses(pod, &old, facts);
+    let told = Phase::read(phase(pod));
+    let failure = facts.state.as_ref().and_then(|state| state.failure.as_ref());
+    let verdict = facts.verdict.clone().or_else(|| {
+        failure.map(|(reason, message)| Verdict { reason: reason.clone(), message: message.clone() })
+    });
+    let ended = facts.state.as_ref().is_some_and(|state| state.ended);
+    let runs = facts.state.is_some() && !ended;
+    // What stops has not come to its end before nothing of it is left, unless it had come there by itself.
+    let may_end = facts.stage == Stage::Over || (facts.stage == Stage::Running && ended);
+    let phase = match (told, &verdict) {
+        (Phase::Succeeded | Phase::Failed, _) => told,
+        // What is driven off has failed when it is stopped: whoever waits for its end may take its volumes (upstream: the status manager
+        // lets no phase be terminal while containers may run).
+        (_, Some(_)) if facts.stage == Stage::Over || !runs => Phase::Failed,
+        (Phase::Pending | Phase::Running, _) => {
+            let found = phase_of(pod, &init, &containers, may_end);
+            match (facts.stage, found) {
+                // Whatever has not come to its end by itself has failed.
+                (Stage::Over, Phase::Pending | Phase::Running) => Phase::Failed,
+                (Stage::Over, Phase::Succeeded | Phase::Failed) => found,
+                // Its containers end because it is taken away: the last word is said when all is gone.
+                (Stage::Stopping, Phase::Succeeded | Phase::Failed) => told,
+                (Stage::Making | Stage::Running | Stage::Stopping, _) => found,
+            }
+        }
+    };
+    let mut new = old.clone();
+    new.phase = Some(phase.as_str().to_owned());
+    if let Some(verdict) = verdict
+        && phase == Phase::Failed
+        && old.reason.is_none()
+    {
+        (new.reason, new.message) = (Some(verdict.reason), Some(verdict.message));
+    }
+    new.observed_generation = pod.metadata.generation.or(old.observed_generation);
+    new.start_time = old.start_time.clone().or_else(|| Some(seconds(facts.now)));
+    if let Some(address) = &facts.address {
+        new.host_ip = Some(address.clone());
+        new.host_ips = Some(vec![HostIP { ip: address.clone() }]);
+        // Whatever runs has the network of the machine.
+        if facts.stage == Stage::Running && facts.state.is_some() && new.pod_ip.is_none() {
+            new.pod_ip = Some(address.clone());
+            new.pod_ips = Some(vec![PodIP { ip: address.clone() }]);
+        }
+    }
+    new.init_container_statuses = Some(init).filter(|list| !list.is_empty());
+    new.container_statuses = Some(containers).filter(|list| !list.is_empty());
+    let can_start = facts.stage == Stage::Running && facts.state.is_some() && !ended;
+    let mut list = conditions::conditions(pod, &new, phase, can_start, facts.now);
+    if let Some(verdict) = facts.verdict.as_ref().filter(|verdict| verdict.reason == EVICTED) {
+        conditions::driven_off(&mut list, &verdict.message, pod.metadata.generation, facts.now);
+    }
+    new.conditions = Some(list);
+    new
+}
+
+/// States of init containers and containers: what the runtime says, else what was told last, else that they wait.
+fn statuses(pod: &Pod, old: &PodStatus, facts: &Facts) -> (Vec<ContainerStatus>, Vec<ContainerStatus>) {
+    let none = Vec::new();
+    let spec = pod.spec.as_ref();
+    let init_spec = spec.and_then(|spec| spec.init_containers.as_ref()).unwrap_or(&none);
+    let main_spec = spec.map_or(&none, |spec| &spec.containers);
+    let (mut init, mut main) = (Vec::new(), Vec::new());
+    if let Some(state) = facts.state.as_ref().filter(|state| !state.containers.is_empty()) {
+        (init, main) = (state.init.clone(), state.containers.clone());
+        init.iter_mut().chain(&mut main).for_each(whole_seconds);
+    } else if facts.stage != Stage::Making {
+        init = old.init_container_statuses.clone().unwrap_or_default();
+        main = old.container_statuses.clone().unwrap_or_default();
+    }
+    let has_failed = facts.verdict.is_some() || Phase::read(phase(pod)) == Phase::Failed;
+    if has_failed && main.is_empty() {
+        // It was refused before anything was made of it.
+        return (init, main);
+    }
+    let reason = if init_spec.is_empty() { "ContainerCreating" } else { "PodInitializing" };
+    let complete = |containers: &[Container], list: &mut Vec<ContainerStatus>| {
+        for container in containers {
+            if !list.iter().any(|status| status.name == container.name) {
+                list.push(waiting(container, reason));
+            }
+        }
+    };
+    complete(init_spec, &mut init);
+    complete(main_spec, &mut main);
+    if facts.stage == Stage::Over {
+        settle(init_spec.is_empty(), &mut init, &mut main);
+    }
+    (init, main)
+}
+
+/// As the server keeps it; else every report would be a change.
+fn whole_seconds(status: &mut ContainerStatus) {
+    let cut = |time: &mut Option<Time>| *time = time.take().map(|time| seconds(time.0));
+    for state in [&mut status.state, &mut status.last_state].into_iter().flatten() {
+        if let Some(running) = &mut state.running {
+            cut(&mut running.started_at);
+        }
+        if let Some(terminated) = &mut state.terminated {
+            cut(&mut terminated.started_at);
+            cut(&mut terminated.finished_at);
+        }
+    }
+}
+
+fn waiting(container: &Container, reason: &str) -> ContainerStatus {
+    let waiting = ContainerStateWaiting { reason: Some(reason.to_owned()), message: None };
+    ContainerStatus {
+        name: container.name.clone(),
+        image: container.image.clone().unwrap_or_default(),
+        ready: false,
+        started: Some(false),
+        state: Some(ContainerState { waiting: Some(waiting), ..ContainerState::default() }),
+        ..ContainerStatus::default()
+    }
+}
+
+/// What has no end by now was lost (upstream: TerminatePod).
+fn settle(no_init: bool, init: &mut [ContainerStatus], main: &mut [ContainerStatus]) {
+    let has_begun = |status: &ContainerStatus| {
+        let has_last = status.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
+        has_last || status.state.as_ref().is_none_or(|state| state.waiting.is_none())
+    };
+    if no_init || main.iter().any(has_begun) {
+        main.iter_mut().for_each(lose);
+    }
+    // Those behind the last one that has begun were never started.
+    if let Some(last) = init.iter().rposition(has_begun) {
+        init.iter_mut().take(last + 1).for_each(lose);
+    }
+}
+
+fn lose(status: &mut ContainerStatus) {
+    if status.state.as_ref().is_some_and(|state| state.terminated.is_some()) {
+        return;
+    }
+    let terminated = ContainerStateTerminated {
+        reason: Some("ContainerStatusUnknown".to_owned()),
+        message: Some("The container could not be located when the pod was terminated".to_owned()),
+        exit_code: 137,
+        ..ContainerStateTerminated::default()
+    };
+    status.state = Some(ContainerState { terminated: Some(terminated), ..ContainerState::default() });
+    (status.ready, status.started) = (false, Some(false));
+}
+
+/// What has to be written so that the pod says `new`; none when it says so already. Conditional on this version of this pod.
+pub(super) fn patch(pod: &Pod, new: &PodStatus) -> Option<Value> {
+    if pod.status.as_ref() == Some(new) {
+        return None;
+    }
+    Some(json!({
+        "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
+        "status": {
+            "phase": new.phase,
+            "reason": new.reason,
+            "message": new.message,
+            "observedGeneration": new.observed_generation,
+            "startTime": new.start_time,
+            "hostIP": new.host_ip,
+            "hostIPs": new.host_ips,
+            "podIP": new.pod_ip,
+            "podIPs": new.pod_ips,
+            "conditions": new.conditions,
+            "initContainerStatuses": new.init_container_statuses,
+            "containerStatuses": new.container_statuses,
+        },
+    }))
+}

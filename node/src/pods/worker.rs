@@ -1,0 +1,539 @@
+//! The life of one pod: want its volumes, wait for them, start it, tell how it is; then stop it, let its volumes go, wait until they are
+//! gone, say the last word, and let the object go. The way back is the same whatever ends the pod; only what is told differs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{HostIP, Node, Pod, PodIP};
+use kube::Api;
+use kube::api::{DeleteParams, Preconditions};
+use orlop_controller::client::is_not_found;
+use orlop_controller::clock::Backoff;
+use orlop_controller::pods::is_finished;
+use orlop_controller::recorder::EventType;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::deadline;
+use super::limits;
+use super::report::Reporter;
+use super::scrubbing;
+use super::status::{Facts, Stage, Verdict};
+use super::{Seen, Shared};
+use crate::config::RuntimeKind;
+use crate::crash_points;
+use crate::runtime::{PodPath, PodState};
+use crate::volumes::{PodVolumes, left_words};
+
+/// How long volumes are waited for before people are told (upstream: podAttachAndMountTimeout).
+const COMPLAIN_AFTER: Duration = Duration::from_secs(123);
+/// How long volumes of a pod that has ended may take to go before people are told for the first time.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
+/// First and longest wait after a failure of the runtime or the server.
+const WAITS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(122));
+/// Reason of pods for which the node has no room to attach (upstream: VolumeAttachmentLimitExceeded).
+const LIMIT: &str = "VolumeAttachmentLimitExceeded";
+/// The grace of pods that are driven off (upstream: immediateEvictionGracePeriodSeconds).
+const EVICTION_GRACE: Duration = Duration::from_secs(1);
+/// Reason of the event that volumes of a pod that has ended are still mounted (upstream: events.FailedUnMountVolume).
+const FAILED_UNMOUNT: &str = "FailedUnMount";
+/// The grace of pods that say nothing about it.
+const GRACE: i64 = 30;
+
+/// Why a life ends.
+#[derive(Clone, Debug)]
+pub(super) enum End {
+    /// It is being deleted, or is gone.
+    Asked,
+    /// The API says that it is over.
+    Told,
+    /// Its containers have ended.
+    Finished,
+    /// The node does not take it.
+    Refused(Verdict),
+    /// It is driven off.
+    Evicted(Verdict),
+    /// It took too long.
+    Late,
+}
+
+/// What the API says about the end of a pod.
+fn over(seen: &Seen) -> Option<End> {
+    let Some(pod) = seen.pod.as_ref().filter(|_| !seen.is_gone) else { return Some(End::Asked) };
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Some(End::Asked);
+    }
+    is_finished(pod).then_some(End::Told)
+}
+
+/// Waits for it.
+async fn ends(seen: &mut watch::Receiver<Seen>) -> End {
+    loop {
+        if let Some(end) = over(&seen.borrow_and_update()) {
+            return end;
+        }
+        if seen.changed().await.is_err() {
+            // The desk is gone: the agent ends.
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// How long a pod has to end.
+fn grace_of(pod: Option<&Pod>) -> Duration {
+    let seconds = pod.and_then(|pod| {
+        let asked = pod.metadata.deletion_grace_period_seconds;
+        asked.or_else(|| pod.spec.as_ref()?.termination_grace_period_seconds)
+    });
+    // Upstream gives at least a second.
+    Duration::from_secs(u64::try_from(seconds.unwrap_or(GRACE)).unwrap_or(0).max(1))
+}
+
+/// Waits until a pod has less time to end than before.
+async fn shorter(seen: &mut watch::Receiver<Seen>, grace: Duration) -> Duration {
+    loop {
+        let now = grace_of(seen.borrow_and_update().pod.as_deref());
+        if now < grace {
+            return now;
+        }
+        if seen.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
+
+async fn changed<T>(receiver: Option<&mut watch::Receiver<T>>) {
+    match receiver {
+        Some(receiver) => {
+            if receiver.changed().await.is_err() {
+                std::future::pending().await
+            }
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until an emptyDir of the pod is over its limit.
+async fn too_much(shared: &Shared, uid: &str, pod: &Pod) -> Verdict {
+    if limits::limited(pod).is_empty() {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(limits::LOOK_EVERY).await;
+        if let Some(verdict) = limits::broken(shared, uid, pod).await {
+            return verdict;
+        }
+    }
+}
+
+/// The address of a node.
+fn address_of(node: &Node) -> Option<String> {
+    let addresses = node.status.as_ref()?.addresses.as_ref()?;
+    addresses.iter().find(|address| address.type_ == "InternalIP").map(|address| address.address.clone())
+}
+
+/// The pod with its addresses: its status may not have them yet, and its containers may ask for them.
+fn with_address(pod: &Arc<Pod>, address: Option<String>) -> Arc<Pod> {
+    let has_one =
+        pod.status.as_ref().is_some_and(|status| status.pod_ip.is_some() && status.host_ip.is_some());
+    let Some(address) = address.filter(|_| !has_one) else { return Arc::clone(pod) };
+    let mut pod = Pod::clone(pod);
+    let status = pod.status.get_or_insert_default();
+    status.host_ips.get_or_insert_with(|| vec![HostIP { ip: address.clone() }]);
+    status.pod_ips.get_or_insert_with(|| vec![PodIP { ip: address.clone() }]);
+    status.host_ip.get_or_insert_with(|| address.clone());
+    status.pod_ip.get_or_insert(address);
+    Arc::new(pod)
+}
+
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    uid: String,
+    seen: watch::Receiver<Seen>,
+    reporter: Reporter,
+    /// Since when it is here, as far as this agent knows.
+    begun: Timestamp,
+    verdict: Option<Verdict>,
+    /// What is told of a pod whose work the agent does itself.
+    own: Option<PodState>,
+}
+
+impl Worker {
+    /// A whole life, or what is left of it.
+    pub(super) async fn life(shared: Arc<Shared>, uid: String, seen: watch::Receiver<Seen>) {
+        let (reporter, writing) = Reporter::new(shared.host.client.clone(), seen.clone());
+        let begun = shared.host.clock.now();
+        let worker = Worker { shared, uid, seen, reporter, begun, verdict: None, own: None };
+        tokio::select! {
+            biased;
+            () = worker.run() => {}
+            () = async { writing.await; std::future::pending().await } => {}
+        }
+    }
+
+    async fn run(mut self) {
+        // Most of a life is rest: the room that other parts of it need is taken when they begin, and given back.
+        let end = self.live().await;
+        Box::pin(self.end(end)).await;
+        Box::pin(self.depart()).await;
+        self.shared.runtime.forget(&self.uid).await;
+    }
+
+    fn pod(&self) -> Option<Arc<Pod>> {
+        self.seen.borrow().pod.clone()
+    }
+
+    fn state(&self) -> Option<PodState> {
+        let own = || self.own.clone();
+        self.shared.runtime.state(&self.uid).map(|state| state.borrow().clone()).or_else(own)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.shared.host.clock.now()
+    }
+
+    /// How long it may be here from now on.
+    fn time_left(&self, pod: &Pod) -> Option<Duration> {
+        deadline::left(pod, self.begun, self.now())
+    }
+
+    fn tell(&self, stage: Stage) {
+        let address = self.shared.node.borrow().as_deref().and_then(address_of);
+        let verdict = self.verdict.clone();
+        self.reporter.tell(Facts { stage, state: self.state(), verdict, address, now: self.now() });
+    }
+
+    fn event(&self, type_: EventType, reason: &str, message: impl Into<String>) {
+        if let Some(pod) = self.pod() {
+            self.shared.host.events.event(&*pod, type_, reason, message);
+        }
+    }
+
+    /// Until something ends it.
+    async fn live(&mut self) -> End {
+        if let Some(end) = over(&self.seen.borrow()) {
+            return end;
+        }
+        if let Err(end) = Box::pin(self.admit()).await {
+            return end;
+        }
+        loop {
+            let (pod, paths) = match Box::pin(self.mounted()).await {
+                Ok(ready) => ready,
+                Err(end) => return end,
+            };
+            if scrubbing::is_ours(&self.shared, &pod) {
+                return Box::pin(self.scrub(&pod, paths)).await;
+            }
+            if let Err(end) = Box::pin(self.start(&pod, paths)).await {
+                return end;
+            }
+            if let Some(end) = self.attend(&pod).await {
+                return end;
+            }
+        }
+    }
+
+    /// Before the Node is known nobody is taken.
+    async fn admit(&mut self) -> Result<(), End> {
+        let mut node = self.shared.node.clone();
+        loop {
+            let known = node.borrow_and_update().clone();
+            if let (Some(known), Some(pod)) = (known, self.pod()) {
+                let max = self.shared.host.config.max_pods;
+                return self.shared.admitted.admit(&pod, &known, max).map_err(End::Refused);
+            }
+            tokio::select! {
+                () = changed(Some(&mut node)) => {}
+                end = ends(&mut self.seen) => return Err(end),
+            }
+        }
+    }
+
+    /// Wants the volumes and waits for them.
+    async fn mounted(&mut self) -> Result<(Arc<Pod>, Vec<PodPath>), End> {
+        let mut complain_at = Instant::now() + COMPLAIN_AFTER;
+        loop {
+            let seen = self.seen.borrow_and_update().clone();
+            if let Some(end) = over(&seen) {
+                return Err(end);
+            }
+            let Some(pod) = seen.pod else { return Err(End::Asked) };
+            self.shared.volumes.want(Arc::clone(&pod));
+            let mut volumes = self.shared.volumes.state(&self.uid);
+            let now = volumes.borrow_and_update().clone();
+            let waiting = match now {
+                PodVolumes::Ready(paths) => return Ok((pod, paths)),
+                PodVolumes::Waiting(waiting) if waiting.limit.is_some() => {
+                    // Waiting does not help: somebody else has to decide where it goes.
+                    let message = format!(
+                        "Pod was rejected: Node has reached its volume attachment limit, rejecting pod. {waiting}"
+                    );
+                    return Err(End::Refused(Verdict { reason: LIMIT.to_owned(), message }));
+                }
+                PodVolumes::Waiting(waiting) => Some(waiting),
+                PodVolumes::Releasing(_) | PodVolumes::Released => None,
+            };
+            self.tell(Stage::Making);
+            let left = self.time_left(&pod);
+            tokio::select! {
+                // Its sender goes when the pod was released, and it is not.
+                () = changed(Some(&mut volumes)) => {}
+                () = changed(Some(&mut self.seen)) => {}
+                () = deadline::over(left) => return Err(End::Late),
+                () = tokio::time::sleep_until(complain_at) => {
+                    complain_at = Instant::now() + COMPLAIN_AFTER;
+                    if let Some(waiting) = waiting {
+                        let text = format!("Unable to attach or mount volumes: {waiting}");
+                        self.event(EventType::Warning, "FailedMount", text);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives it to the runtime, until that has taken it.
+    async fn start(&mut self, pod: &Arc<Pod>, paths: Vec<PodPath>) -> Result<(), End> {
+        let runtime = Arc::clone(&self.shared.runtime);
+        let address = self.shared.node.borrow().as_deref().and_then(address_of);
+        let addressed = with_address(pod, address);
+        let mut waits = Backoff::new(WAITS.0, WAITS.1);
+        let mut told = String::new();
+        loop {
+            let left = self.time_left(pod);
+            let started = tokio::select! {
+                started = runtime.start(Arc::clone(&addressed), paths.clone()) => started,
+                end = ends(&mut self.seen) => return Err(end),
+                () = deadline::over(left) => return Err(End::Late),
+            };
+            let Err(error) = started else { return Ok(()) };
+            let why = error.to_string();
+            if told != why {
+                tracing::warn!("{why}; will be tried again");
+                told = why;
+            }
+            self.tell(Stage::Making);
+            self.event(EventType::Warning, "FailedSync", format!("Error syncing pod, skipping: {error}"));
+            let left = self.time_left(pod);
+            tokio::select! {
+                () = tokio::time::sleep(waits.advance()) => {}
+                end = ends(&mut self.seen) => return Err(end),
+                () = deadline::over(left) => return Err(End::Late),
+            }
+        }
+    }
+
+    /// Empties the volume that the pod is made for. Nobody goes on before that has ended.
+    async fn scrub(&mut self, pod: &Arc<Pod>, paths: Vec<PodPath>) -> End {
+        self.own = Some(scrubbing::running(pod, self.now()));
+        self.tell(Stage::Running);
+        let cancel = CancellationToken::new();
+        let _end = cancel.clone().drop_guard();
+        let shared = Arc::clone(&self.shared);
+        let scrubbing = scrubbing::run(&shared, pod, &paths, self.begun, cancel.clone());
+        tokio::pin!(scrubbing);
+        let state = tokio::select! {
+            state = &mut scrubbing => state,
+            _ = ends(&mut self.seen) => {
+                cancel.cancel();
+                scrubbing.await
+            }
+        };
+        self.own = Some(state);
+        self.tell(Stage::Running);
+        over(&self.seen.borrow()).unwrap_or(End::Finished)
+    }
+
+    /// Tells how it is while it runs. None: it changed, or the runtime has lost it, and it has to be started again.
+    async fn attend(&mut self, started: &Arc<Pod>) -> Option<End> {
+        let Some(mut state) = self.shared.runtime.state(&self.uid) else {
+            tokio::time::sleep(WAITS.0).await;
+            return None;
+        };
+        loop {
+            let seen = self.seen.borrow_and_update().clone();
+            if let Some(end) = over(&seen) {
+                return Some(end);
+            }
+            let pod = seen.pod?;
+            if pod.spec != started.spec {
+                return None;
+            }
+            self.shared.volumes.want(Arc::clone(&pod));
+            let ended = state.borrow_and_update().ended;
+            self.tell(Stage::Running);
+            if ended {
+                return Some(End::Finished);
+            }
+            let shared = Arc::clone(&self.shared);
+            // Where processes run, their runtime sees to it: it tells what became of each.
+            let left = match shared.host.config.runtime {
+                RuntimeKind::None => self.time_left(&pod),
+                RuntimeKind::Process => None,
+            };
+            tokio::select! {
+                changed = state.changed() => if changed.is_err() { return None },
+                () = changed(Some(&mut self.seen)) => {}
+                verdict = Box::pin(too_much(&shared, &self.uid, &pod)) => return Some(End::Evicted(verdict)),
+                () = deadline::over(left) => return Some(End::Late),
+            }
+        }
+    }
+
+    /// Takes everything away.
+    async fn end(&mut self, end: End) {
+        let mut grace = grace_of(self.pod().as_deref());
+        match end {
+            End::Asked | End::Told | End::Finished => {}
+            End::Refused(verdict) => {
+                self.event(
+                    EventType::Warning,
+                    &verdict.reason,
+                    verdict.message.trim_start_matches("Pod was rejected: "),
+                );
+                self.verdict = Some(verdict);
+                self.tell(Stage::Making);
+                grace = EVICTION_GRACE;
+            }
+            End::Evicted(verdict) => {
+                self.event(EventType::Warning, &verdict.reason, verdict.message.as_str());
+                self.verdict = Some(verdict);
+                grace = EVICTION_GRACE;
+            }
+            End::Late => {
+                let verdict = deadline::verdict();
+                self.event(EventType::Normal, &verdict.reason, verdict.message.as_str());
+                self.verdict = Some(verdict);
+            }
+        }
+        self.stop(grace).await;
+        self.shared.admitted.remove(&self.uid);
+        self.tell(Stage::Stopping);
+        self.release().await;
+        self.tell(Stage::Over);
+    }
+
+    /// Until nothing of it runs or holds a volume.
+    async fn stop(&mut self, mut grace: Duration) {
+        let (runtime, uid) = (Arc::clone(&self.shared.runtime), self.uid.clone());
+        let mut waits = Backoff::new(WAITS.0, WAITS.1);
+        let mut state = runtime.state(&uid);
+        'again: loop {
+            let stopping = runtime.stop(&uid, grace);
+            tokio::pin!(stopping);
+            let error = loop {
+                tokio::select! {
+                    stopped = &mut stopping => match stopped {
+                        Ok(()) => return,
+                        Err(error) => break error,
+                    },
+                    () = changed(state.as_mut()) => self.tell(Stage::Stopping),
+                    less = shorter(&mut self.seen, grace) => {
+                        grace = less;
+                        continue 'again;
+                    }
+                }
+            };
+            tracing::warn!(%error, "a pod is not stopped, will be tried until it is");
+            tokio::time::sleep(waits.advance()).await;
+        }
+    }
+
+    /// Until nothing of it is mounted.
+    async fn release(&mut self) {
+        self.shared.volumes.release(&self.uid);
+        let mut complain_at = Instant::now() + RELEASE_PATIENCE;
+        let mut told = BTreeMap::new();
+        loop {
+            let mut volumes = self.shared.volumes.state(&self.uid);
+            let now = volumes.borrow_and_update().clone();
+            let left = match now {
+                PodVolumes::Released => return,
+                PodVolumes::Releasing(left) => left,
+                PodVolumes::Waiting(_) | PodVolumes::Ready(_) => Vec::new(),
+            };
+            for one in &left {
+                let Some(why) = one.cause.as_ref().filter(|why| told.get(&one.volume) != Some(*why)) else {
+                    continue;
+                };
+                told.insert(one.volume.clone(), why.clone());
+                let text = format!("UnmountVolume.TearDown failed for volume {:?} : {why}", one.volume);
+                self.event(EventType::Warning, FAILED_UNMOUNT, text);
+            }
+            tokio::select! {
+                // When the sender goes, all is released.
+                _ = volumes.changed() => {}
+                () = tokio::time::sleep_until(complain_at) => {
+                    complain_at = Instant::now() + COMPLAIN_AFTER;
+                    let left = left_words(&left);
+                    tracing::warn!(uid = self.uid, left, "volumes of a pod that has ended are still here");
+                    let text = format!("Unable to unmount volumes of the pod, which has ended: {left}");
+                    self.event(EventType::Warning, FAILED_UNMOUNT, text);
+                }
+            }
+        }
+    }
+
+    /// Until the API has it no more. Whoever deleted it has waited for this: the object goes when the node has let go of everything.
+    async fn depart(&mut self) {
+        let mut waits = Backoff::new(WAITS.0, WAITS.1);
+        let mut asked = false;
+        loop {
+            let seen = self.seen.borrow_and_update().clone();
+            let Some(pod) = seen.pod.filter(|_| !seen.is_gone) else { return };
+            if pod.metadata.deletion_timestamp.is_some() && !asked {
+                tokio::select! {
+                    () = self.reporter.written() => {}
+                    () = gone(&mut self.seen) => return,
+                }
+                match self.delete(&pod).await {
+                    Ok(()) => asked = true,
+                    Err(error) => {
+                        tracing::warn!(uid = self.uid, %error, "a pod that has ended is not deleted, will be tried until it is");
+                        tokio::select! {
+                            () = tokio::time::sleep(waits.advance()) => {}
+                            () = gone(&mut self.seen) => return,
+                        }
+                        continue;
+                    }
+                }
+            }
+            if self.seen.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    async fn delete(&self, pod: &Pod) -> Result<(), kube::Error> {
+        let api: Api<Pod> = Api::namespaced(
+            self.shared.host.client.clone(),
+            pod.metadata.namespace.as_deref().unwrap_or_default(),
+        );
+        let preconditions = Preconditions { uid: Some(self.uid.clone()), resource_version: None };
+        let parameters = DeleteParams {
+            grace_period_seconds: Some(0),
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        crash_points::reached("before deletion of pod", name);
+        let deleted = api.delete(name, &parameters).await;
+        crash_points::reached("after deletion of pod", name);
+        match deleted {
+            Ok(_) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            // Another one has its name, and the watch will say that this one is gone; or somebody wrote at the same time.
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Waits until the API has the pod no more.
+async fn gone(seen: &mut watch::Receiver<Seen>) {
+    if seen.wait_for(|seen| seen.is_gone).await.is_err() {
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,258 @@
+//! Programs of the machine's owner that are told what happens to pods: a file per event in one directory, run with the event in its
+//! environment and the pod as JSON on its input. A program has 30 seconds; it is killed with all that is in its process group then.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, Command};
+
+use super::PodPath;
+use super::said::Said;
+
+/// How long a program may take.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// So much of what it writes is kept, in bytes of each stream.
+const OUTPUT: usize = 16 * 1024;
+
+/// What a program is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A volume is there; told for each, before the pod's start.
+    VolumeMounted,
+    /// All volumes are there and the links are made. When this fails the pod counts as not started.
+    PodStarted,
+    /// The pod is to end; its volumes stay until this has ended.
+    PodStopping,
+    /// A volume goes away; told for each, after the links went.
+    VolumeUnmounting,
+    /// The links are gone, and volumes go away now.
+    PodStopped,
+}
+
+impl Event {
+    /// Name of the file, and of the event.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::VolumeMounted => "volume-mounted",
+            Self::PodStarted => "pod-started",
+            Self::PodStopping => "pod-stopping",
+            Self::VolumeUnmounting => "volume-unmounting",
+            Self::PodStopped => "pod-stopped",
+        }
+    }
+}
+
+/// A program failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HookError {
+    /// It cannot be run.
+    #[error("hook {} cannot be run (is it executable?): {source}", path.display())]
+    Run {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It ended badly.
+    #[error("hook {} ended with {how}: {said}", path.display())]
+    Failed {
+        /// The file.
+        path: PathBuf,
+        /// Exit status in words.
+        how: String,
+        /// The end of what it said.
+        said: String,
+    },
+    /// It did not end.
+    #[error("hook {} has not ended within {seconds} s and was killed: {said}", path.display())]
+    Late {
+        /// The file.
+        path: PathBuf,
+        /// The deadline.
+        seconds: u64,
+        /// The end of what it said.
+        said: String,
+    },
+}
+
+/// The directory of programs.
+#[derive(Clone, Debug)]
+pub struct Hooks {
+    dir: Option<PathBuf>,
+    deadline: Duration,
+}
+
+impl Hooks {
+    /// Programs in this directory; none for no hooks.
+    pub fn new(dir: Option<PathBuf>) -> Self {
+        Self { dir, deadline: DEADLINE }
+    }
+
+    /// With another deadline.
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Runs the program for an event, when there is one. `volume` is the volume that the event is about.
+    ///
+    /// # Errors
+    /// It cannot be run, ended with another code than 0, or was too slow.
+    pub async fn run(
+        &self,
+        event: Event,
+        pod: &Pod,
+        paths: &[PodPath],
+        volume: Option<&PodPath>,
+    ) -> Result<(), HookError> {
+        let Some(path) = self.dir.as_ref().map(|dir| dir.join(event.name())) else { return Ok(()) };
+        if !path.exists() {
+            return Ok(());
+        }
+        let cannot = |source| HookError::Run { path: path.clone(), source };
+        let mut child = Command::new(&path)
+            .env_clear()
+            .envs(std::env::var_os("PATH").map(|value| ("PATH", value)))
+            .envs(environment(event, pod, paths, volume))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(cannot)?;
+        let body = serde_json::to_vec(pod).map_err(|error| cannot(error.into()))?;
+        let (status, said) = self.watch(&mut child, &body).await;
+        tracing::info!(hook = event.name(), pod = ?pod.metadata.name, "hook ended ({status:?}): {said}");
+        match status {
+            Some(Ok(status)) if status.success() => Ok(()),
+            Some(Ok(status)) => Err(HookError::Failed { path, how: status.to_string(), said }),
+            Some(Err(source)) => Err(HookError::Run { path, source }),
+            None => Err(HookError::Late { path, seconds: self.deadline.as_secs(), said }),
+        }
+    }
+
+    /// Waits for the end of a program, or for its deadline, and keeps what it says.
+    async fn watch(
+        &self,
+        child: &mut Child,
+        body: &[u8],
+    ) -> (Option<io::Result<std::process::ExitStatus>>, String) {
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let out = child.stdout.take().map(|stream| Said::of(stream, OUTPUT));
+        let err = child.stderr.take().map(|stream| Said::of(stream, OUTPUT));
+        let input = child.stdin.take();
+        let feed = async {
+            if let Some(mut input) = input {
+                // A program that does not read its input is a good program.
+                let _ = input.write_all(body).await;
+            }
+        };
+        let (_, status) = tokio::join!(
+            tokio::time::timeout(self.deadline, feed),
+            tokio::time::timeout(self.deadline, child.wait())
+        );
+        if status.is_err() {
+            if let Some(group) = group {
+                // It may have ended by itself at this moment.
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            let _ = child.wait().await;
+        }
+        let mut said = String::new();
+        for output in [out, err].into_iter().flatten() {
+            said.push_str(&output.end().await);
+        }
+        (status.ok(), said.trim().to_owned())
+    }
+}
+
+fn environment(
+    event: Event,
+    pod: &Pod,
+    paths: &[PodPath],
+    volume: Option<&PodPath>,
+) -> BTreeMap<String, std::ffi::OsString> {
+    let metadata = &pod.metadata;
+    let mut all: BTreeMap<String, std::ffi::OsString> = BTreeMap::new();
+    for path in paths {
+        all.insert(format!("ORLOP_VOLUME_{}", variable(&path.volume)), path.path.clone().into());
+    }
+    for (name, value) in [
+        ("ORLOP_EVENT", Some(event.name())),
+        ("ORLOP_NAMESPACE", metadata.namespace.as_deref()),
+        ("ORLOP_POD", metadata.name.as_deref()),
+        ("ORLOP_UID", metadata.uid.as_deref()),
+        ("ORLOP_VOLUME", volume.map(|path| path.volume.as_str())),
+    ] {
+        if let Some(value) = value {
+            all.insert(name.to_owned(), value.into());
+        }
+    }
+    if let Some(volume) = volume {
+        all.insert("ORLOP_PATH".to_owned(), volume.path.clone().into());
+    }
+    all
+}
+
+/// A volume's name as part of a variable's: `web-data` is `WEB_DATA`.
+fn variable(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn hooks(script: &str) -> (tempfile::TempDir, Hooks) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pod-started");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let hooks = Hooks::new(Some(dir.path().to_owned()));
+        (dir, hooks)
+    }
+
+    fn pod() -> Pod {
+        serde_json::from_value(serde_json::json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}}))
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_hook_is_told_everything() {
+        let (dir, hooks) = hooks(r#"cd "${0%/*}"; env | grep ORLOP | sort >env; cat >body; echo said"#);
+        let path = PodPath { volume: "web-data".into(), path: "/v".into(), read_only: false, block: false };
+        hooks.run(Event::PodStarted, &pod(), std::slice::from_ref(&path), None).await.unwrap();
+        let env = std::fs::read_to_string(dir.path().join("env")).unwrap();
+        let want = "ORLOP_EVENT=pod-started\nORLOP_NAMESPACE=n\nORLOP_POD=p\nORLOP_UID=u\nORLOP_VOLUME_WEB_DATA=/v\n";
+        assert_eq!(env, want);
+        let body: Pod = serde_json::from_slice(&std::fs::read(dir.path().join("body")).unwrap()).unwrap();
+        assert_eq!(body, pod());
+        hooks.run(Event::PodStopped, &pod(), &[], None).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn failures_are_told_in_words() {
+        let (_dir, bad) = hooks("echo no room >&2; exit 3");
+        let error = bad.run(Event::PodStarted, &pod(), &[], None).await.unwrap_err().to_string();
+        assert!(error.ends_with("ended with exit status: 3: no room"), "{error}");
+        let (_dir, slow) = hooks("echo waiting; sleep 600 & sleep 600");
+        let slow = slow.with_deadline(Duration::from_millis(300));
+        let error = slow.run(Event::PodStarted, &pod(), &[], None).await.unwrap_err();
+        assert!(matches!(&error, HookError::Late { said, .. } if said == "waiting"), "{error}");
+        let (_dir, loud) = hooks("yes | head -c 1000000; exit 1");
+        let error = loud.run(Event::PodStarted, &pod(), &[], None).await.unwrap_err();
+        assert!(matches!(&error, HookError::Failed { said, .. } if said.len() < 20_000), "{error}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Logs of containers for people: what is asked, what is read, and the small server that the API server asks. The format on disk is that
+//! of [`process::log`](super::process); nothing here knows how containers are run.
+
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::ContainerStatus;
+use tokio::sync::watch;
+
+use super::PodState;
+
+mod identity;
+mod query;
+mod reader;
+mod server;
+
+pub use query::LogQuery;
+pub use server::{AUDIENCE_PREFIX, LogConfig, LogServer, LogServerError, SERVER_USER};
+
+/// Where the log of one run of a container is.
+#[derive(Clone, Debug)]
+pub struct LogPlace {
+    /// The directory of the container's logs.
+    pub dir: PathBuf,
+    /// The number of the run.
+    pub restart: u32,
+    /// The name of the container.
+    pub container: String,
+    /// How the pod is; a log is followed until the container has ended.
+    pub state: watch::Receiver<PodState>,
+}
+
+impl LogPlace {
+    /// Whether the run may still write.
+    fn is_open(&self, state: &PodState) -> bool {
+        let status = of_name(state, &self.container);
+        let is_this = |status: &ContainerStatus| u32::try_from(status.restart_count) == Ok(self.restart);
+        let runs =
+            |status: &ContainerStatus| status.state.as_ref().is_some_and(|state| state.running.is_some());
+        status.is_some_and(|status| is_this(status) && runs(status))
+    }
+}
+
+/// The status of a container.
+pub(super) fn of_name<'a>(state: &'a PodState, name: &str) -> Option<&'a ContainerStatus> {
+    state.containers.iter().chain(&state.init).find(|status| status.name == name)
+}
+
+/// There is no log to be read; the words are upstream's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoLog {
+    /// No such pod is here.
+    #[error("pod {0:?} does not exist\n")]
+    NoPod(String),
+    /// The pod has no such container.
+    #[error("container {container:?} not found in pod {pod:?}\n")]
+    NoContainer {
+        /// The container.
+        container: String,
+        /// The pod.
+        pod: String,
+    },
+    /// The container has not written one.
+    #[error("{0}")]
+    NotYet(String),
+}
+
+/// Which run of a container is meant (upstream: Kubelet.validateContainerLogStatus).
+pub(super) fn run_of(status: &ContainerStatus, pod: &str, previous: bool) -> Result<u32, NoLog> {
+    let name = &status.name;
+    let count = u32::try_from(status.restart_count).unwrap_or_default();
+    let state = status.state.as_ref();
+    let waiting = state.and_then(|state| state.waiting.as_ref());
+    let has_last = status.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
+    if previous {
+        return match (has_last, waiting.is_some()) {
+            // The last run is the one that is waited after.
+            (true, true) => Ok(count),
+            (true, false) => Ok(count.saturating_sub(1)),
+            (false, _) => {
+                Err(NoLog::NotYet(format!("previous terminated container {name:?} in pod {pod:?} not found")))
+            }
+        };
+    }
+    match waiting {
+        Some(_) if has_last => Ok(count),
+        Some(waiting) => {
+            let reason = waiting.reason.as_deref().unwrap_or_default();
+            Err(NoLog::NotYet(format!("container {name:?} in pod {pod:?} is waiting to start: {reason}")))
+        }
+        None => Ok(count),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn which_run_is_meant() {
+        let missing = |text: &str| Err(NoLog::NotYet(text.to_owned()));
+        let none = "previous terminated container \"c\" in pod \"p\" not found";
+        for (name, state, last, count, previous, want) in [
+            ("runs", json!({"running": {}}), json!({}), 0, false, Ok(0)),
+            ("has ended", json!({"terminated": {"exitCode": 0}}), json!({}), 2, false, Ok(2)),
+            (
+                "the one before",
+                json!({"running": {}}),
+                json!({"terminated": {"exitCode": 1}}),
+                2,
+                true,
+                Ok(1),
+            ),
+            ("none before", json!({"running": {}}), json!({}), 0, true, missing(none)),
+            (
+                "is made",
+                json!({"waiting": {"reason": "ContainerCreating"}}),
+                json!({}),
+                0,
+                false,
+                missing("container \"c\" in pod \"p\" is waiting to start: ContainerCreating"),
+            ),
+            ("waits", json!({"waiting": {}}), json!({"terminated": {"exitCode": 1}}), 4, false, Ok(4)),
+            ("waits, before", json!({"waiting": {}}), json!({"terminated": {"exitCode": 1}}), 4, true, Ok(4)),
+        ] {
+            let (state, last): (Value, Value) = (state, last);
+            let status = json!({
+                "name": "c", "image": "", "imageID": "", "ready": false, "restartCount": count, "state": state, "lastState": last,
+            });
+            let status: ContainerStatus = serde_json::from_value(status).unwrap();
+            assert_eq!(run_of(&status, "p", previous), want, "{name}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The environment of a container: what the pod says, with what it refers to read from the API at every start (upstream:
+//! pkg/kubelet/kubelet_pods.go makeEnvironmentVariables).
+
+use std::collections::{BTreeMap, HashMap};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVarSource, Node, Pod, Secret};
+use kube::{Api, Client};
+use orlop_controller::client::is_not_found;
+
+use super::expand::{expand, look_up};
+use crate::field_path;
+use crate::resource_field::{self, Amounts};
+
+/// Content of a ConfigMap or Secret.
+type Data = BTreeMap<String, Vec<u8>>;
+
+/// Reads what environments refer to, each object once.
+pub(super) struct Sources {
+    client: Client,
+    namespace: String,
+    read: HashMap<(Kind, String), Option<Data>>,
+    /// What the node has for pods, once it was read.
+    allocatable: Option<Amounts>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    ConfigMap,
+    Secret,
+}
+
+impl Sources {
+    /// For containers of a pod in this namespace.
+    pub(super) fn new(client: Client, namespace: &str) -> Self {
+        Self { client, namespace: namespace.to_owned(), read: HashMap::new(), allocatable: None }
+    }
+
+    #[cfg(test)]
+    fn with(mut self, kind: Kind, name: &str, data: &[(&str, &str)]) -> Self {
+        let data = data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect();
+        self.read.insert((kind, name.to_owned()), Some(data));
+        self
+    }
+
+    /// Content of an object; none when there is no such object.
+    async fn data(&mut self, kind: Kind, name: &str) -> Result<Option<&Data>, String> {
+        let key = (kind, name.to_owned());
+        if !self.read.contains_key(&key) {
+            let found = match kind {
+                Kind::ConfigMap => {
+                    let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
+                    api.get(name).await.map(|map| {
+                        let text = map
+                            .data
+                            .unwrap_or_default()
+                            .into_iter()
+                            .map(|(key, text)| (key, text.into_bytes()));
+                        let bytes = map.binary_data.unwrap_or_default().into_iter();
+                        text.chain(bytes.map(|(key, bytes)| (key, bytes.0))).collect()
+                    })
+                }
+                Kind::Secret => {
+                    let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
+                    let bytes = |secret: Secret| secret.data.unwrap_or_default().into_iter();
+                    api.get(name)
+                        .await
+                        .map(|secret| bytes(secret).map(|(key, bytes)| (key, bytes.0)).collect())
+                }
+            };
+            let found = match found {
+                Ok(data) => Some(data),
+                Err(error) if is_not_found(&error) => None,
+                Err(error) => return Err(format!("{} {name:?}: {error}", kind.word())),
+            };
+            self.read.insert(key.clone(), found);
+        }
+        Ok(self.read.get(&key).and_then(Option::as_ref))
+    }
+
+    /// What the pod's node has for pods.
+    async fn allocatable(&mut self, pod: &Pod) -> Result<Option<&Amounts>, String> {
+        if self.allocatable.is_none() {
+            let name = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+            let node = Api::<Node>::all(self.client.clone()).get(name).await;
+            let node =
+                node.map_err(|error| format!("the node cannot be read for its allocatable: {error}"))?;
+            self.allocatable = node.status.and_then(|status| status.allocatable);
+        }
+        Ok(self.allocatable.as_ref())
+    }
+
+    async fn key(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        key: &str,
+        optional: bool,
+    ) -> Result<Option<String>, String> {
+        let namespace = self.namespace.clone();
+        match self.data(kind, name).await?.map(|data| data.get(key)) {
+            Some(Some(bytes)) => Ok(Some(String::from_utf8_lossy(bytes).into_owned())),
+            _ if optional => Ok(None),
+            None => Err(format!("{} {name:?} not found", kind.word())),
+            Some(None) => Err(format!("couldn't find key {key} in {} {namespace}/{name}", kind.title())),
+        }
+    }
+
+    async fn all(&mut self, kind: Kind, name: &str, optional: bool) -> Result<Data, String> {
+        match self.data(kind, name).await? {
+            Some(data) => Ok(data.clone()),
+            None if optional => Ok(Data::new()),
+            None => Err(format!("{} {name:?} not found", kind.word())),
+        }
+    }
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "configmap",
+            Self::Secret => "secret",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+        }
+    }
+}
+
+/// The environment of a container, in the order in which it was given; a later variable of a name replaces the earlier.
+pub(super) async fn environment(
+    sources: &mut Sources,
+    pod: &Pod,
+    container: &Container,
+) -> Result<Vec<(String, String)>, String> {
+    let mut env: Vec<(String, String)> = Vec::new();
+    for from in container.env_from.iter().flatten() {
+        let prefix = from.prefix.as_deref().unwrap_or_default();
+        let mut data = Data::new();
+        if let Some(map) = &from.config_map_ref {
+            data = sources.all(Kind::ConfigMap, &map.name, map.optional == Some(true)).await?;
+        }
+        if let Some(secret) = &from.secret_ref {
+            data.extend(sources.all(Kind::Secret, &secret.name, secret.optional == Some(true)).await?);
+        }
+        for (key, value) in data {
+            set(&mut env, format!("{prefix}{key}"), String::from_utf8_lossy(&value).into_owned());
+        }
+    }
+    for variable in container.env.iter().flatten() {
+        let value = match (&variable.value, &variable.value_from) {
+            (Some(value), _) if !value.is_empty() => Some(expand(value, |name| look_up(&env, name))),
+            (_, Some(from)) => referred(sources, pod, container, from).await?,
+            (_, None) => Some(String::new()),
+        };
+        if let Some(value) = value {
+            set(&mut env, variable.name.clone(), value);
+        }
+    }
+    Ok(env)
+}
+
+/// A name with `=` cannot be told to a process, nor a value with a zero byte.
+fn set(env: &mut Vec<(String, String)>, name: String, value: String) {
+    if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+        return;
+    }
+    env.retain(|(known, _)| *known != name);
+    env.push((name, value));
+}
+
+async fn referred(
+    sources: &mut Sources,
+    pod: &Pod,
+    container: &Container,
+    from: &EnvVarSource,
+) -> Result<Option<String>, String> {
+    if let Some(field) = &from.field_ref {
+        return field_path::of_pod(pod, &field.field_path).map(Some).map_err(|error| error.to_string());
+    }
+    if let Some(selector) = &from.resource_field_ref {
+        let allocatable = sources.allocatable(pod).await?;
+        let text = match selector.container_name.as_deref() {
+            None | Some("") => resource_field::of_container(pod, container, selector, allocatable),
+            Some(_) => resource_field::of_named(pod, selector, allocatable),
+        };
+        return text.map(Some).map_err(|error| error.to_string());
+    }
+    if let Some(key) = &from.config_map_key_ref {
+        return sources.key(Kind::ConfigMap, &key.name, &key.key, key.optional == Some(true)).await;
+    }
+    if let Some(key) = &from.secret_key_ref {
+        return sources.key(Kind::Secret, &key.name, &key.key, key.optional == Some(true)).await;
+    }
+    Err("a variable refers to something that this runtime does not know".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use orlop_controller::testing::FakeApi;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod() -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "n", "uid": "u", "labels": {"a/b": "c"}},
+            "spec": {"nodeName": "m", "containers": [
+                {"name": "other", "resources": {
+                    "limits": {"cpu": "1500m", "memory": "1Gi"}, "requests": {"memory": "1Gi"},
+                }},
+            ]},
+            "status": {"podIPs": [{"ip": "1.1.1.1"}, {"ip": "::1"}]},
+        }))
+        .unwrap()
+    }
+
+    async fn made(container: Value) -> Result<String, String> {
+        let api = FakeApi::new();
+        api.seed(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "m"},
+            "status": {"allocatable": {"cpu": "3", "memory": "2Gi"}}}));
+        let mut sources = Sources::new(api.client(), "n")
+            .with(Kind::ConfigMap, "map", &[("K", "v"), ("a=b", "no")])
+            .with(Kind::Secret, "sec", &[("S", "geheim"), ("K", "w")]);
+        let container = serde_json::from_value(container).unwrap();
+        let env = environment(&mut sources, &pod(), &container).await?;
+        Ok(env.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" "))
+    }
+
+    #[tokio::test]
+    async fn variables() {
+        let from = |from: Value| json!([{"name": "X", "valueFrom": from}]);
+        let field = |path: &str| from(json!({"fieldRef": {"fieldPath": path}}));
+        let resource = |name: &str, divisor: &str| {
+            from(
+                json!({"resourceFieldRef": {"containerName": "other", "resource": name, "divisor": divisor}}),
+            )
+        };
+        for (env, want) in [
+            (json!([]), Ok("")),
+            (json!([{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)$(Z)"}]), Ok("A=1 B=1$(Z)")),
+            (json!([{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}]), Ok("A=12")),
+            (field("metadata.labels['a/b']"), Ok("X=c")),
+            (field("metadata.annotations['none']"), Ok("X=")),
+            (field("spec.nodeName"), Ok("X=m")),
+            (field("status.podIPs"), Ok("X=1.1.1.1,::1")),
+            (field("spec.x"), Err("unsupported fieldPath: spec.x")),
+            (resource("limits.cpu", "1"), Ok("X=2")),
+            (resource("limits.cpu", "1m"), Ok("X=1500")),
+            (resource("limits.memory", "1Mi"), Ok("X=1024")),
+            (resource("requests.memory", "0"), Ok("X=1073741824")),
+            (resource("limits.ephemeral-storage", "0"), Ok("X=0")),
+            (resource("limits.pods", "1"), Err("Unsupported container resource : limits.pods")),
+            (from(json!({"resourceFieldRef": {"resource": "limits.cpu"}})), Ok("X=3")),
+            (
+                from(json!({"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}})),
+                Ok("X=2048"),
+            ),
+            (from(json!({"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}})), Ok("X=250")),
+            (from(json!({"configMapKeyRef": {"name": "map", "key": "K"}})), Ok("X=v")),
+            (from(json!({"secretKeyRef": {"name": "sec", "key": "S"}})), Ok("X=geheim")),
+            (
+                from(json!({"configMapKeyRef": {"name": "map", "key": "N"}})),
+                Err("couldn't find key N in ConfigMap n/map"),
+            ),
+            (from(json!({"secretKeyRef": {"name": "none", "key": "N"}})), Err("secret \"none\" not found")),
+            (from(json!({"secretKeyRef": {"name": "none", "key": "N", "optional": true}})), Ok("")),
+        ] {
+            let got =
+                made(json!({"name": "c", "env": env, "resources": {"requests": {"cpu": "250m"}}})).await;
+            assert_eq!(got.as_deref().map_err(String::as_str), want, "{env}");
+        }
+        let container = json!({
+            "name": "c",
+            "envFrom": [
+                {"configMapRef": {"name": "map"}},
+                {"secretRef": {"name": "sec"}, "prefix": "P_"},
+                {"configMapRef": {"name": "none", "optional": true}},
+            ],
+            "env": [{"name": "E", "value": "$(P_S)"}],
+        });
+        assert_eq!(made(container).await.unwrap(), "K=v P_K=w P_S=geheim E=geheim");
+    }
+}

@@ -1,0 +1,40 @@
+//! What a container wants to be done after its start and before its end: a program that joins it, a request, or a rest (upstream:
+//! pkg/kubelet/lifecycle).
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
+
+use super::life;
+use super::order::Program;
+use super::probe::{self, Target};
+
+/// Does it, for as long as `limit`.
+///
+/// # Errors
+/// It could not be done, in words.
+pub(super) async fn run(
+    handler: &LifecycleHandler,
+    container: &Container,
+    target: &Target,
+    limit: Duration,
+) -> Result<(), String> {
+    if let Some(exec) = &handler.exec {
+        let program = Program { args: exec.command.clone().unwrap_or_default(), ..target.program.clone() };
+        let joined = life::join(&target.launcher, &target.attempt, program, limit).await?;
+        return match joined.code {
+            Some(0) => Ok(()),
+            Some(code) => Err(format!("command ended with exit code {code}: {}", joined.said)),
+            None => Err(format!("command timed out: no end after {} s", limit.as_secs())),
+        };
+    }
+    if let Some(get) = &handler.http_get {
+        return probe::http(get, container.ports.as_deref().unwrap_or_default(), limit).await;
+    }
+    if let Some(sleep) = &handler.sleep {
+        let rest = Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or_default());
+        tokio::time::sleep(rest.min(limit)).await;
+        return Ok(());
+    }
+    Err("the hook says nothing that this runtime knows (exec, httpGet or sleep)".to_owned())
+}

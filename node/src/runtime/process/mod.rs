@@ -1,0 +1,254 @@
+//! Containers as processes of this machine, each with a mount namespace of its own in which its volumes are. Images are not read: a
+//! container sees the files of the machine, or a directory that its image names.
+//!
+//! [`decide`] and [`plan`] say what is done, `pod` does it for one pod, `life` for one run of a container. What runs beside or in the place of
+//! a container is this binary again, in its [`hidden`] mode: `supervise`, `enter`, `root`. No agent is needed for a container to go on.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use orlop_controller::recorder::Recorder;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+mod decide;
+mod enter;
+mod env;
+mod expand;
+mod hidden;
+mod hook;
+mod identity;
+mod life;
+pub(crate) mod log;
+mod order;
+mod plan;
+mod pod;
+mod probe;
+mod root;
+mod status;
+mod supervise;
+#[cfg(test)]
+mod tests;
+
+pub use decide::BackOff;
+pub use hidden::{HIDDEN, container_main};
+use plan::log_dir;
+
+use self::pod::{Message, PodTask, Record};
+use super::logs::{self, LogPlace, NoLog};
+use super::{PodPath, PodState, Runtime, RuntimeError, disk};
+use crate::paths::Paths;
+use crate::volume::PodKey;
+
+/// What a runtime of processes is made of.
+pub struct ProcessConfig {
+    /// Where everything is.
+    pub paths: Paths,
+    /// Reads ConfigMaps and Secrets for environments.
+    pub client: Client,
+    /// Takes events about containers.
+    pub events: Option<Recorder>,
+    /// How this binary is started in its hidden mode: a program and its arguments.
+    pub launcher: Vec<String>,
+    /// How long failing containers wait.
+    pub back_off: BackOff,
+    /// A log is rotated at this length, in bytes.
+    pub log_bytes: u64,
+    /// Files of a log that are kept.
+    pub log_files: u32,
+}
+
+impl ProcessConfig {
+    /// The defaults: upstream's back-off and log sizes, and this binary, whatever its path is by now.
+    pub fn new(paths: Paths, client: Client) -> Self {
+        Self {
+            paths,
+            client,
+            events: None,
+            launcher: ["/proc/self/exe", HIDDEN, "-"].map(str::to_owned).to_vec(),
+            back_off: BackOff::default(),
+            log_bytes: 10 * 1024 * 1024,
+            log_files: 5,
+        }
+    }
+}
+
+/// What all pods of a runtime share.
+struct Shared {
+    settings: plan::Settings,
+    client: Client,
+    events: Option<Recorder>,
+    back_off: BackOff,
+}
+
+struct Entry {
+    key: PodKey,
+    messages: mpsc::UnboundedSender<Message>,
+    state: watch::Receiver<PodState>,
+}
+
+/// A runtime of processes.
+///
+/// When it is dropped its containers go on, and nobody here starts or ends one any more.
+pub struct ProcessRuntime {
+    shared: Arc<Shared>,
+    end: CancellationToken,
+    _end_on_drop: DropGuard,
+    pods: Mutex<HashMap<String, Entry>>,
+}
+
+impl ProcessRuntime {
+    /// Over what an earlier agent left in the directory: its containers are followed from here on. Call it in a tokio runtime.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn new(config: ProcessConfig) -> io::Result<Self> {
+        let settings = plan::Settings {
+            paths: config.paths,
+            launcher: config.launcher,
+            log_bytes: config.log_bytes,
+            log_files: config.log_files,
+            cgroup: life::cgroup_parent(),
+        };
+        let shared =
+            Shared { settings, client: config.client, events: config.events, back_off: config.back_off };
+        let end = CancellationToken::new();
+        let guard = end.clone().drop_guard();
+        let pods = Mutex::new(HashMap::new());
+        let runtime = Self { shared: Arc::new(shared), end, _end_on_drop: guard, pods };
+        let paths = runtime.shared.settings.paths.clone();
+        for uid in disk::names(&paths.pods())? {
+            let file = plan::pod_dir(&paths, &uid).join("pod.json");
+            match disk::found::<Record>(&file) {
+                Ok(Some(record)) => runtime.add(&uid, record),
+                Ok(None) => {}
+                // It was written whole, so this is a fault of the disk.
+                Err(error) => tracing::warn!("{} cannot be read: {error}", file.display()),
+            }
+        }
+        Ok(runtime)
+    }
+
+    fn pods(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, uid: &str, record: Record) {
+        let (messages, inbox) = mpsc::unbounded_channel();
+        let state = watch::Sender::new(PodState::default());
+        let entry =
+            Entry { key: PodKey::of(&record.pod), messages: messages.clone(), state: state.subscribe() };
+        let task = PodTask::new(self.shared.clone(), record, state, messages);
+        self.pods().insert(uid.to_owned(), entry);
+        let end = self.end.clone();
+        tokio::spawn(async move { end.run_until_cancelled_owned(task.run(inbox)).await });
+    }
+
+    fn logs(&self, key: &PodKey) -> PathBuf {
+        let dir = log_dir(&self.shared.settings.paths, &key.namespace, &key.name, &key.uid, "x");
+        dir.parent().map(PathBuf::from).unwrap_or(dir)
+    }
+}
+
+#[async_trait]
+impl Runtime for ProcessRuntime {
+    async fn start(&self, pod: Arc<Pod>, paths: Vec<PodPath>) -> Result<(), RuntimeError> {
+        let key = PodKey::of(&pod);
+        let cannot =
+            |why: String| RuntimeError::Start { pod: format!("{}/{}", key.namespace, key.name), why };
+        if let Some(name) =
+            [&key.namespace, &key.name, &key.uid].into_iter().find(|name| !disk::is_step(name))
+        {
+            return Err(cannot(format!("{name:?} cannot be the name of a file")));
+        }
+        if let Some(why) = plan::unsupported(&pod) {
+            return Err(cannot(why));
+        }
+        if !rustix::process::geteuid().is_root() {
+            return Err(cannot("containers are made by root only; run the agent as root".to_owned()));
+        }
+        let is_new = !self.pods().contains_key(&key.uid);
+        if is_new {
+            let dir = plan::pod_dir(&self.shared.settings.paths, &key.uid);
+            let record = Record {
+                pod: Pod::clone(&pod),
+                paths: paths.clone(),
+                since: Timestamp::now(),
+                failure: None,
+            };
+            let saved = disk::make_dir(&dir).and_then(|()| disk::write(&dir.join("pod.json"), &record));
+            saved.map_err(|error| cannot(format!("{}: {error}", dir.display())))?;
+            self.add(&key.uid, record);
+        }
+        if let Some(entry) = self.pods().get(&key.uid) {
+            // A pod that was stopped takes no more messages, and is not started again.
+            let _ = entry.messages.send(Message::Start(pod, paths));
+        }
+        Ok(())
+    }
+
+    fn state(&self, uid: &str) -> Option<watch::Receiver<PodState>> {
+        self.pods().get(uid).map(|entry| entry.state.clone())
+    }
+
+    async fn stop(&self, uid: &str, grace: Duration) -> Result<(), RuntimeError> {
+        let Some(messages) = self.pods().get(uid).map(|entry| entry.messages.clone()) else { return Ok(()) };
+        let (reply, answer) = oneshot::channel();
+        if messages.send(Message::Stop(grace, reply)).is_err() {
+            return Ok(());
+        }
+        match answer.await {
+            Ok(result) => result.map_err(|why| RuntimeError::Stop { uid: uid.to_owned(), why }),
+            // Another stop came first, and the task has ended with it.
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn known(&self) -> Vec<String> {
+        let mut known: Vec<String> = self
+            .pods()
+            .iter()
+            .filter(|(_, entry)| !entry.messages.is_closed())
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        known.sort();
+        known
+    }
+
+    fn log(&self, namespace: &str, pod: &str, container: &str, previous: bool) -> Result<LogPlace, NoLog> {
+        let pods = self.pods();
+        let is_named = |entry: &&Entry| entry.key.namespace == namespace && entry.key.name == pod;
+        // Of two with one name the one that is not stopped is meant.
+        let found = pods.values().filter(is_named).min_by_key(|entry| entry.messages.is_closed());
+        let entry = found.ok_or_else(|| NoLog::NoPod(pod.to_owned()))?;
+        let no_container = || NoLog::NoContainer { container: container.to_owned(), pod: pod.to_owned() };
+        let restart = {
+            let state = entry.state.borrow();
+            logs::run_of(logs::of_name(&state, container).ok_or_else(no_container)?, pod, previous)?
+        };
+        let dir = log_dir(&self.shared.settings.paths, namespace, pod, &entry.key.uid, container);
+        Ok(LogPlace { dir, restart, container: container.to_owned(), state: entry.state.clone() })
+    }
+
+    async fn forget(&self, uid: &str) {
+        let key = {
+            let mut pods = self.pods();
+            match pods.get(uid) {
+                Some(entry) if entry.messages.is_closed() => pods.remove(uid).map(|entry| entry.key),
+                Some(_) | None => None,
+            }
+        };
+        let Some(key) = key else { return };
+        let dir = self.logs(&key);
+        if let Err(error) = disk::gone(std::fs::remove_dir_all(&dir)) {
+            tracing::warn!("{}: {error}", dir.display());
+        }
+    }
+}

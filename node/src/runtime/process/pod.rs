@@ -1,0 +1,497 @@
+//! One pod: a task that knows its containers, asks [`decide`](super::decide) what is next, and does it. It hears of ends from the processes
+//! themselves. After a restart of the agent it follows what runs and starts nothing until the pod is given to it again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use orlop_controller::recorder::EventType;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+use tokio_util::sync::DropGuard;
+
+use super::Shared;
+use super::decide::{Init, Next, Now, Policy, Which, next};
+use super::env::{Sources, environment};
+use super::life;
+use super::order::Attempt;
+use super::plan::{self, pod_dir};
+use super::probe::Verdict;
+use super::status::{Seen, status};
+use crate::runtime::{PodPath, PodState, disk};
+use crate::volume::PodKey;
+
+mod ending;
+mod follow;
+
+/// How long a container waits whose environment cannot be made (upstream: the next sync of the pod).
+const CONFIG_RETRY: Duration = Duration::from_secs(5);
+
+/// What is on disk of a pod: `pod.json` beside its containers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) pod: Pod,
+    pub(super) paths: Vec<PodPath>,
+    /// When it came here.
+    pub(super) since: Timestamp,
+    /// Why it failed although no container did.
+    pub(super) failure: Option<(String, String)>,
+}
+
+/// What a pod's task is asked and told.
+pub(super) enum Message {
+    /// The pod is wanted, with these volumes.
+    Start(Arc<Pod>, Vec<PodPath>),
+    /// It is not wanted any more.
+    Stop(Duration, oneshot::Sender<Result<(), String>>),
+    /// A start came to its end.
+    Started(Which, u32, Result<Attempt, Refused>),
+    /// A container ended.
+    Ended(Which, u32, Result<Attempt, String>),
+    /// What is to be done after its start is done, or has failed.
+    Hooked(Which, u32, Result<(), String>),
+    /// A probe changed its mind.
+    Probed(Which, u32, Verdict),
+}
+
+/// A container was not started at all.
+pub(super) struct Refused {
+    reason: &'static str,
+    message: String,
+}
+
+struct Slot {
+    container: Container,
+    /// The last run and the one before.
+    run: Option<(u32, Attempt)>,
+    before: Option<(u32, Attempt)>,
+    /// A start is under way.
+    is_starting: bool,
+    /// Runs in a row that ended.
+    ends: u32,
+    /// It is not started before.
+    not_before: Option<Instant>,
+    waiting: Option<(String, String)>,
+    is_started: bool,
+    is_ready: bool,
+    /// Ends its probes, or its postStart hook.
+    probes: Option<DropGuard>,
+}
+
+impl Slot {
+    fn new(container: &Container) -> Self {
+        Self {
+            container: container.clone(),
+            run: None,
+            before: None,
+            is_starting: false,
+            ends: 0,
+            not_before: None,
+            waiting: None,
+            is_started: false,
+            is_ready: false,
+            probes: None,
+        }
+    }
+
+    fn now(&self) -> Now {
+        match (&self.run, self.is_starting) {
+            (_, true) => Now::Busy,
+            (None, false) => Now::New,
+            (Some((_, attempt)), false) => attempt.end.as_ref().map_or(Now::Busy, |end| Now::Ended(end.code)),
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.run.as_ref().is_some_and(|(_, attempt)| attempt.end.is_none())
+    }
+}
+
+/// The task of a pod.
+pub(super) struct PodTask {
+    shared: Arc<Shared>,
+    record: Record,
+    key: PodKey,
+    init: Vec<Slot>,
+    main: Vec<Slot>,
+    /// The pod was given to this agent.
+    is_wanted: bool,
+    has_ended: bool,
+    state: watch::Sender<PodState>,
+    own: mpsc::UnboundedSender<Message>,
+    /// Messages that came while containers were being ended.
+    late: VecDeque<Message>,
+}
+
+impl PodTask {
+    /// A pod, with what is on disk of it.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        record: Record,
+        state: watch::Sender<PodState>,
+        own: mpsc::UnboundedSender<Message>,
+    ) -> Self {
+        let key = PodKey::of(&record.pod);
+        let spec = record.pod.spec.clone().unwrap_or_default();
+        let dir = pod_dir(&shared.settings.paths, &key.uid);
+        let slot = |container: &Container| {
+            let mut slot = Slot::new(container);
+            match life::runs(&dir.join(&container.name)) {
+                Ok(runs) => {
+                    let mut runs = runs.into_iter();
+                    slot.run = runs.next();
+                    slot.before = runs.next();
+                }
+                Err(error) => {
+                    tracing::warn!(pod = %key, "runs of container {} cannot be read: {error}", container.name)
+                }
+            }
+            // Nobody is left who would say that the program has started, and it is so unless its supervisor says otherwise.
+            if let Some((_, attempt)) = &mut slot.run
+                && attempt.end.is_none()
+                && attempt.started_at.is_none()
+            {
+                attempt.started_at = Some(Timestamp::now());
+            }
+            slot
+        };
+        let init = spec.init_containers.iter().flatten().map(slot).collect();
+        let main = spec.containers.iter().map(slot).collect();
+        Self {
+            shared,
+            record,
+            key,
+            init,
+            main,
+            is_wanted: false,
+            has_ended: false,
+            state,
+            own,
+            late: VecDeque::new(),
+        }
+    }
+
+    /// Runs until the pod is stopped.
+    pub(super) async fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
+        for which in self.all() {
+            if self.slot(which).is_running() {
+                self.follow(which, false);
+            }
+        }
+        loop {
+            let wake = self.go_on(&mut messages).await;
+            self.publish(false);
+            let message = match (self.late.pop_front(), wake) {
+                (Some(message), _) => Some(message),
+                (None, Some(at)) => match tokio::time::timeout_at(at, messages.recv()).await {
+                    Ok(message) => message,
+                    Err(_) => continue,
+                },
+                (None, None) => messages.recv().await,
+            };
+            match message {
+                Some(Message::Stop(grace, reply)) => {
+                    let result = self.stop(grace, &mut messages).await;
+                    let is_over = result.is_ok();
+                    // Who asked may have gone; the result is in the state.
+                    let _ = reply.send(result);
+                    if is_over {
+                        return;
+                    }
+                }
+                Some(message) => self.hear(message),
+                None => return,
+            }
+        }
+    }
+
+    fn all(&self) -> Vec<Which> {
+        let init = (0..self.init.len()).map(Which::Init);
+        init.chain((0..self.main.len()).map(Which::Main)).collect()
+    }
+
+    fn slot(&self, which: Which) -> &Slot {
+        match which {
+            Which::Init(index) => &self.init[index],
+            Which::Main(index) => &self.main[index],
+        }
+    }
+
+    fn slot_mut(&mut self, which: Which) -> &mut Slot {
+        match which {
+            Which::Init(index) => &mut self.init[index],
+            Which::Main(index) => &mut self.main[index],
+        }
+    }
+
+    fn dir(&self, which: Which) -> std::path::PathBuf {
+        pod_dir(&self.shared.settings.paths, &self.key.uid).join(&self.slot(which).container.name)
+    }
+
+    fn hear(&mut self, message: Message) {
+        match message {
+            Message::Start(pod, paths) => {
+                self.is_wanted = true;
+                self.record.pod = Pod::clone(&pod);
+                self.record.paths = paths;
+            }
+            Message::Started(which, restart, Ok(attempt)) => {
+                let slot = self.slot_mut(which);
+                slot.is_starting = false;
+                slot.waiting = None;
+                if let Some(last) = slot.run.take() {
+                    slot.before = Some(last);
+                }
+                let is_over = attempt.end.is_some();
+                slot.run = Some((restart, attempt));
+                let name = slot.container.name.clone();
+                if is_over {
+                    self.ended(which);
+                } else {
+                    self.event(EventType::Normal, "Started", format!("Started container {name}"));
+                    self.follow(which, true);
+                }
+            }
+            Message::Started(which, _, Err(refused)) => {
+                let slot = self.slot_mut(which);
+                slot.is_starting = false;
+                slot.not_before = Some(Instant::now() + CONFIG_RETRY);
+                slot.waiting = Some((refused.reason.to_owned(), refused.message.clone()));
+                self.event(EventType::Warning, "Failed", format!("Error: {}", refused.message));
+            }
+            Message::Ended(which, restart, result) => {
+                if self.slot(which).run.as_ref().is_none_or(|(now, _)| *now != restart) {
+                    return;
+                }
+                match result {
+                    Ok(attempt) => {
+                        self.slot_mut(which).run = Some((restart, attempt));
+                        self.ended(which);
+                    }
+                    Err(why) => tracing::error!(pod = %self.key, "{why}"),
+                }
+            }
+            Message::Hooked(which, restart, result) => self.hooked(which, restart, result),
+            Message::Probed(which, restart, verdict) => self.probed(which, restart, verdict),
+            // Handled where it is received.
+            Message::Stop(..) => {}
+        }
+    }
+
+    /// Notes that a run ended.
+    fn ended(&mut self, which: Which) {
+        let rule = self.shared.back_off;
+        let slot = self.slot_mut(which);
+        slot.probes = None;
+        (slot.is_started, slot.is_ready) = (false, false);
+        let Some((_, attempt)) = &slot.run else { return };
+        let Some(end) = &attempt.end else { return };
+        let lasted = attempt
+            .started_at
+            .map_or(Duration::ZERO, |at| Duration::try_from(end.at.duration_since(at)).unwrap_or_default());
+        if lasted >= rule.reset {
+            slot.ends = 0;
+        }
+        slot.not_before = Some(Instant::now() + rule.after(slot.ends));
+        slot.ends += 1;
+        if end.reason == "StartError" {
+            let text = format!("Error: {}", end.message);
+            self.event(EventType::Warning, "Failed", text);
+        }
+    }
+
+    fn grace(&self) -> Duration {
+        let seconds = self.record.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+        Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30))
+    }
+
+    /// Does what is next; returns when to look again.
+    async fn go_on(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) -> Option<Instant> {
+        if !self.is_wanted || self.has_ended {
+            return None;
+        }
+        if self.record.failure.is_some() {
+            self.has_ended = true;
+            return None;
+        }
+        let policy = self.record.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+        let of_init = |slot: &Slot| match plan::is_sidecar(&slot.container) {
+            true => Init::Sidecar { now: slot.now(), is_started: slot.is_started },
+            false => Init::Once(slot.now()),
+        };
+        let init: Vec<Init> = self.init.iter().map(of_init).collect();
+        let main: Vec<Now> = self.main.iter().map(Slot::now).collect();
+        let due = match next(Policy::of(policy), &init, &main) {
+            Next::Done if self.all().into_iter().any(|which| self.slot(which).is_starting) => return None,
+            Next::Done => {
+                if let Err(why) = self.end_all(moment(self.grace()), messages).await {
+                    tracing::error!(pod = %self.key, "{why}");
+                    return Some(Instant::now() + CONFIG_RETRY);
+                }
+                self.has_ended = true;
+                return None;
+            }
+            Next::Start(due) => due,
+        };
+        let deadline = self.deadline();
+        if deadline.is_some_and(|at| at <= Instant::now()) {
+            self.out_of_time(messages).await;
+            return None;
+        }
+        let mut wake = deadline;
+        for which in due {
+            match self.slot(which).not_before.filter(|at| *at > Instant::now()) {
+                Some(at) => {
+                    self.hold_back(which);
+                    wake = Some(wake.map_or(at, |wake| wake.min(at)));
+                }
+                None => self.begin(which),
+            }
+        }
+        wake
+    }
+
+    /// When the pod's time is over.
+    fn deadline(&self) -> Option<Instant> {
+        let seconds = self.record.pod.spec.as_ref()?.active_deadline_seconds?;
+        let since = self.record.pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+        let since = since.map_or(self.record.since, |time| time.0);
+        let gone = Duration::try_from(Timestamp::now().duration_since(since)).unwrap_or_default();
+        let left = Duration::from_secs(u64::try_from(seconds).unwrap_or_default()).saturating_sub(gone);
+        Some(moment(left))
+    }
+
+    async fn out_of_time(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) {
+        let message = "Pod was active on the node longer than the specified deadline".to_owned();
+        self.event(EventType::Normal, "DeadlineExceeded", message.clone());
+        self.record.failure = Some(("DeadlineExceeded".to_owned(), message));
+        self.save();
+        if let Err(why) = self.end_all(moment(self.grace()), messages).await {
+            tracing::error!(pod = %self.key, "{why}");
+        }
+        self.has_ended = true;
+    }
+
+    fn save(&self) {
+        let file = pod_dir(&self.shared.settings.paths, &self.key.uid).join("pod.json");
+        if let Err(error) = disk::write(&file, &self.record) {
+            tracing::error!(pod = %self.key, "{}: {error}", file.display());
+        }
+    }
+
+    /// A container that failed waits.
+    fn hold_back(&mut self, which: Which) {
+        let rule = self.shared.back_off;
+        let key = self.key.clone();
+        let slot = self.slot_mut(which);
+        if slot.waiting.is_some() {
+            return;
+        }
+        let wait = rule.after(slot.ends.saturating_sub(1));
+        let name = slot.container.name.clone();
+        let pod = format!("{}_{}({})", key.name, key.namespace, key.uid);
+        let text = format!("back-off {} restarting failed container={name} pod={pod}", in_words(wait));
+        slot.waiting = Some(("CrashLoopBackOff".to_owned(), text));
+        let text = format!("Back-off restarting failed container {name} in pod {pod}");
+        self.event(EventType::Warning, "BackOff", text);
+    }
+
+    /// Starts a container, beside this task.
+    fn begin(&mut self, which: Which) {
+        let slot = self.slot_mut(which);
+        slot.is_starting = true;
+        let restart = slot.run.as_ref().map_or(0, |(last, _)| last + 1);
+        let container = slot.container.clone();
+        let (shared, record, own) = (self.shared.clone(), self.record.clone(), self.own.clone());
+        tokio::spawn(async move {
+            let result = start(&shared, &record, &container, restart).await;
+            // The task may have ended: the record on disk says the same.
+            let _ = own.send(Message::Started(which, restart, result));
+        });
+    }
+
+    fn publish(&self, is_stopped: bool) {
+        let statuses = |slots: &[Slot], is_init: bool| {
+            slots
+                .iter()
+                .map(|slot| {
+                    let seen = Seen {
+                        uid: &self.key.uid,
+                        is_init: is_init && !plan::is_sidecar(&slot.container),
+                        has_init: !self.init.is_empty(),
+                        run: slot.run.as_ref(),
+                        before: slot.before.as_ref(),
+                        waiting: slot.waiting.as_ref(),
+                        is_started: slot.is_started,
+                        is_ready: slot.is_ready,
+                    };
+                    status(&slot.container, &seen)
+                })
+                .collect()
+        };
+        let state = PodState {
+            init: statuses(&self.init, true),
+            containers: statuses(&self.main, false),
+            ended: self.has_ended || is_stopped,
+            failure: self.record.failure.clone(),
+        };
+        self.state.send_if_modified(|now| {
+            let is_new = *now != state;
+            *now = state;
+            is_new
+        });
+    }
+
+    fn event(&self, type_: EventType, reason: &str, text: String) {
+        if let Some(events) = &self.shared.events {
+            events.event(&self.record.pod, type_, reason, text);
+        }
+    }
+}
+
+/// Starts one run of a container.
+async fn start(
+    shared: &Shared,
+    record: &Record,
+    container: &Container,
+    restart: u32,
+) -> Result<Attempt, Refused> {
+    let wrong = |message| Refused { reason: "CreateContainerConfigError", message };
+    let namespace = record.pod.metadata.namespace.as_deref().unwrap_or_default();
+    let mut sources = Sources::new(shared.client.clone(), namespace);
+    let env = environment(&mut sources, &record.pod, container).await.map_err(wrong)?;
+    let plan =
+        plan::plan(&shared.settings, &record.pod, container, restart, &record.paths, env).map_err(wrong)?;
+    life::start(plan).await.map_err(|message| Refused { reason: "CreateContainerError", message })
+}
+
+/// The moment after a time. The API takes times that no clock reaches.
+fn moment(after: Duration) -> Instant {
+    Instant::now() + after.min(Duration::from_secs(365 * 24 * 3600))
+}
+
+/// `10s`, `2m40s`: as upstream prints durations.
+fn in_words(wait: Duration) -> String {
+    let seconds = wait.as_secs();
+    match (seconds / 60, seconds % 60) {
+        (0, 0) => format!("{}ms", wait.as_millis()),
+        (0, seconds) => format!("{seconds}s"),
+        (minutes, seconds) => format!("{minutes}m{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (ms, want) in [(10_000, "10s"), (160_000, "2m40s"), (300_000, "5m0s"), (50, "50ms")] {
+            assert_eq!(in_words(Duration::from_millis(ms)), want);
+        }
+        assert!(moment(Duration::MAX) > Instant::now());
+    }
+}

@@ -1,0 +1,294 @@
+//! The built-in scrubber: empties a volume with policy Recycle where the runtime runs no processes. The binder makes a pod for that
+//! (`controller/src/pv/recycle.rs`); instead of running its shell the agent deletes what is in the volume, and tells the end as the pod's.
+//!
+//! Data goes for ever here, so everything is certain before the first file goes: the pod is exactly the one that the binder makes, it lives, the
+//! volume is read from the server and is Released (or Failed, after an attempt) with policy Recycle, the pod's volume is that volume's source,
+//! and the directory is where that source is. A pod from a template of the administrator's own is none of these and is left to a runtime that runs it.
+//!
+//! Nothing is deleted through a link or in another file system: a mount below the directory is an error before anything is deleted.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client};
+use orlop_controller::client::{is_not_found, message_of};
+use orlop_controller::pv::object;
+use rustix::fs::{Dir, OFlags};
+use tokio_util::sync::CancellationToken;
+
+use crate::mount::{MountError, MountPoint, Mounts};
+use crate::objects::Objects;
+use crate::volume::PodKey;
+use crate::walk::{self, Stay, Walk, WalkError};
+
+mod certain;
+#[cfg(test)]
+mod tests;
+
+use certain::is_plain;
+pub use certain::{decide, volume_of};
+
+/// What is to be emptied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A directory of this machine.
+    HostPath(PathBuf),
+    /// A directory of a server, which is mounted for the pod.
+    Nfs {
+        /// The server.
+        server: String,
+        /// The directory on it.
+        path: String,
+    },
+}
+
+/// A recycler pod, and the volume that it is for. Only [`read`] makes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recycler {
+    volume: String,
+    target: Target,
+}
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scrubbed {
+    /// Files and directories of the topmost level; what was below them is not counted.
+    pub entries: u64,
+}
+
+/// A volume was not emptied. The text becomes the pod's `status.message`.
+#[derive(Debug, thiserror::Error)]
+pub enum ScrubError {
+    /// It is no recycler pod, or not any more.
+    #[error("pod {pod} is not the recycler of a released volume, nothing was deleted: {why}")]
+    NotSure {
+        /// Namespace and name.
+        pod: String,
+        /// What speaks against it.
+        why: String,
+    },
+    /// The server does not tell.
+    #[error("cannot read {what}, nothing was deleted: {why}")]
+    Read {
+        /// Kind and name.
+        what: String,
+        /// The server's words.
+        why: String,
+    },
+    /// The directory is not the volume's.
+    #[error("{} is not the directory of volume {volume}, nothing was deleted: {why}", dir.display())]
+    Place {
+        /// The directory.
+        dir: PathBuf,
+        /// The PersistentVolume.
+        volume: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Something cannot be deleted.
+    #[error("volume {volume} could not be emptied: {source}")]
+    Delete {
+        /// The PersistentVolume.
+        volume: String,
+        /// What and why.
+        source: WalkError,
+    },
+    /// Something came or stayed.
+    #[error("volume {volume} is not empty after it was scrubbed: {left} is there; somebody else uses it")]
+    Left {
+        /// The PersistentVolume.
+        volume: String,
+        /// One of the names.
+        left: String,
+    },
+    /// The table of mounts cannot be read.
+    #[error("the table of mounts cannot be read, nothing was deleted: {0}")]
+    Mounts(#[from] MountError),
+    /// The pod is no longer wanted.
+    #[error("scrubbing of volume {volume} was broken off; part of it is deleted")]
+    Cancelled {
+        /// The PersistentVolume.
+        volume: String,
+    },
+    /// The thread that deletes has died.
+    #[error(
+        "scrubbing of volume {volume} was broken off by a failure of the agent; part of it may be deleted"
+    )]
+    Panicked {
+        /// The PersistentVolume.
+        volume: String,
+    },
+}
+
+/// Whether a pod looks like a recycler: its end is the agent's to make, by [`read`] and [`scrub`], where nothing runs it.
+pub fn is_recycler(pod: &Pod) -> bool {
+    volume_of(pod).is_ok()
+}
+
+/// Reads the pod and its volume from the server, now, and decides.
+///
+/// # Errors
+/// It is no recycler, or the server does not tell.
+pub async fn read(client: &Client, pod: &PodKey) -> Result<Recycler, ScrubError> {
+    let shown = format!("{}/{}", pod.namespace, pod.name);
+    let not_sure = |why: &str| ScrubError::NotSure { pod: shown.clone(), why: why.to_owned() };
+    let unread = |what: String, why: String| ScrubError::Read { what, why };
+    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+    let live = match api.get(&pod.name).await {
+        Ok(live) if object::uid(&live.metadata) == pod.uid => live,
+        Ok(_) => return Err(not_sure("another pod has its name")),
+        Err(error) if is_not_found(&error) => return Err(not_sure("it is gone")),
+        Err(error) => return Err(unread(format!("pod {shown}"), message_of(&error))),
+    };
+    let name = volume_of(&live).map_err(not_sure)?;
+    let volume = match Objects::new(client.clone()).volume(name).await {
+        Ok(volume) => volume,
+        Err(error) if is_not_found(&error.cause) => {
+            return Err(not_sure(&format!("there is no volume {name}")));
+        }
+        Err(error) => return Err(unread(format!("volume {name}"), error.to_string())),
+    };
+    decide(&live, &volume).map_err(|why| not_sure(&why))
+}
+
+impl Recycler {
+    /// The PersistentVolume.
+    pub fn volume(&self) -> &str {
+        &self.volume
+    }
+
+    /// What is emptied.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Checks that a directory is the volume's, as far as paths and the table of mounts can tell. `agent` is the agent's own directory. Pure.
+    fn check(&self, dir: &Path, agent: &Path, points: &[MountPoint]) -> Result<(), String> {
+        if !is_plain(dir) {
+            return Err("it is no absolute path of plain names".to_owned());
+        }
+        match &self.target {
+            Target::HostPath(path) => {
+                if dir != path {
+                    return Err(format!("the volume is {}", path.display()));
+                }
+                if dir.starts_with(agent) || agent.starts_with(dir) {
+                    return Err("the agent's own directory is in it, or it is in that".to_owned());
+                }
+            }
+            Target::Nfs { server, path } => {
+                let Some(point) = points.iter().rfind(|point| point.target == dir) else {
+                    return Err("nothing is mounted there".to_owned());
+                };
+                // The kernel tells the directory that is seen, also of a part that is bound there.
+                let (source, wanted) = (export(&point.source), export(&format!("{server}:{path}")));
+                if !matches!(point.fs_type.as_str(), "nfs" | "nfs4") || source != wanted || point.root != *"/"
+                {
+                    return Err(format!("{} is mounted there, the volume is {server}:{path}", point.source));
+                }
+            }
+        }
+        match points.iter().find(|point| point.target != dir && point.target.starts_with(dir)) {
+            Some(below) => Err(format!(
+                "{} is mounted below it; unmount it, or empty the volume yourself",
+                below.target.display()
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `[::1]:/a/` and `::1:/a` are one.
+fn export(source: &str) -> String {
+    let source = source.replace(['[', ']'], "");
+    match source.trim_end_matches('/') {
+        short if short.ends_with(':') => format!("{short}/"),
+        short => short.to_owned(),
+    }
+}
+
+/// Deletes everything in the directory of a volume, and sees that nothing is left. Blocks; `cancel` is looked at between the entries of the topmost
+/// level. `agent` is the agent's own directory, `points` the table of mounts.
+///
+/// # Errors
+/// The directory is not the volume's, or something is left. What was deleted until then is gone.
+pub fn scrub(
+    recycler: &Recycler,
+    dir: &Path,
+    agent: &Path,
+    points: &[MountPoint],
+    cancel: &CancellationToken,
+) -> Result<Scrubbed, ScrubError> {
+    let volume = || recycler.volume.clone();
+    let place = |why: String| ScrubError::Place { dir: dir.to_owned(), volume: volume(), why };
+    recycler.check(dir, agent, points).map_err(place)?;
+    // No link on the way, whoever made it: where it leads is not what the volume says.
+    let opened = walk::open_dir_below(Path::new("/"), dir).map_err(|error| place(error.to_string()))?;
+    let failed = |source: WalkError| ScrubError::Delete { volume: volume(), source };
+    let mut entries = 0;
+    for name in names(&opened, dir).map_err(failed)? {
+        if cancel.is_cancelled() {
+            return Err(ScrubError::Cancelled { volume: volume() });
+        }
+        // By what was opened, whatever has its name by now.
+        let held = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+        walk::remove_content_below(&held, Path::new(&name)).map_err(failed)?;
+        entries += 1;
+    }
+    match names(&opened, dir).map_err(failed)?.first() {
+        None => Ok(Scrubbed { entries }),
+        Some(left) => Err(ScrubError::Left { volume: volume(), left: left.to_string_lossy().into_owned() }),
+    }
+}
+
+/// All of it for a pod: read, decided, checked, deleted. `dir` is where its volume is ([`crate::plugin::Plugin::path`]). It has no deadline but
+/// `cancel`, which the pod's `activeDeadlineSeconds` or its deletion cancels.
+///
+/// # Errors
+/// Those of [`read`] and [`scrub`].
+pub async fn run(
+    client: &Client,
+    mounts: &Mounts,
+    agent: &Path,
+    pod: &PodKey,
+    dir: &Path,
+    cancel: CancellationToken,
+) -> Result<Scrubbed, ScrubError> {
+    let recycler = read(client, pod).await?;
+    let points = mounts.points()?;
+    let (volume, agent, dir) = (recycler.volume.clone(), agent.to_owned(), dir.to_owned());
+    let (done, outcome) = tokio::sync::oneshot::channel();
+    let work = move || {
+        // Nobody may be waiting any more.
+        let _ = done.send(scrub(&recycler, &dir, &agent, &points, &cancel));
+    };
+    // A server that is gone holds this thread and no other.
+    if std::thread::Builder::new().name("scrub".to_owned()).spawn(work).is_err() {
+        return Err(ScrubError::Panicked { volume });
+    }
+    outcome.await.unwrap_or(Err(ScrubError::Panicked { volume }))
+}
+
+fn names(dir: &OwnedFd, shown: &Path) -> Result<Vec<OsString>, WalkError> {
+    let wrong = |errno: rustix::io::Errno| WalkError::Refused {
+        path: shown.to_owned(),
+        why: format!("the directory cannot be read: {errno}"),
+        source: errno.into(),
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let again = Walk::best().open(dir, Path::new(""), flags, Stay::InMount).map_err(wrong)?;
+    let mut dir = Dir::new(again).map_err(wrong)?;
+    let mut names = Vec::new();
+    while let Some(entry) = dir.read() {
+        let entry = entry.map_err(wrong)?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}

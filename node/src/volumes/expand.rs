@@ -1,0 +1,158 @@
+//! Making what is on the node as large as its volume. Claim and volume are read before it, and each write is conditional on what was
+//! read: after a crash at any point the same is done again (upstream: operationexecutor, node expander).
+
+use std::error::Error;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use orlop_controller::client::message_of;
+use orlop_controller::lean::Lean;
+use orlop_controller::names::reason;
+use orlop_controller::recorder::EventType::{Normal, Warning};
+use orlop_csi::error::{CallError, Code, Meaning};
+use serde_json::Value;
+
+use super::events;
+use super::grow;
+use super::manager::Manager;
+use super::populate::Wanted;
+use super::steps::{Brought, Job, Trouble};
+use crate::plugin::{Outcome, Plugin, PluginError, PodVolume};
+use crate::volume::Source;
+
+/// What a failure means for the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Nobody knows what was done: the same again, and nothing is written.
+    Uncertain,
+    /// It was refused, now.
+    Final,
+    /// Not while it is used, or not used: the pod gets the volume all the same.
+    NotNow,
+    /// It will be refused for ever.
+    Infeasible,
+}
+
+fn verdict(error: &PluginError) -> Verdict {
+    let mut cause = error.source.as_deref().map(|source| source as &(dyn Error + 'static));
+    while let Some(error) = cause {
+        if let Some(call) = error.downcast_ref::<CallError>() {
+            return match (call.meaning(), call.code) {
+                (Meaning::Uncertain, _) => Verdict::Uncertain,
+                (Meaning::Infeasible, _) | (Meaning::Final, Code::OutOfRange | Code::NotFound) => {
+                    Verdict::Infeasible
+                }
+                (Meaning::Final, Code::FailedPrecondition) => Verdict::NotNow,
+                (Meaning::Final, _) => Verdict::Final,
+            };
+        }
+        cause = error.source();
+    }
+    match error.outcome {
+        Outcome::Final => Verdict::Final,
+        Outcome::Uncertain => Verdict::Uncertain,
+    }
+}
+
+fn trouble(message: String) -> Trouble {
+    Trouble { outcome: Outcome::Final, message, goes_on: false }
+}
+
+impl Manager {
+    pub(super) async fn expand(&self, job: &Job, plugin: &Arc<dyn Plugin>) -> Result<Brought, Trouble> {
+        let Some((pod, wanted)) = &job.pod else { return Ok(Brought::default()) };
+        let (Some(claim), Source::Persistent(volume)) = (&wanted.spec.claim, &wanted.spec.source) else {
+            return Ok(Brought::default());
+        };
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (namespace, name) = (text(&claim.metadata.namespace), text(&claim.metadata.name));
+        let read = |error: crate::objects::ObjectError| {
+            trouble(format!("cannot read {} {}: {error}", error.kind, error.key))
+        };
+        let claim = self.objects.claim(&namespace, &name).await.map_err(read)?;
+        let volume = self.objects.volume(&text(&volume.metadata.name)).await.map_err(read)?;
+        let Some(size) = grow::needed(&claim, &volume, job.known_size.as_ref()) else {
+            let size = grow::recorded(&claim);
+            return Ok(Brought { claim: Some((claim, size)) });
+        };
+        // From here on the claim says that a node is at it.
+        let claim = self.write(claim.clone(), grow::begun(&claim)).await?;
+        let asked = PodVolume { pod: Arc::clone(pod), spec: Arc::clone(&wanted.spec) };
+        if let Err(error) = plugin.expand(&self.host, &asked, size.value()).await {
+            return Err(self.not_expanded(job, pod, wanted, claim, &error).await);
+        }
+        let claim = self.write(claim.clone(), grow::finished(&claim, &size)).await?;
+        let text = events::expanded(wanted.spec.dir_name(), &self.host.config.name);
+        self.host.events.event(&**pod, Normal, reason::FILE_SYSTEM_RESIZE_SUCCESSFUL, text.clone());
+        self.host.events.event(&claim, Normal, reason::FILE_SYSTEM_RESIZE_SUCCESSFUL, text);
+        Ok(Brought { claim: Some((claim, size)) })
+    }
+
+    async fn not_expanded(
+        &self,
+        job: &Job,
+        pod: &Pod,
+        wanted: &Wanted,
+        claim: PersistentVolumeClaim,
+        error: &PluginError,
+    ) -> Trouble {
+        let verdict = verdict(error);
+        let (reason, what) = match job.online {
+            true => (reason::VOLUME_RESIZE_FAILED, "NodeExpandVolume.NodeExpandVolume failed"),
+            false => (reason::FILE_SYSTEM_RESIZE_FAILED, "MountVolume.NodeExpandVolume failed"),
+        };
+        let text = events::about(what, wanted.spec.dir_name(), &error.message);
+        self.host.events.event(pod, Warning, reason, text.clone());
+        let patch = match verdict {
+            Verdict::Uncertain | Verdict::NotNow => None,
+            Verdict::Final | Verdict::Infeasible => {
+                let infeasible = verdict == Verdict::Infeasible;
+                grow::failed(&claim, &error.message, infeasible, self.host.clock.now())
+            }
+        };
+        // Written or not, it is tried again; what could not be written then will be.
+        if let Err(unwritten) = self.write(claim, patch).await {
+            tracing::debug!(error = unwritten.message, "a failed expansion could not be written");
+        }
+        let goes_on = matches!(verdict, Verdict::NotNow | Verdict::Infeasible);
+        Trouble { outcome: error.outcome, message: text, goes_on }
+    }
+
+    /// Writes the status of a claim, if there is something to write.
+    async fn write(
+        &self,
+        claim: PersistentVolumeClaim,
+        patch: Option<Value>,
+    ) -> Result<PersistentVolumeClaim, Trouble> {
+        let Some(patch) = patch else { return Ok(claim) };
+        let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
+        let name = claim.metadata.name.as_deref().unwrap_or_default();
+        let api: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(self.host.client.clone(), namespace);
+        let written = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        written.map(|claim| claim.0).map_err(|cause| {
+            trouble(format!("cannot write the status of claim {namespace}/{name}: {}", message_of(&cause)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_failure_means() {
+        let of = |code| {
+            let call = CallError::answered(code, "no");
+            verdict(&PluginError::plain("expand").caused(call))
+        };
+        assert_eq!(of(Code::Internal), Verdict::Final);
+        assert_eq!(of(Code::Unavailable), Verdict::Uncertain);
+        assert_eq!(of(Code::OutOfRange), Verdict::Infeasible);
+        assert_eq!(of(Code::InvalidArgument), Verdict::Infeasible);
+        assert_eq!(of(Code::FailedPrecondition), Verdict::NotNow);
+        assert_eq!(verdict(&PluginError::plain("no")), Verdict::Final);
+        assert_eq!(verdict(&PluginError::uncertain("late")), Verdict::Uncertain);
+    }
+}

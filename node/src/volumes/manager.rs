@@ -1,0 +1,171 @@
+//! The machine behind [`Volumes`](super::Volumes): keys of pods (look up what they want) and of volumes (decide, and do one thing) go
+//! through one queue. A key is decided about in memory and without waiting; lookups and operations run in tasks of their own, at most
+//! one per key. What has changed puts its keys back into the queue; failures come back after their delay.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use orlop_controller::queue::WorkQueue;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Uid;
+use super::desired::WantedPod;
+use super::listing::Listing;
+use super::ownership::Ownership;
+use super::rebuild::Found;
+use super::report::{self, PodVolumes};
+use super::state::State;
+use crate::host::Host;
+use crate::objects::Objects;
+use crate::objects::claims::Claims;
+use crate::objects::follow::Follow;
+use crate::plugin::Plugins;
+
+/// What waits to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    /// What a pod wants.
+    Pod(Uid),
+    /// A volume.
+    Volume(Arc<str>),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod(uid) => write!(f, "pod {uid}"),
+            Self::Volume(unique) => write!(f, "volume {unique}"),
+        }
+    }
+}
+/// The machine.
+pub(super) struct Manager {
+    pub(super) host: Host,
+    pub(super) plugins: Plugins,
+    pub(super) ownership: Arc<dyn Ownership>,
+    pub(super) objects: Objects,
+    pub(super) claims: Claims,
+    pub(super) attachments: Follow<VolumeAttachment>,
+    state: Mutex<State>,
+    pub(super) queue: WorkQueue<Key>,
+    pub(super) in_use: watch::Sender<BTreeSet<String>>,
+    tasks: TaskTracker,
+    pub(super) shutdown: CancellationToken,
+}
+
+impl Manager {
+    pub(super) fn new(
+        host: Host,
+        plugins: Plugins,
+        ownership: Arc<dyn Ownership>,
+        found: Found,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let objects = Objects::new(host.client.clone());
+        let attachments = Follow::cluster(host.client.clone(), shutdown.clone());
+        let mut state = State { actual: found.actual, old: found.pods, ..State::default() };
+        state.listing = Listing::begin(state.needed());
+        let in_use = watch::Sender::new(state.listing.published());
+        Self {
+            host,
+            plugins,
+            ownership,
+            objects,
+            claims: Claims::default(),
+            attachments,
+            state: Mutex::new(state),
+            queue: WorkQueue::default(),
+            in_use,
+            tasks: TaskTracker::new(),
+            shutdown,
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to work.
+    pub(super) fn start(self: &Arc<Self>) {
+        let this = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let told = |key: &str| this.claim_changed(key);
+            this.claims.run(this.host.client.clone(), this.shutdown.clone(), told).await;
+        });
+        let this = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let keys = async {
+                while let Some(key) = this.queue.get().await {
+                    match &key {
+                        Key::Pod(uid) => this.look_up(uid),
+                        Key::Volume(unique) => this.look_at(unique),
+                    }
+                    this.queue.done(&key);
+                    tokio::task::consume_budget().await;
+                }
+            };
+            tokio::select! {
+                () = keys => {}
+                () = this.shutdown.cancelled() => this.queue.shutdown(),
+            }
+        });
+        let all: Vec<Arc<str>> = self.state().actual.volumes.keys().cloned().collect();
+        all.into_iter().for_each(|unique| self.queue.add(Key::Volume(unique)));
+    }
+
+    /// Ends when nothing runs any more. Call after `shutdown` was cancelled.
+    pub(super) async fn ended(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Runs something that ends with the agent, dropped where it waits.
+    pub(super) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        let shutdown = self.shutdown.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = work => {}
+                () = shutdown.cancelled() => {}
+            }
+        });
+    }
+
+    /// Looks again at everything that is here of a pod, or that it wants.
+    pub(super) fn wake_pod(&self, state: &State, uid: &Uid) {
+        let there = state.actual.of_pod(uid).map(|(unique, _, _)| Arc::clone(unique));
+        there.for_each(|unique| self.queue.add(Key::Volume(unique)));
+        let wanted = state.desired.get(uid).into_iter().flat_map(WantedPod::known);
+        wanted.for_each(|(_, wanted)| self.queue.add(Key::Volume(Arc::clone(&wanted.unique))));
+    }
+
+    pub(super) fn publish(&self, state: &mut State) {
+        let needed = state.needed();
+        state.listing.need(&needed);
+        let published = state.listing.published();
+        self.in_use.send_if_modified(|known| std::mem::replace(known, published.clone()) != published);
+    }
+
+    pub(super) fn report_now(&self, state: &State, uid: &Uid) -> PodVolumes {
+        report::of_pod(&self.host, uid, state.desired.get(uid), &state.actual, |unique| state.attach(unique))
+    }
+
+    pub(super) fn report(&self, state: &mut State, uid: &Uid) {
+        let now = self.report_now(state, uid);
+        let Some(sender) = state.reports.get(uid) else { return };
+        let over = now == PodVolumes::Released;
+        sender.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
+        if over {
+            // Whoever waits has it; who asks later is told at once.
+            state.reports.remove(uid);
+        }
+    }
+
+    pub(super) fn report_all(&self, state: &mut State) {
+        let all: Vec<Uid> = state.reports.keys().cloned().collect();
+        all.iter().for_each(|uid| self.report(state, uid));
+    }
+}

@@ -1,0 +1,123 @@
+//! What nobody could account for: moved here whole, listed with its age, and deleted only when a person says so.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::host::Host;
+use crate::paths::Paths;
+use crate::walk::{self, WalkError};
+
+/// So many orphans of one pod in one second are told apart.
+const MOST_NAMES: usize = 100;
+/// How the time is written at the front of a name.
+const TIME: &str = "%Y%m%dT%H%M%SZ";
+/// Its length.
+const TIME_LENGTH: usize = 16;
+
+/// Something in quarantine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Since when; none when its name does not say so, because somebody else put it there.
+    pub since: Option<Timestamp>,
+}
+
+/// The name of what a pod left.
+pub(super) fn name(now: Timestamp, uid: &str) -> String {
+    format!("{}-{uid}", now.strftime(TIME))
+}
+
+fn since(name: &str) -> Option<Timestamp> {
+    let (time, rest) = name.split_at_checked(TIME_LENGTH)?;
+    let at = DateTime::strptime(TIME, time).ok().filter(|_| rest.starts_with('-'))?;
+    TimeZone::UTC.to_timestamp(at).ok()
+}
+
+/// Moves a directory into quarantine, on the same file system. Blocks.
+pub(super) fn move_in(from: &Path, room: &Path, name: &str) -> io::Result<PathBuf> {
+    DirBuilder::new().recursive(true).mode(0o750).create(room)?;
+    for attempt in 0..MOST_NAMES {
+        let to = match attempt {
+            0 => room.join(name),
+            _ => room.join(format!("{name}-{attempt}")),
+        };
+        // A rename would replace an empty directory of that name.
+        if std::fs::symlink_metadata(&to).is_ok() {
+            continue;
+        }
+        std::fs::rename(from, &to)?;
+        return Ok(to);
+    }
+    Err(io::Error::other("too many of this name are there"))
+}
+
+/// Moves it back: something was mounted in it after all. Blocks.
+pub(super) fn move_out(from: &Path, to: &Path) -> io::Result<()> {
+    // What is there by now stays there.
+    Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+}
+
+/// All that is in quarantine, in the order of the names. Blocks.
+///
+/// # Errors
+/// It cannot be listed, or is no directory.
+pub fn list(paths: &Paths) -> Result<Vec<Quarantined>, WalkError> {
+    let room = paths.quarantine();
+    let entries = match walk::list_below(paths.root(), &room) {
+        Err(error) if error.is_missing() => return Ok(Vec::new()),
+        other => other?,
+    };
+    let entries = entries
+        .into_iter()
+        .map(|entry| Quarantined { since: entry.name.to_str().and_then(since), path: room.join(entry.name) });
+    Ok(entries.collect())
+}
+
+/// Deletes something in quarantine with everything in it: never through a link, and nothing at all when something is mounted in it.
+///
+/// # Errors
+/// What is left, and why.
+pub async fn purge(host: &Host, path: &Path) -> Result<(), String> {
+    let room = host.paths.quarantine();
+    let points = host.mounts.points().map_err(|error| error.to_string())?;
+    let in_the_way = |target: &Path| target == room || target.starts_with(path);
+    if let Some(point) = points.iter().find(|point| in_the_way(&point.target)) {
+        return Err(format!("something is mounted at {}; unmount it", point.target.display()));
+    }
+    let (root, gone) = (host.paths.root().to_owned(), path.to_owned());
+    let what = format!("deleting {}", path.display());
+    let deleted =
+        host.mounts.run("quarantine", what, move |_| Ok(walk::remove_content_below(&root, &gone)?)).await;
+    deleted.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_since_when() {
+        let at = Timestamp::from_second(1_700_000_000).unwrap_or_default();
+        assert_eq!(name(at, "u-1"), "20231114T221320Z-u-1");
+        for (name, expected) in [
+            ("20231114T221320Z-u-1", Some(at)),
+            ("20231114T221320Z-u-1-7", Some(at)),
+            ("20231114T221320Z", None),
+            ("20231314T221320Z-u", None),
+            ("20231114T221320Zü-u", None),
+            ("2023111éT221320Z-u", None),
+            ("backup", None),
+            ("", None),
+        ] {
+            assert_eq!(since(name), expected, "{name}");
+        }
+    }
+}

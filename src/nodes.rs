@@ -1,0 +1,187 @@
+//! Runs the agents of nodes: that of this machine, and those whose mounts are only recorded.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use orlop_apiserver::auth::{UserInfo, in_process};
+use orlop_controller::client::{self, Endpoint, Lines};
+use orlop_node::agent::{Agent, AgentError, Inputs};
+use orlop_node::config::NodeConfig;
+use orlop_node::register::eviction::Thresholds;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Nodes;
+
+/// Why nodes ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NodeError {
+    /// One of them cannot begin.
+    #[error("node {name} cannot begin: {source}")]
+    Begin { name: String, source: AgentError },
+    /// A fault of ours; its text is in the log already.
+    #[error("node {0} ended by a panic")]
+    Panic(String),
+    /// Mounts need root.
+    #[error(
+        "--node mounts volumes on this machine, and only root may: run it as root, or leave --node out (--virtual-nodes N needs no root)"
+    )]
+    NotRoot,
+    /// There is no place for the records of virtual nodes.
+    #[error("no directory for virtual nodes: {0}")]
+    Directory(#[source] std::io::Error),
+}
+
+/// Begins a node.
+async fn begin(inputs: Inputs, stop: &CancellationToken) -> Result<(String, Agent), NodeError> {
+    let name = inputs.config.name.clone();
+    match Agent::start(inputs, stop.clone()).await {
+        Ok(agent) => Ok((name, agent)),
+        Err(source) => Err(NodeError::Begin { name, source }),
+    }
+}
+
+/// The agent of a machine whose server is elsewhere, until `stop`. `ready` is called when it has begun.
+pub(crate) async fn run(
+    config: NodeConfig,
+    endpoint: &Endpoint,
+    client: kube::Client,
+    lines: Lines,
+    ready: impl FnOnce(),
+    stop: CancellationToken,
+) -> Result<(), NodeError> {
+    let server = host_of(endpoint);
+    let shown =
+        server.as_ref().map_or_else(String::new, |(host, port)| format!(", its server is {host}:{port}"));
+    let (name, agent) = begin(Inputs { config, client, lines, server }, &stop).await?;
+    tracing::info!("node {name} has begun{shown}");
+    ready();
+    agent.ended().await.map_err(|_| NodeError::Panic(name))
+}
+
+/// Host and port of a server.
+fn host_of(endpoint: &Endpoint) -> Option<(String, u16)> {
+    let url = match endpoint {
+        Endpoint::Url { url, .. } => url.clone(),
+        Endpoint::Kubeconfig { server: Some(server), .. } => server.clone(),
+        Endpoint::Kubeconfig { path, context, server: None } => {
+            let config = match path {
+                Some(path) => kube::config::Kubeconfig::read_from(path).ok()?,
+                None => kube::config::Kubeconfig::read().ok()?,
+            };
+            let name = context.as_deref().or(config.current_context.as_deref())?;
+            let context = config.contexts.iter().find(|found| found.name == name)?.context.as_ref()?;
+            let cluster = config.clusters.iter().find(|cluster| cluster.name == context.cluster)?;
+            cluster.cluster.as_ref()?.server.clone()?
+        }
+    };
+    let url: http::Uri = url.parse().ok()?;
+    let default = if url.scheme_str() == Some("http") { 80 } else { 443 };
+    Some((url.host()?.to_owned(), url.port_u16().unwrap_or(default)))
+}
+
+/// Whether a server is on this machine, as far as its URL tells: then nobody else needs to reach the agent.
+pub(crate) fn is_here(endpoint: &Endpoint) -> bool {
+    let host = host_of(endpoint).map(|(host, _)| host).unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// All nodes of a process that serves the API too.
+pub(crate) struct Local {
+    agents: Vec<(String, Agent)>,
+    /// Gone with the process, as the objects are, when there is no directory for data.
+    _records: Option<TempDir>,
+}
+
+/// Whether this user may have such nodes: told before anything is opened.
+pub(crate) fn allowed(nodes: &Nodes, is_root: bool) -> Result<(), NodeError> {
+    if nodes.machine.is_some() && !is_root { Err(NodeError::NotRoot) } else { Ok(()) }
+}
+
+impl Local {
+    /// Begins them. They speak with the server in this process, each as its node.
+    pub(crate) async fn begin(
+        nodes: &Nodes,
+        data_dir: Option<&Path>,
+        router: &axum::Router,
+        stop: &CancellationToken,
+    ) -> Result<Self, NodeError> {
+        let mut local = Local { agents: Vec::new(), _records: None };
+        let mut configs: Vec<NodeConfig> =
+            nodes.machine.iter().map(|config| NodeConfig::clone(config)).collect();
+        if nodes.virtual_nodes > 0 {
+            let dir = match data_dir {
+                Some(dir) => dir.join("virtual-nodes"),
+                None => {
+                    let records = tempfile::tempdir().map_err(NodeError::Directory)?;
+                    let dir = records.path().to_owned();
+                    local._records = Some(records);
+                    dir
+                }
+            };
+            configs.extend((1..=nodes.virtual_nodes).map(|number| virtual_node(&dir, number)));
+        }
+        for config in configs {
+            let user = UserInfo::node(&config.name);
+            let client = client::in_process(in_process(router.clone(), user));
+            local
+                .agents
+                .push(begin(Inputs { config, client, lines: Lines::default(), server: None }, stop).await?);
+        }
+        Ok(local)
+    }
+
+    /// Ends when all have ended.
+    pub(crate) async fn ended(self) -> Result<(), NodeError> {
+        let mut outcome = Ok(());
+        for (name, agent) in self.agents {
+            let end = agent.ended().await.map_err(|_| NodeError::Panic(name));
+            outcome = outcome.and(end);
+        }
+        outcome
+    }
+}
+
+fn virtual_node(dir: &Path, number: u32) -> NodeConfig {
+    let name = format!("virtual-{number}");
+    let root: PathBuf = dir.join(&name);
+    // A laptop with little room left is no reason not to watch: a virtual node needs none.
+    NodeConfig { is_virtual: true, thresholds: Thresholds::default(), ..NodeConfig::new(name, root) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_without_root() {
+        let machine = Some(Box::new(NodeConfig::new("n", "/x")));
+        for (machine, is_root, want) in
+            [(machine.clone(), true, true), (machine, false, false), (None, false, true)]
+        {
+            let nodes = Nodes { machine, virtual_nodes: 3 };
+            let outcome = allowed(&nodes, is_root);
+            assert_eq!(outcome.is_ok(), want);
+            if let Err(error) = outcome {
+                assert!(error.to_string().contains("run it as root"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_a_server_is() {
+        for (url, expected, here) in [
+            ("http://127.0.0.1:8080", Some(("127.0.0.1", 8080)), true),
+            ("https://localhost", Some(("localhost", 443)), true),
+            ("https://api.example", Some(("api.example", 443)), false),
+            ("https://10.0.0.1", Some(("10.0.0.1", 443)), false),
+            ("http://[::1]:80/x", Some(("[::1]", 80)), true),
+            ("nonsense url", None, false),
+        ] {
+            let endpoint = Endpoint::Url { url: url.to_owned(), token: None, ca_file: None, insecure: false };
+            let expected = expected.map(|(host, port)| (host.to_owned(), port));
+            assert_eq!((host_of(&endpoint), is_here(&endpoint)), (expected, here), "{url}");
+        }
+    }
+}

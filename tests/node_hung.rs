@@ -1,0 +1,248 @@
+//! A mount that never ends, and a driver that never answers: each holds up its own pod and no other, what hangs is told in words, and goes its way
+//! when it is let go. And the one agent of a directory, which alone clears up in it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::http::Http;
+use crate::harness::process::Process;
+use crate::harness::wait;
+use crate::node::{ATTACHMENTS, CLAIMS, Ground, NODES, PODS, mounted, pod, running};
+
+/// What a pod may take that nothing stands in the way of, on a busy machine.
+const NORMAL: Duration = Duration::from_secs(30);
+
+/// A mount(8) whose mounts of the server `dead` hang until they are let go, and which has memory instead of other servers.
+struct Helper(PathBuf);
+
+impl Helper {
+    fn new(dir: &Path) -> Self {
+        let programs = dir.join("programs");
+        fs::create_dir(&programs).unwrap();
+        let real =
+            ["/usr/bin/mount", "/bin/mount"].into_iter().find(|path| Path::new(path).exists()).unwrap();
+        let helper = Helper(programs);
+        let (begun, go) = (helper.0.join("begun"), helper.0.join("go"));
+        let script = format!(
+            "#!/bin/sh\n\
+             for last in \"$@\"; do :; done\n\
+             case \" $* \" in\n\
+             *' -t nfs dead:'*) echo x >>{begun}; while [ ! -e {go} ]; do sleep 0.05; done;;\n\
+             esac\n\
+             case \" $* \" in\n\
+             *' -t nfs '*) exec {real} -n -t tmpfs memory \"$last\";;\n\
+             esac\n\
+             exec {real} \"$@\"\n",
+            begun = begun.display(),
+            go = go.display(),
+        );
+        for (name, text) in [("mount", &*script), ("mount.nfs", "#!/bin/sh\nexit 1\n")] {
+            let path = helper.0.join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        helper
+    }
+
+    fn path(&self) -> String {
+        format!("{}:{}", self.0.display(), std::env::var("PATH").unwrap_or_default())
+    }
+
+    async fn hangs(&self) {
+        wait::until("the mount hangs", async || {
+            if self.0.join("begun").exists() { Ok(()) } else { Err("no mount has begun".to_owned()) }
+        })
+        .await;
+    }
+
+    fn let_go(&self) {
+        fs::write(self.0.join("go"), "").unwrap();
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // Also when the test fails: it would hang for ever.
+        let _ = fs::write(self.0.join("go"), "");
+    }
+}
+
+fn nfs(server: &str) -> Value {
+    json!([{"name": "share", "nfs": {"server": server, "path": "/x"}}])
+}
+
+/// Pods of these kinds come and go in normal time.
+async fn others_live(http: &Http, others: &[(&str, &Value)]) {
+    let begin = Instant::now();
+    for (name, volumes) in others {
+        http.create(PODS, &pod(name, "n1", volumes)).await;
+    }
+    for (name, _) in others {
+        running(http, name).await;
+        http.delete(&format!("{PODS}/{name}")).await.expect(200);
+    }
+    for (name, _) in others {
+        http.until_gone(&format!("{PODS}/{name}")).await;
+    }
+    assert!(begin.elapsed() < NORMAL, "{:?}", begin.elapsed());
+}
+
+/// Waits for an event of a pod with all of these words.
+async fn told(http: &Http, pod: &str, reason: &str, words: &[&str]) {
+    let events = "/api/v1/namespaces/default/events";
+    http.until(events, &format!("{reason} of {pod}"), |list| {
+        list["items"].as_array().unwrap().iter().any(|event| {
+            let message = event["message"].as_str().unwrap_or_default();
+            event["involvedObject"]["name"] == pod
+                && event["reason"] == reason
+                && words.iter().all(|word| message.contains(word))
+        })
+    })
+    .await;
+}
+
+/// It is being deleted, and is still there.
+async fn is_held(http: &Http, pod: &str) {
+    let found = http.get(&format!("{PODS}/{pod}")).await.expect(200);
+    assert!(found["metadata"]["deletionTimestamp"].is_string(), "{found:#}");
+}
+
+fn places(root: &Path) -> Vec<PathBuf> {
+    fs::read_dir(root.join("mounting")).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+async fn nothing_is_mounted(root: &Path) {
+    wait::until("nothing is mounted", async || {
+        let left = (mounted(root), places(root));
+        if left.0.is_empty() && left.1.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_mount_that_hangs_holds_up_its_own_pod() {
+    let Some(mut ground) = Ground::start().await else { return };
+    let (http, root) = (ground.plane.http(), ground.root.clone());
+    let helper = Helper::new(root.parent().unwrap());
+    // What an agent that was killed has left is taken away at the start.
+    fs::create_dir_all(root.join("mounting/left")).unwrap();
+    let bound = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "left"])
+        .arg(root.join("mounting/left"))
+        .status();
+    assert!(bound.unwrap().success());
+    fs::write(root.join("mounting/file"), "").unwrap();
+    ground.variables = vec![("PATH", helper.path())];
+    ground.flags = vec!["--mount-timeout=2s".to_owned()];
+    ground.kill_agent().await;
+    nothing_is_mounted(&root).await;
+
+    http.create(PODS, &pod("hung", "n1", &nfs("dead"))).await;
+    helper.hangs().await;
+    let memory = json!([{"name": "room", "emptyDir": {"medium": "Memory"}}]);
+    others_live(&http, &[("same", &nfs("alive")), ("other", &memory)]).await;
+    told(&http, "hung", "FailedMount", &["share", "no answer for 2 s; it is still being tried"]).await;
+
+    // What the agent is making is not taken away by another one, which is told to go.
+    let making = places(&root);
+    assert_eq!(making.len(), 1, "{making:?}");
+    let args = [
+        "node",
+        "--name=n2",
+        &format!("--server={}", ground.plane.url()),
+        &format!("--root-dir={}", root.display()),
+    ];
+    let mut second = Process::start("second", root.parent().unwrap(), &args.map(str::to_owned));
+    assert_eq!(second.exit_code().await, 1, "{}", second.log());
+    assert!(second.log().contains("another agent has the directory"), "{}", second.log());
+    assert_eq!(places(&root), making);
+
+    http.delete(&format!("{PODS}/hung")).await.expect(200);
+    told(&http, "hung", "FailedUnMount", &["share", "still being tried"]).await;
+    is_held(&http, "hung").await;
+    others_live(&http, &[("same", &nfs("alive")), ("other", &memory)]).await;
+    is_held(&http, "hung").await;
+    assert_eq!(fs::read_to_string(helper.0.join("begun")).unwrap(), "x\n", "it is not mounted twice");
+    helper.let_go();
+    http.until_gone(&format!("{PODS}/hung")).await;
+    nothing_is_mounted(&root).await;
+}
+
+#[tokio::test]
+async fn the_helper_of_a_killed_agent_is_in_nobodys_way() {
+    let Some(mut ground) = Ground::start().await else { return };
+    let (http, root) = (ground.plane.http(), ground.root.clone());
+    let helper = Helper::new(root.parent().unwrap());
+    ground.variables = vec![("PATH", helper.path())];
+    ground.kill_agent().await;
+    http.create(PODS, &pod("hung", "n1", &nfs("dead"))).await;
+    helper.hangs().await;
+    let before = places(&root);
+    ground.kill_agent().await;
+    wait::until("the next agent mounts, too", async || {
+        let now = places(&root);
+        if now.len() == 1 && now != before { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+    helper.let_go();
+    let hung = running(&http, "hung").await;
+    let uid = hung["metadata"]["uid"].as_str().unwrap();
+    let target = root.join("pods").join(uid).join("volumes/kubernetes.io~nfs/share");
+    assert_eq!(mounted(&root), [target], "once");
+    http.delete(&format!("{PODS}/hung")).await.expect(200);
+    http.until_gone(&format!("{PODS}/hung")).await;
+    nothing_is_mounted(&root).await;
+}
+
+#[tokio::test]
+async fn a_driver_that_does_not_answer_holds_up_its_own_pod() {
+    let Some(ground) = Ground::start().await else { return };
+    let (http, root) = (ground.plane.http(), ground.root.clone());
+    ground.claim().await;
+    for name in ["second", "third"] {
+        let claim = json!({"metadata": {"name": name}, "spec": {"storageClassName": "lab",
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}});
+        http.create(CLAIMS, &claim).await;
+    }
+    let of = |claim: &str| json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
+    let memory = json!([{"name": "room", "emptyDir": {"medium": "Memory"}}]);
+    let held = async |rpc: &str| {
+        wait::until(&format!("{rpc} is held"), async || {
+            let held = ground.driver.held();
+            if held == [rpc] { Ok(()) } else { Err(format!("{held:?}")) }
+        })
+        .await;
+    };
+
+    ground.driver.faults(&json!([{"rpc": "NodePublishVolume", "times": 1, "fault": "hold"}]));
+    http.create(PODS, &pod("hung", "n1", &of("data"))).await;
+    held("NodePublishVolume").await;
+    others_live(&http, &[("same", &of("second")), ("other", &memory)]).await;
+    http.delete(&format!("{PODS}/hung")).await.expect(200);
+    told(&http, "hung", "FailedUnMount", &["mounting it was begun earlier and has not ended yet"]).await;
+    is_held(&http, "hung").await;
+    ground.driver.faults(&json!([]));
+    http.until_gone(&format!("{PODS}/hung")).await;
+
+    // And on the way back.
+    http.create(PODS, &pod("going", "n1", &of("data"))).await;
+    running(&http, "going").await;
+    ground.driver.faults(&json!([{"rpc": "NodeUnpublishVolume", "times": 1, "fault": "hold-after"}]));
+    http.delete(&format!("{PODS}/going")).await.expect(200);
+    held("NodeUnpublishVolume").await;
+    others_live(&http, &[("same", &of("third")), ("other", &memory)]).await;
+    told(&http, "going", "FailedUnMount", &["unmounting it has not ended yet"]).await;
+    is_held(&http, "going").await;
+    ground.driver.faults(&json!([]));
+    http.until_gone(&format!("{PODS}/going")).await;
+    http.until(ATTACHMENTS, "none", |list| list["items"].as_array().is_some_and(Vec::is_empty)).await;
+    http.until(&format!("{NODES}/n1"), "no volume in use", |node| {
+        node["status"].get("volumesInUse").is_none()
+    })
+    .await;
+    assert_eq!(mounted(&root), Vec::<PathBuf>::new());
+}

@@ -1,0 +1,79 @@
+//! The README's section about a node, done as it stands there: a pod writes into a claim, is deleted, made again, and finds what it wrote;
+//! then the server is killed, and the container runs on.
+
+use std::collections::BTreeMap;
+
+use crate::harness::plane::{Layout, Plane};
+use crate::harness::wait;
+
+/// The files that the section writes, by their names.
+fn files(section: &str) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    let mut lines = section.lines();
+    while let Some(line) = lines.next() {
+        let Some(name) = line.strip_prefix("    $ cat > ").and_then(|rest| rest.strip_suffix(" <<'EOF'"))
+        else {
+            continue;
+        };
+        let text = lines
+            .by_ref()
+            .take_while(|line| *line != "    EOF")
+            .map(|line| line.get(4..).unwrap_or_default());
+        files.insert(name.to_owned(), text.map(|line| format!("{line}\n")).collect());
+    }
+    files
+}
+
+#[tokio::test]
+async fn the_section_about_a_node() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not root: nothing is mounted, this test checks nothing");
+        return;
+    }
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let section = text.split("## A node\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let files = files(section.expect("README.md has the section"));
+    // The disk of a machine that tests may be nearly full.
+    let flags = ["--node", "--node-name=n1", "--runtime=process", "--port=0", "--eviction-hard="];
+    let mut plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;
+    let disk = plane.dir().join("disk-2");
+    // Whatever becomes of this test, its container does not stay for a day.
+    let written = |name: &str| {
+        files[name].replace("/tmp/disk-2", &disk.display().to_string()).replace("sleep 1d", "sleep 120")
+    };
+    let kubectl = plane.kubectl();
+    let create = async |name: &str| kubectl.run_with(&["create", "-f", "-"], &written(name)).await.ok();
+    let waits =
+        async || kubectl.run(&["wait", "--for=condition=Ready", "pod/writer", "--timeout=60s"]).await.ok();
+    let logs = async |want: &str| {
+        wait::until(&format!("the log is {want:?}"), async || {
+            let said = kubectl.run(&["logs", "writer"]).await;
+            if said.out == want { Ok(()) } else { Err(format!("{said:?}")) }
+        })
+        .await;
+    };
+    let said = create("writer.yaml").await + &create("pod.yaml").await;
+    assert!(section.is_some_and(|section| said.lines().all(|line| section.contains(line))), "{said}");
+    waits().await;
+    logs("hello\n").await;
+    assert!(plane.data_dir().join("node/pods").is_dir(), "what the node keeps is below the data directory");
+
+    kubectl.run(&["delete", "pod", "writer"]).await.ok();
+    create("pod.yaml").await;
+    waits().await;
+    logs("hello\nhello\n").await;
+
+    let uid = async || {
+        kubectl
+            .run(&["get", "pod", "writer", "-o", "jsonpath={.status.containerStatuses[0].containerID}"])
+            .await
+            .ok()
+    };
+    let before = uid().await;
+    plane.kill_and_restart().await;
+    waits().await;
+    assert_eq!(uid().await, before);
+    logs("hello\nhello\n").await;
+    kubectl.run(&["delete", "pod", "writer"]).await.ok();
+    plane.stop().await;
+}

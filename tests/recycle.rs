@@ -1,0 +1,410 @@
+//! Recycling on nodes: a claim is deleted, and its volume is emptied by a pod on this machine, or is not and says why. The same with the built-in
+//! scrubber (`--runtime none`) and with processes that run the pod's script. What needs root says so where there is none, and is left out.
+//!
+//! No kernel of a test machine needs an NFS client: a program in the place of mount(8), called as that is, binds directories of this machine in
+//! place of exports. `tests/nfs-guest` does the same with a real server and a real client.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::harness::http::Http;
+use crate::harness::plane::{Layout, Plane};
+use crate::harness::process::Process;
+use crate::harness::wait;
+use crate::node::{Swept, mounted};
+
+const CLAIMS: &str = "/api/v1/namespaces/test/persistentvolumeclaims";
+const MYCLAIM: &str = "/api/v1/namespaces/test/persistentvolumeclaims/myclaim";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const RECYCLER: &str = "/api/v1/namespaces/default/pods/recycler-for-pv3";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+const PV3: &str = "/api/v1/persistentvolumes/pv3";
+const NODE: &str = "/api/v1/nodes/n1";
+
+/// A server that answers, as far as the program in the place of mount(8) goes.
+const NAS: &str = "nas.test";
+const DEADLINE: &str = "Pod was active on the node longer than the specified deadline";
+
+/// In which process the node is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Where {
+    /// `orlop serve --node`
+    Server,
+    /// `orlop node`
+    Alone,
+}
+
+/// A plane, and this machine as its one node.
+struct Ground {
+    agent: Option<Process>,
+    agent_args: Vec<String>,
+    plane: Plane,
+    http: Http,
+    base: PathBuf,
+    _swept: Swept,
+    _dir: tempfile::TempDir,
+}
+
+impl Ground {
+    /// None without root, which is said.
+    async fn start(place: Where, runtime: &str, flags: &[&str]) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("not root: nothing is mounted, this test checks nothing");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(base.join("exports/v1")).unwrap();
+        mount_program(&base);
+        let machine = [
+            format!("--root-dir={}", base.join("node").display()),
+            format!("--runtime={runtime}"),
+            "--port=0".to_owned(),
+            // The disk of a machine that tests may be nearly full.
+            "--eviction-hard=".to_owned(),
+        ];
+        let mut builder = Plane::of(Layout::OneProcess).controller_flags(flags);
+        if place == Where::Server {
+            let name = ["--node".to_owned(), "--node-name=n1".to_owned()];
+            let all: Vec<&str> = name.iter().chain(&machine).map(String::as_str).collect();
+            builder = builder.server_flags(&all);
+        }
+        let plane = builder.start().await;
+        let mut agent_args =
+            vec!["node".to_owned(), "--name=n1".to_owned(), format!("--server={}", plane.url())];
+        agent_args.extend(machine);
+        let http = plane.http();
+        let mut ground = Ground {
+            agent: None,
+            agent_args,
+            plane,
+            http,
+            base: base.clone(),
+            _swept: Swept(base),
+            _dir: dir,
+        };
+        if place == Where::Alone {
+            ground.start_agent();
+        }
+        let http = &ground.http;
+        http.until(NODE, "ready, without a taint", |node| {
+            let ready = node["status"]["conditions"].as_array().into_iter().flatten();
+            let mut ready = ready.filter(|condition| condition["type"] == "Ready");
+            ready.any(|condition| condition["status"] == "True")
+                && node["spec"]["taints"].as_array().is_none_or(Vec::is_empty)
+        })
+        .await;
+        http.create("/api/v1/namespaces", &json!({"metadata": {"name": "test"}})).await;
+        Some(ground)
+    }
+
+    fn start_agent(&mut self) {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", self.base.join("bin").display());
+        // A machine may have no certificates; plain HTTP needs none.
+        let variables = [("PATH", &*path), ("SSL_CERT_FILE", "/nowhere"), ("SSL_CERT_DIR", "/nowhere")];
+        self.agent = Some(Process::start_with("agent", &self.base, &self.agent_args, &variables));
+    }
+
+    async fn kill_agent(&mut self) {
+        self.agent.as_mut().unwrap().kill().await;
+    }
+
+    /// Volume and claim are bound, and then the claim goes.
+    async fn released(&self, source: Value) -> Value {
+        let (volume, claim) = (volume(source), claim());
+        self.http.create("/api/v1/persistentvolumes", &volume).await;
+        self.bound(&claim).await;
+        self.http.delete(MYCLAIM).await.expect(200);
+        self.http.until_gone(MYCLAIM).await;
+        volume
+    }
+
+    /// Makes a claim, which is bound to the volume.
+    async fn bound(&self, claim: &Value) {
+        let made = self.http.create(CLAIMS, claim).await;
+        let uid = &made["metadata"]["uid"];
+        self.http.until(MYCLAIM, "bound", |claim| claim["status"]["phase"] == "Bound").await;
+        self.http
+            .until(PV3, "bound to it", |volume| {
+                volume["status"]["phase"] == "Bound" && volume["spec"]["claimRef"]["uid"] == *uid
+            })
+            .await;
+    }
+
+    async fn see_phase(&self, phase: &str) -> Value {
+        self.http.until(PV3, phase, |volume| volume["status"]["phase"] == phase).await
+    }
+
+    /// Waits for an event: about what, its type and reason, and how its message begins.
+    async fn told(&self, about: &str, type_: &str, reason: &str, begin: &str) -> String {
+        wait::until(&format!("event of {about}: {type_} {reason} {begin}"), async || {
+            let events = self.http.try_get(EVENTS).await?.expect(200);
+            let events: Vec<&Value> = events["items"].as_array().unwrap().iter().collect();
+            let found = events.iter().find(|event| {
+                event["involvedObject"]["name"] == about
+                    && event["type"] == type_
+                    && event["reason"] == reason
+                    && event["message"].as_str().is_some_and(|message| message.starts_with(begin))
+            });
+            let lines = events.iter().map(|event| {
+                format!(
+                    "{} {} {} {}",
+                    event["involvedObject"]["name"], event["type"], event["reason"], event["message"]
+                )
+            });
+            match found {
+                Some(found) => Ok(found["message"].as_str().unwrap_or_default().to_owned()),
+                None => Err(lines.collect::<Vec<_>>().join("\n")),
+            }
+        })
+        .await
+    }
+
+    /// The volume is empty, offered again, and taken by a claim; nothing of the recycler is left.
+    async fn is_recycled(&self, dir: &Path) {
+        let free = self.see_phase("Available").await;
+        assert!(free["spec"]["claimRef"].is_null(), "{free:#}");
+        assert_eq!(names(dir), Vec::<String>::new(), "files and dot files are gone");
+        assert!(free["status"]["message"].is_null(), "{free:#}");
+        self.told("pv3", "Normal", "VolumeRecycled", "Volume recycled").await;
+        self.http.until_gone(RECYCLER).await;
+        self.bound(&claim()).await;
+        self.nothing_is_left().await;
+    }
+
+    async fn nothing_is_left(&self) {
+        wait::until("nothing is mounted, and no pod has a directory", async || {
+            let pods = names(&self.base.join("node/pods"));
+            let mounts = mounted(&self.base.join("node"));
+            if pods.is_empty() && mounts.is_empty() { Ok(()) } else { Err(format!("{pods:?} {mounts:?}")) }
+        })
+        .await;
+    }
+}
+
+fn volume(source: Value) -> Value {
+    let mut volume = json!({"metadata": {"name": "pv3"}, "spec": {"capacity": {"storage": "5Gi"},
+        "accessModes": ["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany"],
+        "persistentVolumeReclaimPolicy": "Recycle"}});
+    for (kind, source) in source.as_object().unwrap() {
+        volume["spec"][kind] = source.clone();
+    }
+    volume
+}
+
+fn claim() -> Value {
+    json!({"metadata": {"name": "myclaim"}, "spec": {"accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "5Gi"}}}})
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Files, dot files, directories, and a link to something that must stay.
+fn fill(dir: &Path, stays: &Path) {
+    std::fs::create_dir_all(dir.join("a/b/.c")).unwrap();
+    std::fs::create_dir_all(dir.join(".hidden")).unwrap();
+    for file in ["file", ".file", "a/b/.c/file", ".hidden/.file", "a name with\nwords"] {
+        std::fs::write(dir.join(file), "data").unwrap();
+    }
+    std::fs::create_dir_all(stays).unwrap();
+    std::fs::write(stays.join("dear"), "dear").unwrap();
+    std::os::unix::fs::symlink(stays, dir.join("link")).unwrap();
+}
+
+/// What is called in the place of mount(8) and of its helper: `mount -n -t nfs [-o OPTIONS] SERVER:PATH DIRECTORY`.
+fn mount_program(base: &Path) {
+    let bin = base.join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let script = format!(
+        r#"#!/bin/sh
+test "$1 $2 $3" = "-n -t nfs" || exec /bin/mount "$@"
+while [ $# -gt 2 ]; do shift; done
+case "$1" in
+{NAS}:/*) exec /bin/mount -n --bind "{}${{1#*:}}" "$2" ;;
+*) echo "mount.nfs: Failed to resolve server ${{1%%:*}}: Name or service not known" >&2; exit 32 ;;
+esac
+"#,
+        base.join("exports").display()
+    );
+    for name in ["mount", "mount.nfs"] {
+        std::fs::write(bin.join(name), &script).unwrap();
+        std::fs::set_permissions(bin.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+fn nfs(server: &str, path: &str) -> Value {
+    json!({"nfs": {"server": server, "path": path}})
+}
+
+const SHORT: [&str; 2] = ["--pv-recycler-minimum-timeout-nfs=3", "--pv-recycler-increment-timeout-nfs=0"];
+
+/// The server of the export is nowhere: the pod waits for its volume until its time is over, the volume fails and says so, and a person frees it.
+async fn out_of_reach(place: Where, runtime: &str) {
+    let Some(mut ground) = Ground::start(place, runtime, &SHORT).await else { return };
+    ground.released(nfs("172.16.51.58.1", "/")).await;
+    let pod = ground.http.until(RECYCLER, "on the node", |pod| pod["spec"]["nodeName"] == "n1").await;
+    assert_eq!(pod["spec"]["volumes"][0]["nfs"], json!({"server": "172.16.51.58.1", "path": "/"}));
+    assert_eq!(pod["spec"]["activeDeadlineSeconds"], 3);
+
+    let failed = ground.see_phase("Failed").await;
+    let message = format!("Recycle failed: failed to recycle volume: {DEADLINE}");
+    assert_eq!(failed["status"]["message"], message, "{failed:#}");
+    ground.told("pv3", "Warning", "VolumeFailedRecycle", &message).await;
+    let setup = "MountVolume.SetUp failed for volume \"vol\" : ";
+    let said = ground.told("recycler-for-pv3", "Warning", "FailedMount", setup).await;
+    assert!(said.contains("172.16.51.58.1:/") && said.contains("mount.nfs"), "{said}");
+    let assigned = "Successfully assigned default/recycler-for-pv3 to n1";
+    for (type_, text) in [("Normal", assigned), ("Warning", &*said), ("Normal", DEADLINE)] {
+        ground.told("pv3", type_, "RecyclerPod", &format!("Recycler pod: {text}")).await;
+    }
+
+    // It is tried again. A person frees the volume meanwhile: it is somebody else's then, and nobody empties it any more.
+    let again = |pod: &Value| pod["metadata"]["uid"].as_str().is_some();
+    ground.http.until(RECYCLER, "the next one", again).await;
+    ground.http.patch(PV3, &json!({"spec": {"claimRef": null}})).await.expect(200);
+    ground.see_phase("Available").await;
+    ground.http.until_gone(RECYCLER).await;
+    ground.bound(&claim()).await;
+    let pods = ground.http.get(PODS).await.expect(200);
+    assert_eq!(pods["items"], json!([]), "{pods:#}");
+    ground.nothing_is_left().await;
+    ground.plane.stop().await;
+}
+
+#[tokio::test]
+async fn an_export_out_of_reach_of_the_scrubber() {
+    out_of_reach(Where::Server, "none").await;
+}
+
+#[tokio::test]
+async fn an_export_out_of_reach_of_processes() {
+    out_of_reach(Where::Alone, "process").await;
+}
+
+#[tokio::test]
+async fn an_export_is_emptied_by_the_script() {
+    let Some(ground) = Ground::start(Where::Alone, "process", &[]).await else { return };
+    let export = ground.base.join("exports/v1");
+    fill(&export, &ground.base.join("stays"));
+    let volume = ground.released(nfs(NAS, "/v1")).await;
+    ground.is_recycled(&export).await;
+    assert_eq!(std::fs::read(ground.base.join("stays/dear")).unwrap(), b"dear");
+    assert_eq!(volume["spec"]["nfs"]["server"], NAS);
+}
+
+/// What is mounted is a directory of this machine in truth: the scrubber sees that, and touches nothing.
+#[tokio::test]
+async fn the_scrubber_does_not_believe_a_false_export() {
+    let Some(ground) = Ground::start(Where::Alone, "none", &[]).await else { return };
+    let export = ground.base.join("exports/v1");
+    fill(&export, &ground.base.join("stays"));
+    ground.released(nfs(NAS, "/v1")).await;
+    let failed = ground.see_phase("Failed").await;
+    let message = failed["status"]["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("Recycle failed: failed to recycle volume: "), "{message}");
+    assert!(message.contains("nothing was deleted") && message.contains("is mounted there"), "{message}");
+    assert_eq!(names(&export).len(), 6, "{:?}", names(&export));
+}
+
+/// A directory of this machine. Something is mounted below it first, which is in the way; the next attempt, of a volume that has failed, goes well.
+#[tokio::test]
+async fn a_directory_is_emptied_by_the_scrubber() {
+    let flags = ["--pvclaimbinder-sync-period=1s"];
+    let Some(ground) = Ground::start(Where::Server, "none", &flags).await else { return };
+    let data = ground.base.join("data");
+    fill(&data, &ground.base.join("stays"));
+    let (theirs, below) = (ground.base.join("theirs"), data.join("a/b"));
+    std::fs::create_dir(&theirs).unwrap();
+    std::fs::write(theirs.join("kept"), "kept").unwrap();
+    assert!(Command::new("mount").args(["--bind"]).args([&theirs, &below]).status().unwrap().success());
+    ground.released(json!({"hostPath": {"path": data}})).await;
+    let failed = ground.see_phase("Failed").await;
+    let message = format!(
+        "Recycle failed: failed to recycle volume: {} is not the directory of volume pv3, nothing was deleted: {} \
+         is mounted below it; unmount it, or empty the volume yourself",
+        data.display(),
+        below.display()
+    );
+    assert_eq!(failed["status"]["message"], message, "{failed:#}");
+    ground.told("pv3", "Warning", "VolumeFailedRecycle", &message).await;
+    assert_eq!(names(&data).len(), 6, "{:?}", names(&data));
+    assert!(Command::new("umount").arg(&below).status().unwrap().success());
+    ground.is_recycled(&data).await;
+    assert_eq!(std::fs::read(theirs.join("kept")).unwrap(), b"kept");
+    assert_eq!(std::fs::read(ground.base.join("stays/dear")).unwrap(), b"dear");
+}
+
+/// The agent dies while the scrubber works; whenever that is, the next one finishes.
+#[tokio::test]
+async fn the_agent_dies_while_the_scrubber_works() {
+    let Some(mut ground) = Ground::start(Where::Alone, "none", &[]).await else { return };
+    let data = ground.base.join("data");
+    fill(&data, &ground.base.join("stays"));
+    for file in 0..5000 {
+        std::fs::write(data.join(format!("file-{file}")), "").unwrap();
+    }
+    ground.released(json!({"hostPath": {"path": data}})).await;
+    wait::until("it has begun", async || {
+        let left = names(&data).len();
+        if left < 5006 { Ok(()) } else { Err(format!("{left} are there")) }
+    })
+    .await;
+    ground.kill_agent().await;
+    ground.start_agent();
+    ground.is_recycled(&data).await;
+    assert_eq!(std::fs::read(ground.base.join("stays/dear")).unwrap(), b"dear");
+}
+
+/// A template of the administrator's own, and an agent that dies: the script goes on without it. Before that, a script that fails.
+#[tokio::test]
+async fn a_script_fails_and_a_script_outlives_the_agent() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let flags = [
+        format!("--pv-recycler-pod-template-filepath-hostpath={}", file.path().display()),
+        "--pvclaimbinder-sync-period=1s".to_owned(),
+    ];
+    let base = tempfile::tempdir().unwrap();
+    let (ill, go) = (base.path().join("ill"), base.path().join("go"));
+    let script = format!(
+        "test ! -e {} || exit 3; until test -e {}; do sleep 0.1; done; find /scrub -mindepth 1 -delete",
+        ill.display(),
+        go.display()
+    );
+    let template = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "default"},
+        "spec": {"restartPolicy": "Never", "volumes": [{"name": "vol", "emptyDir": {}}],
+            "containers": [{"name": "c", "image": "i", "command": ["/bin/sh", "-c", script],
+                "volumeMounts": [{"name": "vol", "mountPath": "/scrub"}]}]}});
+    std::fs::write(file.path(), template.to_string()).unwrap();
+    std::fs::write(&ill, "").unwrap();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let Some(mut ground) = Ground::start(Where::Alone, "process", &flags).await else { return };
+    let data = ground.base.join("data");
+    fill(&data, &ground.base.join("stays"));
+    ground.released(json!({"hostPath": {"path": data}})).await;
+    let failed = ground.see_phase("Failed").await;
+    let message = "Recycle failed: failed to recycle volume: pod failed, pod.Status.Message unknown";
+    assert_eq!(failed["status"]["message"], message, "{failed:#}");
+    ground.told("pv3", "Warning", "VolumeFailedRecycle", message).await;
+    assert_eq!(names(&data).len(), 6, "{:?}", names(&data));
+
+    std::fs::remove_file(&ill).unwrap();
+    ground.http.until(RECYCLER, "runs", |pod| pod["status"]["phase"] == "Running").await;
+    ground.kill_agent().await;
+    std::fs::write(&go, "").unwrap();
+    wait::until("the script goes on", async || {
+        let left = names(&data);
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .await;
+    let pod = ground.http.get(RECYCLER).await.expect(200);
+    assert_eq!(pod["status"]["phase"], "Running", "nobody has told anything: {pod:#}");
+    ground.start_agent();
+    ground.is_recycled(&data).await;
+}
