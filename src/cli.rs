@@ -11,17 +11,29 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use orlop_apiserver::insight::replay::Until;
 use orlop_apiserver::server::DEFAULT_ISSUER;
 use orlop_apiserver::services::range::{self, AddressRange};
 
 pub(crate) use self::driver::CsiHostpathArgs;
+pub(crate) use self::insight::{
+    AttachmentCommand, ChangeArgs, DiffArgs, GetArgs, HistoryArgs, ObjectOutput, PvCommand, PvcCommand,
+    RecordArgs, TextOrJson, UnblockArgs, UndeleteArgs, WhereArgs, WhyArgs,
+};
 pub(crate) use self::keep::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
+pub(crate) use self::lab::{GroundArgs, LabArgs, LabCommand, LabRunArgs};
+pub(crate) use self::node::{
+    AgentArgs, DrainArgs, GcArgs, MachineArgs, NodeArgs, NodeCommand, RuntimeArg, ServedNodeArgs,
+};
 pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};
 use crate::bench::args::BenchArgs;
 use crate::values;
 
 mod driver;
+mod insight;
 mod keep;
+mod lab;
+mod node;
 mod volumes;
 
 /// What `--help` says of exit codes and of where values come from.
@@ -62,6 +74,42 @@ pub(crate) enum Command {
     /// Run the controllers against an API server
     #[command(after_help = AFTER_HELP)]
     Controller(Box<ControllerArgs>),
+    /// Make this machine a node: mount the volumes of its pods, and run pods where asked to
+    #[command(after_help = AFTER_HELP)]
+    Node(Box<NodeArgs>),
+    /// Say why an object is as it is, and what would help
+    #[command(after_help = insight::WHY_HELP)]
+    Why(Box<WhyArgs>),
+    /// Say what would go with an object if it were deleted, and whose data
+    #[command(after_help = insight::IMPACT_HELP)]
+    Impact(Box<WhyArgs>),
+    /// Show who changed what of an object, and when
+    #[command(after_help = insight::LOOK_HELP)]
+    History(Box<HistoryArgs>),
+    /// Show what is different in an object between two revisions
+    #[command(after_help = insight::LOOK_HELP)]
+    Diff(Box<DiffArgs>),
+    /// Show objects as they are, or as they were at a revision or time
+    #[command(visible_alias = "list", after_help = insight::LOOK_HELP)]
+    Get(Box<GetArgs>),
+    /// Save all that the server knows of the past in a file that the page can play
+    #[command(after_help = insight::LOOK_HELP)]
+    Record(Box<RecordArgs>),
+    /// Bring back what was deleted, as it was at a revision
+    #[command(after_help = insight::CHANGE_HELP)]
+    Undelete(Box<UndeleteArgs>),
+    /// Take from an object that is Terminating the finalizers that nobody would take any more
+    #[command(after_help = insight::CHANGE_HELP)]
+    Unblock(Box<UnblockArgs>),
+    /// Look after PersistentVolumes
+    #[command(subcommand)]
+    Pv(PvCommand),
+    /// Look after PersistentVolumeClaims
+    #[command(subcommand)]
+    Pvc(PvcCommand),
+    /// Look after VolumeAttachments
+    #[command(subcommand)]
+    Attachment(AttachmentCommand),
     /// Save all objects in a file, look at such a file, make a new store of it
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
@@ -74,6 +122,9 @@ pub(crate) enum Command {
     /// Run a CSI driver for laboratories: its volumes are directories and files of this machine
     #[command(after_help = AFTER_HELP)]
     CsiHostpath(Box<CsiHostpathArgs>),
+    /// A laboratory in memory, with nodes and a driver, and stories that are played in it
+    #[command(after_help = lab::HELP)]
+    Lab(Box<LabArgs>),
     /// Measure how fast this machine serves
     #[command(after_help = BENCH_HELP)]
     Bench(Box<BenchArgs>),
@@ -101,6 +152,8 @@ pub(crate) struct ServeArgs {
     pub(crate) api: ApiArgs,
     #[command(flatten)]
     pub(crate) loops: LoopArgs,
+    #[command(flatten)]
+    pub(crate) nodes: ServedNodeArgs,
 }
 
 /// `orlop apiserver`.
@@ -216,6 +269,13 @@ pub(crate) struct StoreArgs {
     /// What keeps the objects
     #[arg(long, value_enum, default_value = "embedded")]
     pub(crate) store_backend: StoreBackend,
+    /// Begin with what a file of `orlop record` tells: its objects and its history, with revisions of their own. The
+    /// store has to be empty
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// The revision or time (2026-01-31T12:00:00Z) of that file to stop at [default: its end]
+    #[arg(long, value_name = "REV|TIME", requires = "from")]
+    pub(crate) at: Option<Until>,
     /// How long old versions of objects are kept at least, for watches and history
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = values::duration)]
     pub(crate) store_retention_age: Duration,
@@ -388,6 +448,31 @@ pub(crate) struct LoopArgs {
     /// Finished pods that are kept before the oldest are deleted; 0 or less keeps all
     #[arg(long, value_name = "N", default_value_t = 12_500, allow_negative_numbers = true)]
     pub(crate) terminated_pod_gc_threshold: i32,
+    /// How long this process may stand still before it counts as one that has heard nothing of any node
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = values::duration)]
+    pub(crate) node_monitor_period: Duration,
+    /// Silence after which a node is lost
+    #[arg(long, value_name = "DURATION", default_value = "50s", value_parser = values::duration)]
+    pub(crate) node_monitor_grace_period: Duration,
+    /// The same for a node that has said nothing yet
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
+    pub(crate) node_startup_grace_period: Duration,
+    /// Nodes that never had a Lease (made by hand) are lost after their time too; false leaves them as they are
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = values::boolean, action = ArgAction::Set)]
+    pub(crate) monitor_nodes_without_lease: bool,
+    /// Lost nodes per second and zone from which pods begin to be driven off
+    #[arg(long, value_name = "RATE", default_value_t = 0.1)]
+    pub(crate) node_eviction_rate: f32,
+    /// The same in a large zone of which much is lost
+    #[arg(long, value_name = "RATE", default_value_t = 0.01)]
+    pub(crate) secondary_node_eviction_rate: f32,
+    /// Zones with more nodes are large
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) large_cluster_size_threshold: usize,
+    /// Share of lost nodes from which on pods are driven off slowly (large zones) or not at all (others)
+    #[arg(long, value_name = "SHARE", default_value_t = 0.55)]
+    pub(crate) unhealthy_zone_threshold: f32,
     /// How long a node that is not ready may keep a volume that no pod wants there, before it is detached by force; annotations
     /// (orlop.dev/force-detach-after) of classes, volumes and nodes win
     #[arg(long, value_name = "DURATION", default_value = "6m0s", value_parser = values::duration)]

@@ -13,13 +13,19 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use clap_complete::Shell;
 use orlop_controller::client::Endpoint;
 use orlop_csi::hostpath;
+use orlop_node::config::NodeConfig;
 
 use crate::bench::args::BenchArgs;
 use crate::cli::{
-    ApiArgs, AuditArgs, Cli, Command, ListenArgs, LoopArgs, Output, ProcessArgs, RemoteArgs, RestoreArgs,
-    SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs, StoreCommand, VolumesCommand,
+    AgentArgs, ApiArgs, AuditArgs, Cli, Command, GcArgs, LabArgs, ListenArgs, LoopArgs, NodeCommand, Output,
+    ProcessArgs, RemoteArgs, RestoreArgs, SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs, StoreCommand,
+    VolumesCommand,
 };
 use crate::config_file;
+use crate::drain::Drain;
+use crate::gc::Gc;
+use crate::insight::Insight;
+use crate::insight::names::NameError;
 use crate::listen;
 use crate::volumes::Audit;
 
@@ -27,6 +33,8 @@ use crate::volumes::Audit;
 pub(crate) enum Config {
     /// Measure.
     Bench(Box<BenchArgs>),
+    /// A laboratory, and stories in it.
+    Lab(Box<LabArgs>),
     /// Print the version.
     Version,
     /// Print a completion script.
@@ -37,6 +45,14 @@ pub(crate) enum Config {
     Store(StoreCommand),
     /// Compare what drivers have with what the API knows.
     Volumes(Audit),
+    /// Empty a node.
+    Drain(Drain),
+    /// Let pods come to a node again.
+    Uncordon { node: String, server: Endpoint },
+    /// Look after what is left of pods on this machine.
+    Gc(Box<Gc>),
+    /// Explain, rewind and repair.
+    Insight(Box<Insight>),
     /// Run.
     Run(Box<Run>),
 }
@@ -61,14 +77,32 @@ pub(crate) struct Run {
 
 /// Which parts run.
 pub(crate) enum Role {
-    /// API server and controllers.
-    Serve(Box<ServerConfig>, LoopArgs),
+    /// API server and controllers, and nodes.
+    Serve(Box<ServerConfig>, LoopArgs, Nodes),
     /// The API server.
     Apiserver(Box<ServerConfig>),
     /// The controllers.
     Controller(Endpoint, LoopArgs),
     /// The CSI driver for laboratories.
     CsiHostpath(hostpath::Options),
+    /// The agent of a node.
+    Node(Endpoint, Box<NodeConfig>),
+}
+
+/// Nodes in the process of the API server.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    /// This machine.
+    pub(crate) machine: Option<Box<NodeConfig>>,
+    /// So many whose mounts are only recorded.
+    pub(crate) virtual_nodes: u32,
+}
+
+impl Nodes {
+    /// There are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.machine.is_none() && self.virtual_nodes == 0
+    }
 }
 
 /// Everything about the API server.
@@ -103,6 +137,9 @@ pub(crate) enum ConfigError {
     /// A value in the file is wrong.
     #[error("the configuration file {} has a wrong value: {}", path.display(), first_line(problem))]
     FileValue { path: PathBuf, problem: clap::Error },
+    /// An object or a moment that cannot be read.
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// Flags do not fit together, or a file that a flag names cannot be read.
     #[error("{0}")]
     Wrong(String),
@@ -126,6 +163,7 @@ impl ConfigError {
             ConfigError::File(_)
             | ConfigError::Variable { .. }
             | ConfigError::FileValue { .. }
+            | ConfigError::Name(_)
             | ConfigError::Wrong(_) => {
                 eprintln!("error: {self}");
                 2
@@ -140,7 +178,8 @@ pub(crate) fn load(
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Config, ConfigError> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let plain = with_variables(Cli::command(), &variable);
+    let caller = Caller::of(args.first());
+    let plain = with_variables(named(Cli::command(), caller), &variable);
     let mut matches = plain.try_get_matches_from(&args).map_err(|error| blame(error, &args, &variable))?;
     if let Some((name, path)) = file_of(&matches) {
         let command = Cli::command();
@@ -151,7 +190,31 @@ pub(crate) fn load(
             .try_get_matches_from(&args)
             .map_err(|problem| ConfigError::FileValue { path, problem })?;
     }
-    typed(Cli::from_arg_matches(&matches)?)
+    typed(Cli::from_arg_matches(&matches)?, caller)
+}
+
+/// How this program was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Caller {
+    /// By its own name.
+    Itself,
+    /// As a plugin of kubectl, whose kubeconfig says which server is meant when nobody says it.
+    Kubectl,
+}
+
+impl Caller {
+    fn of(program: Option<&OsString>) -> Self {
+        let name = program.and_then(|program| Path::new(program).file_name());
+        if name.is_some_and(|name| name == "kubectl-orlop") { Caller::Kubectl } else { Caller::Itself }
+    }
+}
+
+/// As the person has called it.
+fn named(command: clap::Command, caller: Caller) -> clap::Command {
+    match caller {
+        Caller::Itself => command,
+        Caller::Kubectl => command.bin_name("kubectl orlop"),
+    }
 }
 
 /// The chosen subcommand and the file that it names.
@@ -163,14 +226,16 @@ fn file_of(matches: &ArgMatches) -> Option<(String, PathBuf)> {
 
 /// Gives every flag of every subcommand its variable: what that holds becomes the flag's default.
 fn with_variables(command: clap::Command, variable: &impl Fn(&str) -> Option<OsString>) -> clap::Command {
-    command.mut_subcommands(|sub| {
-        sub.mut_args(|arg| {
-            let Some(flag) = arg.get_long() else { return arg };
-            match variable(&variable_name(flag)) {
-                Some(value) => arg.default_value(value),
-                None => arg,
-            }
-        })
+    let given = |arg: clap::Arg| {
+        let Some(flag) = arg.get_long() else { return arg };
+        match variable(&variable_name(flag)) {
+            Some(value) => arg.default_value(value),
+            None => arg,
+        }
+    };
+    command.mut_subcommands(|sub| match insight::VERBS_BELOW.contains(&sub.get_name()) {
+        true => sub.mut_subcommands(|sub| sub.mut_args(given)),
+        false => sub.mut_args(given),
     })
 }
 
@@ -200,22 +265,36 @@ fn blame(
     ConfigError::Variable { name, problem }
 }
 
-fn typed(cli: Cli) -> Result<Config, ConfigError> {
+fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
     let run = |process, role| Ok(Config::Run(Box::new(Run { process, role })));
     match cli.command {
         Command::Bench(args) => Ok(Config::Bench(args)),
+        Command::Lab(args) => Ok(Config::Lab(args)),
         Command::Version => Ok(Config::Version),
         Command::Completion { shell } => Ok(Config::Completion(shell)),
         Command::Snapshot(command) => Ok(Config::Snapshot(match command {
-            SnapshotCommand::Save(args) => save(*args)?,
+            SnapshotCommand::Save(args) => save(*args, caller)?,
             SnapshotCommand::Status { file, output } => SnapshotTask::Status { file, output },
             SnapshotCommand::Restore(args) => SnapshotTask::Restore(args),
         })),
         Command::Store(command) => Ok(Config::Store(command)),
-        Command::Volumes(VolumesCommand::Audit(args)) => audit(args),
+        Command::Why(args) => insight::why(*args, caller),
+        Command::Impact(args) => insight::impact(*args, caller),
+        Command::History(args) => insight::history(*args, caller),
+        Command::Diff(args) => insight::diff(*args, caller),
+        Command::Get(args) => insight::get(*args, caller),
+        Command::Record(args) => insight::record(*args, caller),
+        Command::Undelete(args) => insight::undelete(*args, caller),
+        Command::Unblock(args) => insight::unblock(*args, caller),
+        Command::Pv(command) => insight::pv(command, caller),
+        Command::Pvc(command) => insight::pvc(command, caller),
+        Command::Attachment(command) => insight::attachment(command, caller),
+        Command::Volumes(VolumesCommand::Audit(args)) => audit(args, caller),
         Command::Serve(args) => {
+            let data_dir = args.store.data_dir.clone();
             let server = server(args.listen, args.store, args.snapshots, args.api)?;
-            run(args.process, Role::Serve(Box::new(server), loops(args.loops)?))
+            let nodes = nodes::served(args.nodes, &args.loops, data_dir.as_deref())?;
+            run(args.process, Role::Serve(Box::new(server), loops(args.loops)?, nodes))
         }
         Command::Apiserver(args) => {
             let server = server(args.listen, args.store, args.snapshots, args.api)?;
@@ -225,14 +304,38 @@ fn typed(cli: Cli) -> Result<Config, ConfigError> {
             let (process, options) = args.options();
             run(process, Role::CsiHostpath(options))
         }
+        Command::Node(args) => match args.command {
+            None => {
+                let AgentArgs { process, remote: server, name, csi_endpoint, machine: args } = args.agent;
+                // clap has seen to it that there is one.
+                let server = remote(server, caller)?;
+                let is_here = crate::nodes::is_here(&server);
+                let config = nodes::machine(name.unwrap_or_default(), args, csi_endpoint, is_here)?;
+                run(process, Role::Node(server, Box::new(config)))
+            }
+            Some(NodeCommand::Drain(mut args)) => {
+                let server = remote(std::mem::take(&mut args.remote), caller)?;
+                Ok(Config::Drain(Drain { args, server }))
+            }
+            Some(NodeCommand::Uncordon(args)) => {
+                Ok(Config::Uncordon { node: args.node, server: remote(args.remote, caller)? })
+            }
+            Some(NodeCommand::Gc(args)) => gc(*args, caller),
+        },
         Command::Controller(args) => {
-            let remote = remote(args.remote)?;
+            let remote = remote(args.remote, caller)?;
             run(args.process, Role::Controller(remote, loops(args.loops)?))
         }
     }
 }
 
-fn audit(mut args: Box<AuditArgs>) -> Result<Config, ConfigError> {
+fn gc(args: GcArgs, caller: Caller) -> Result<Config, ConfigError> {
+    let config = nodes::directory(args.name, args.root_dir, args.mount_timeout)?;
+    let server = remote(args.remote, caller)?;
+    Ok(Config::Gc(Box::new(Gc { config, server, dry_run: args.dry_run, purge: args.older_than })))
+}
+
+fn audit(mut args: Box<AuditArgs>, caller: Caller) -> Result<Config, ConfigError> {
     if args.csi_timeout.is_zero() {
         return Err(wrong("--csi-timeout must be more than 0s: every call would be given up at once"));
     }
@@ -243,22 +346,23 @@ fn audit(mut args: Box<AuditArgs>) -> Result<Config, ConfigError> {
     if let Some(twice) = known.iter().find(|endpoint| !names.insert(&endpoint.name)) {
         return Err(wrong(&format!("--csi-endpoint names {} twice", twice.name)));
     }
-    let server = remote(std::mem::take(&mut args.remote))?;
+    let server = remote(std::mem::take(&mut args.remote), caller)?;
     Ok(Config::Volumes(Audit { args, server }))
 }
 
-fn save(args: SaveArgs) -> Result<SnapshotTask, ConfigError> {
+fn save(args: SaveArgs, caller: Caller) -> Result<SnapshotTask, ConfigError> {
     let SaveArgs { file, data_dir, remote: args } = args;
     if let Some(data_dir) = data_dir {
         return Ok(SnapshotTask::Take { file, data_dir });
     }
-    if args.server.is_none() && args.master.is_none() && args.kubeconfig.is_none() {
+    if args.server.is_none() && args.master.is_none() && args.kubeconfig.is_none() && caller == Caller::Itself
+    {
         return Err(wrong(
             "a snapshot of what? Give --server URL (such as http://127.0.0.1:8080) or --kubeconfig FILE for a server \
              that runs, or --data-dir DIR for one that does not",
         ));
     }
-    Ok(SnapshotTask::Fetch { file, from: remote(args)? })
+    Ok(SnapshotTask::Fetch { file, from: remote(args, caller)? })
 }
 
 fn schedule(args: SnapshotArgs) -> Result<Option<Schedule>, ConfigError> {
@@ -332,7 +436,7 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
     Ok(args)
 }
 
-fn remote(args: RemoteArgs) -> Result<Endpoint, ConfigError> {
+fn remote(args: RemoteArgs, caller: Caller) -> Result<Endpoint, ConfigError> {
     if args.leader_elect {
         return Err(wrong(
             "--leader-elect=true is not possible: run one controller process, with --leader-elect=false",
@@ -367,6 +471,9 @@ fn remote(args: RemoteArgs) -> Result<Endpoint, ConfigError> {
             ca_file: args.certificate_authority,
             insecure: args.insecure_skip_tls_verify,
         }),
+        (None, None) if caller == Caller::Kubectl => {
+            Ok(Endpoint::Kubeconfig { path: None, context: None, server: None })
+        }
         (None, None) => Err(wrong(
             "which API server? Give --server URL (such as http://127.0.0.1:8080) or --kubeconfig FILE",
         )),
@@ -386,5 +493,7 @@ fn wrong(text: &str) -> ConfigError {
     ConfigError::Wrong(text.to_owned())
 }
 
+mod insight;
+mod nodes;
 #[cfg(test)]
 mod tests;

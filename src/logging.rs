@@ -25,7 +25,8 @@ fn directives(args: &ProcessArgs) -> String {
         6.. => "trace",
     };
     // With -v one wants to see what orlop does, not each frame of each connection.
-    format!("warn,orlop={level}")
+    // The client tells each request that found no server; who made the request tells it once.
+    format!("warn,kube_client::client::builder=off,orlop={level}")
 }
 
 /// Starts logging; to be called once.
@@ -58,10 +59,10 @@ mod tests {
     #[test]
     fn verbosity() {
         let cases = [
-            (None, None, "warn,orlop=info"),
-            (None, Some(3), "warn,orlop=info"),
-            (None, Some(4), "warn,orlop=debug"),
-            (None, Some(9), "warn,orlop=trace"),
+            (None, None, "warn,kube_client::client::builder=off,orlop=info"),
+            (None, Some(3), "warn,kube_client::client::builder=off,orlop=info"),
+            (None, Some(4), "warn,kube_client::client::builder=off,orlop=debug"),
+            (None, Some(9), "warn,kube_client::client::builder=off,orlop=trace"),
             (Some("error"), Some(9), "error"),
         ];
         for (level, v, want) in cases {

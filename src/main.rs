@@ -2,8 +2,10 @@
 //!
 //! Reading order: `cli` declares flags, `config` makes one typed configuration of flags, variables
 //! and file, `wiring` builds the processes from the crates, `shutdown` ends them. `listen`, `tls`,
-//! `data_dir` and `logging` are what the wiring needs of the machine. `snapshot`, `store` and `volumes` are the
-//! commands for those who look after the data, `bench` measures servers from outside.
+//! `data_dir`, `notify` and `logging` are what the wiring needs of the machine, `nodes` runs agents of nodes, `explain` joins the API
+//! server's question "why" to the controllers' rules. `snapshot`, `store`, `volumes`, `drain` and `gc` are the commands for those who look
+//! after data and nodes, `insight` explains, rewinds and repairs, `lab` is for those
+//! who learn, `bench` measures servers from outside.
 
 mod authority;
 mod bench;
@@ -11,8 +13,15 @@ mod cli;
 mod config;
 mod config_file;
 mod data_dir;
+mod drain;
+mod explain;
+mod gc;
+mod insight;
+mod lab;
 mod listen;
 mod logging;
+mod nodes;
+mod notify;
 mod shutdown;
 mod snapshot;
 mod store;
@@ -27,7 +36,8 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 
-use config::{Config, Run};
+use config::{Config, Role, Run};
+use orlop_node::runtime::process;
 
 /// A server that writes makes and drops a great many small pieces of JSON: with the C library's
 /// allocator a third of all its time went there (docs/performance.md).
@@ -38,8 +48,13 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 const FAILED: u8 = 1;
 /// The command line or the configuration is wrong.
 const WRONG_USE: u8 = 2;
+/// So many threads the agent of a node needs at most; by default there is one for each processor.
+const AGENT_THREADS: usize = 2;
 
 fn main() -> ExitCode {
+    if let Some(code) = hidden() {
+        return code;
+    }
     match config::load(std::env::args_os(), |name| std::env::var_os(name)) {
         Err(error) => ExitCode::from(error.report()),
         // A reader that has gone away has what it wanted.
@@ -57,8 +72,20 @@ fn main() -> ExitCode {
         Ok(Config::Store(command)) => tool(|| store::run(command)),
         Ok(Config::Volumes(audit)) => volumes::run(&audit),
         Ok(Config::Bench(args)) => bench::run(&args),
-        Ok(Config::Run(run)) => process(&run),
+        Ok(Config::Lab(args)) => lab::run(&args),
+        Ok(Config::Drain(drain)) => drain::run(drain),
+        Ok(Config::Uncordon { node, server }) => drain::uncordon(node, server),
+        Ok(Config::Gc(gc)) => gc::run(*gc),
+        Ok(Config::Insight(insight)) => insight::run(*insight),
+        Ok(Config::Run(run)) => run_until_stopped(&run),
     }
+}
+
+/// How a container is started: by this binary, which is told what to do on its input. Before any thread, flag and variable.
+fn hidden() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    let (mode, spec) = (args.next()?, args.next()?);
+    (mode == process::HIDDEN && args.next().is_none()).then(|| process::container_main(spec.as_ref()))
 }
 
 /// Does one thing and ends. What it finds goes to stdout; warnings and errors to stderr.
@@ -78,12 +105,18 @@ fn tool(work: impl FnOnce() -> Result<String, Box<dyn Error>>) -> ExitCode {
 }
 
 /// Runs until it is asked to stop.
-fn process(run: &Run) -> ExitCode {
+fn run_until_stopped(run: &Run) -> ExitCode {
     if let Err(error) = logging::start(&run.process) {
         eprintln!("error: {error}");
         return ExitCode::from(WRONG_USE);
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if matches!(run.role, Role::Node(..)) {
+        // It waits for others most of the time, and each thread has memory of its own. What may hang has other threads.
+        runtime
+            .worker_threads(AGENT_THREADS.min(std::thread::available_parallelism().map_or(1, usize::from)));
+    }
+    let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             tracing::error!("no threads to run on: {error}");

@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Taint;
 use orlop_apimachinery::quantity::Quantity;
 use orlop_apimachinery::{duration, names};
 use orlop_controller::csi::drivers::Endpoint;
@@ -67,9 +68,57 @@ pub(crate) fn csi_endpoint(text: &str) -> Result<Endpoint, String> {
     Ok(Endpoint { name: name.to_owned(), endpoint: endpoint.to_owned() })
 }
 
+/// A label: `key=value`.
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is no KEY=VALUE"))?;
+    let problems = names::qualified_name(key);
+    if let Some(problem) = problems.first() {
+        return Err(format!("`{key}` is no key of a label: {problem}"));
+    }
+    if let Some(problem) = names::label_value(value).first() {
+        return Err(format!("`{value}` is no value of a label: {problem}"));
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// A taint: `key=value:effect` or `key:effect`.
+pub(crate) fn taint(text: &str) -> Result<Taint, String> {
+    let shape = || format!("`{text}` is no KEY=VALUE:EFFECT such as dedicated=storage:NoSchedule");
+    let (what, effect) = text.rsplit_once(':').ok_or_else(shape)?;
+    if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+        return Err(format!("`{effect}` is no effect: NoSchedule, PreferNoSchedule or NoExecute"));
+    }
+    let (key, value) = label(&if what.contains('=') { what.to_owned() } else { format!("{what}=") })?;
+    Ok(Taint {
+        key,
+        value: Some(value).filter(|value| !value.is_empty()),
+        effect: effect.to_owned(),
+        time_added: None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_and_taints() {
+        assert_eq!(label("a/b=c"), Ok(("a/b".to_owned(), "c".to_owned())));
+        for (text, why) in
+            [("a", "is no KEY=VALUE"), ("-=c", "is no key of a label"), ("a=-", "is no value of a label")]
+        {
+            let error = label(text).expect_err(text);
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        let said = |text| taint(text).map(|taint| (taint.key, taint.value, taint.effect));
+        let expected = ("k".to_owned(), Some("v".to_owned()), "NoSchedule".to_owned());
+        assert_eq!(said("k=v:NoSchedule"), Ok(expected));
+        assert_eq!(said("k:NoExecute"), Ok(("k".to_owned(), None, "NoExecute".to_owned())));
+        for (text, why) in [("k=v", "is no KEY=VALUE:EFFECT"), ("k=v:No", "is no effect")] {
+            let error = taint(text).expect_err(text);
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
 
     #[test]
     fn drivers() {

@@ -1,32 +1,39 @@
 //! The only place that sees every crate: builds a process from its parts, and takes it down in order.
 //!
-//! The order of the end: readiness fails, so that nobody new is sent here; the controllers stop, so
+//! The order of the end: readiness fails, so that nobody new is sent here; controllers and nodes stop, so
 //! that nothing is half done; watches end cleanly and requests in flight finish; a snapshot that is
 //! being written is finished; the store closes.
 
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_apiserver::auth::{UserInfo, in_process};
+use orlop_apiserver::insight::replay::{HeldClock, ReplayError, replay};
 use orlop_apiserver::limits::LimitsConfig;
 use orlop_apiserver::services::Ranges;
 use orlop_apiserver::{Config, Projection, Server, ServerError};
-use orlop_controller::client::{self, ConnectError, Endpoint};
+use orlop_controller::client::{self, ConnectError, Endpoint, Lines};
+use orlop_controller::informers::Informers;
 use orlop_controller::manager::{self, ManagerError};
 use orlop_controller::options::{Options, RecyclerOptions};
 use orlop_csi::hostpath;
+use orlop_node::config::NodeConfig;
 use orlop_store::embedded::{Embedded, Options as StoreOptions, Retention};
-use orlop_store::memory::Memory;
-use orlop_store::{Kv, OpenError};
+use orlop_store::memory::{Memory, MemoryOptions};
+use orlop_store::{Clock, Kv, OpenError, Revision};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::authority::{self, AuthorityError};
 use crate::cli::{ApiArgs, LoopArgs, StoreArgs, StoreBackend};
-use crate::config::{Role, ServerConfig};
+use crate::config::{Nodes, Role, ServerConfig};
 use crate::data_dir::{self, DataDirError};
+use crate::explain::Explainer;
 use crate::listen::{ListenError, files};
+use crate::nodes::{self, Local, NodeError};
+use crate::notify;
 use crate::shutdown;
 use crate::snapshot::schedule;
 
@@ -49,8 +56,12 @@ pub(crate) enum RunError {
     Connect(#[from] ConnectError),
     #[error("the driver cannot serve")]
     Driver(#[from] hostpath::ServeError),
+    #[error(transparent)]
+    Node(#[from] NodeError),
     #[error("the store cannot be opened")]
     Store(#[source] OpenError),
+    #[error("nothing is served of the file of --from")]
+    Replay(#[from] ReplayError),
     /// A fault of ours; its text is in the log already.
     #[error("{0} ended by a panic")]
     Panic(&'static str),
@@ -62,20 +73,25 @@ type Store = Arc<dyn Kv<Projection>>;
 pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
     let stop = shutdown::on_signal().map_err(RunError::Signals)?;
     match role {
-        Role::Serve(server, loops) => serve(server, Some(loops), stop).await,
-        Role::Apiserver(server) => serve(server, None, stop).await,
+        Role::Serve(server, loops, nodes) => serve(server, Some(loops), nodes, stop, |_, _| {}).await,
+        Role::Apiserver(server) => serve(server, None, &Nodes::default(), stop, |_, _| {}).await,
+        Role::Node(endpoint, config) => node(endpoint.clone(), NodeConfig::clone(config), stop).await,
         Role::Controller(endpoint, loops) => control(endpoint.clone(), loops, stop).await,
         Role::CsiHostpath(options) => drive(options.clone(), stop).await,
     }
 }
 
-async fn serve(
+/// Runs a server until `stop`. `ready` is told its URL, and the router for clients in this process.
+pub(crate) async fn serve(
     config: &ServerConfig,
     loops: Option<&LoopArgs>,
+    nodes: &Nodes,
     stop: CancellationToken,
+    ready: impl FnOnce(&str, &axum::Router) + Send,
 ) -> Result<(), RunError> {
     let endpoint = &config.endpoint;
     // What is cheap to find wrong comes before the store is opened.
+    nodes::allowed(nodes, rustix::process::geteuid().is_root())?;
     let auth = endpoint.auth().map_err(ListenError::from)?;
     let root_ca = match loops {
         Some(loops) => authority::of_server(loops.root_ca_file.as_deref(), endpoint.certificate())?,
@@ -83,22 +99,27 @@ async fn serve(
     };
     let listener = endpoint.bind()?;
     let (store, place) = open(&config.store).await?;
+    let explainer = Explainer::default();
     let result = async {
         let connections = files::room_for(endpoint.max_connections);
         let settings = Config {
             auth,
             tls: endpoint.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
+            explainer: explainer.explains(),
             ..server_config(&config.api, connections, loops.is_some())
         };
         let server = Server::start(store.clone(), settings).await?;
         let router = server.router();
         let end_controllers = CancellationToken::new();
         let mut controllers = Task::none("the controllers");
-        if let Some(loops) = loops {
-            let local = in_process(router.clone(), UserInfo::controller_manager());
-            let client = client::in_process(local);
-            controllers.spawn(manager::run(client, options(loops, root_ca), end_controllers.clone()));
+        let local = in_process(router.clone(), UserInfo::controller_manager());
+        let client = client::in_process(local);
+        let informers = Informers::new(client.clone(), end_controllers.child_token());
+        let rules = loops.map(|loops| options(loops, root_ca)).unwrap_or_default();
+        explainer.look_at(client.clone(), informers.clone(), &rules);
+        if loops.is_some() {
+            controllers.spawn(manager::run_with(client, informers, rules, end_controllers.clone()));
         }
 
         let end_snapshots = CancellationToken::new();
@@ -111,30 +132,48 @@ async fn serve(
             });
         }
 
+        let end_nodes = CancellationToken::new();
+        let data_dir = match config.store.store_backend {
+            StoreBackend::Memory => None,
+            StoreBackend::Embedded => Some(data_dir::prepare(config.store.data_dir.as_deref())?),
+        };
+        let local = Local::begin(nodes, data_dir.as_deref(), &router, &end_nodes).await?;
+        let mut agents = Task::none("the nodes");
+        if !nodes.is_empty() {
+            agents.spawn(local.ended());
+        }
+
         let (url, handle) = (listener.url(), listener.handle());
         let mut serving = Task::none("the listener");
-        serving.spawn(listener.serve(server.protect(router), server.connections()));
+        serving.spawn(listener.serve(server.protect(router.clone()), server.connections()));
         endpoint.announce(&url)?;
+        ready(&url, &router);
         tracing::info!("serving {url}, data {place}; try: {}", endpoint.kubectl(&url));
+        notify::ready();
 
         let early = tokio::select! {
             () = stop.cancelled() => Ok(()),
             Err(error) = serving.ended() => Err(error),
             Err(error) = controllers.ended() => Err(error),
+            Err(error) = agents.ended() => Err(error),
         };
+        notify::stopping();
         server.begin_shutdown();
         if early.is_ok() {
             tokio::time::sleep(endpoint.shutdown_delay).await;
         }
         end_snapshots.cancel();
         end_controllers.cancel();
+        end_nodes.cancel();
         let controllers = controllers.finish().await;
+        let agents = agents.finish().await;
+        explainer.forget();
         handle.graceful_shutdown(Some(config.api.request_timeout));
         server.drain().await;
         let serving = serving.finish().await;
         // Last: one that is being written needs nothing but the store, and nobody else waits for it.
         let snapshots = snapshots.finish().await;
-        early.and(controllers).and(serving).and(snapshots)
+        early.and(controllers).and(agents).and(serving).and(snapshots)
     }
     .await;
     store.close().await;
@@ -152,13 +191,29 @@ async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) 
     let root_ca = authority::of_client(loops.root_ca_file.as_deref(), &endpoint)?;
     let client = client::connect(endpoint).await?;
     tracing::info!("controllers work on {shown}");
+    notify::ready();
     let mut controllers = Task::none("the controllers");
     controllers.spawn(manager::run(client, options(loops, root_ca), stop.clone()));
     tokio::select! {
         () = stop.cancelled() => {}
         Err(error) = controllers.ended() => return Err(error),
     }
+    notify::stopping();
     controllers.finish().await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The agent of this machine.
+async fn node(endpoint: Endpoint, config: NodeConfig, stop: CancellationToken) -> Result<(), RunError> {
+    let lines = Lines::default();
+    let client = client::connect_over(endpoint.clone(), &lines).await?;
+    let asked = stop.clone();
+    tokio::spawn(async move {
+        asked.cancelled().await;
+        notify::stopping();
+    });
+    nodes::run(config, &endpoint, client, lines, notify::ready, stop).await?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -174,9 +229,53 @@ async fn drive(options: hostpath::Options, stop: CancellationToken) -> Result<()
 
 /// The store, and in words where it is.
 async fn open(args: &StoreArgs) -> Result<(Store, String), RunError> {
+    let clock = Arc::new(HeldClock::default());
+    let opened = open_with(args, clock.clone()).await?;
+    if let Some(file) = &args.from {
+        let done = fill(args, &*opened.0, &clock, file).await;
+        if done.is_err() {
+            opened.0.close().await;
+        }
+        done?;
+    }
+    Ok(opened)
+}
+
+/// Replays a capture into the store.
+async fn fill(
+    args: &StoreArgs,
+    store: &dyn Kv<Projection>,
+    clock: &HeldClock,
+    file: &Path,
+) -> Result<(), ReplayError> {
+    if args.store_backend == StoreBackend::Embedded && store.head().revision() == Revision::ZERO {
+        // Tried in memory first: what is wrong with the file is found before anything is on the disk.
+        let trial = Arc::new(HeldClock::default());
+        let options = MemoryOptions { clock: trial.clone(), ..MemoryOptions::default() };
+        replay(&Memory::with(options), &trial, file, args.at).await?;
+    }
+    let done = replay(store, clock, file, args.at).await?;
+    let file = file.display();
+    tracing::info!(
+        "{} objects and {} writes of {file}, up to its revision {}",
+        done.objects,
+        done.writes,
+        done.reached
+    );
+    if done.secrets > 0 {
+        tracing::warn!("captures have no values of Secrets: {} of them have their keys alone", done.secrets);
+    }
+    if let Some(why) = done.broken_off {
+        tracing::warn!("{file} was broken off at revision {}: {why}", done.reached);
+    }
+    Ok(())
+}
+
+async fn open_with(args: &StoreArgs, clock: Arc<dyn Clock>) -> Result<(Store, String), RunError> {
     match args.store_backend {
         StoreBackend::Memory => {
-            Ok((Arc::new(Memory::new()), "in memory (gone with this process)".to_owned()))
+            let options = MemoryOptions { clock, ..MemoryOptions::default() };
+            Ok((Arc::new(Memory::with(options)), "in memory (gone with this process)".to_owned()))
         }
         StoreBackend::Embedded => {
             let dir = data_dir::prepare(args.data_dir.as_deref())?;
@@ -189,6 +288,7 @@ async fn open(args: &StoreArgs) -> Result<(Store, String), RunError> {
             let options = StoreOptions {
                 retention,
                 min_free_bytes: args.store_min_free_bytes,
+                clock,
                 // Events tell what has happened; what shall be matters more.
                 shed_first: vec!["/registry/events/".to_owned()],
                 ..StoreOptions::default()
@@ -210,6 +310,7 @@ fn server_config(args: &ApiArgs, connections: usize, with_controllers: bool) -> 
         request_timeout: args.request_timeout,
         min_request_timeout: Duration::from_secs(args.min_request_timeout.into()),
         extra_field_selectors: args.extra_field_selectors.unwrap_or(with_controllers),
+        lists_own_group: with_controllers,
         service_account_issuer: args.service_account_issuer.clone(),
         services: Ranges {
             addresses: args.service_cluster_ip_range,
@@ -232,6 +333,14 @@ fn options(args: &LoopArgs, root_ca: Option<String>) -> Options {
         controllers: args.controllers.clone(),
         pv_claim_binder_sync_period: args.pvclaimbinder_sync_period,
         terminated_pod_gc_threshold: args.terminated_pod_gc_threshold,
+        node_monitor_period: args.node_monitor_period,
+        node_monitor_grace_period: args.node_monitor_grace_period,
+        node_startup_grace_period: args.node_startup_grace_period,
+        monitor_nodes_without_lease: args.monitor_nodes_without_lease,
+        node_eviction_rate: args.node_eviction_rate,
+        secondary_node_eviction_rate: args.secondary_node_eviction_rate,
+        large_cluster_size_threshold: args.large_cluster_size_threshold,
+        unhealthy_zone_threshold: args.unhealthy_zone_threshold,
         enable_dynamic_provisioning: args.enable_dynamic_provisioning,
         attach_detach_force_detach_after: args.attach_detach_force_detach_after,
         disable_force_detach_on_timeout: args.disable_force_detach_on_timeout,

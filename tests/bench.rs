@@ -110,6 +110,26 @@ async fn the_row_of_a_csi_driver() {
 }
 
 #[tokio::test]
+async fn the_row_of_a_node() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not root: no agent is measured");
+        return;
+    }
+    let result = measured(&["node"]).await;
+    let found = cases(&result, "node");
+    let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["5 local", "5 csi", "5 emptyDir", "5 secret"]);
+    for (name, case) in found {
+        assert_eq!(number(case, "pods"), 5.0, "{name}");
+        for field in ["mounted_ms", "unmounted_ms", "rss_mb", "own_mb", "threads"] {
+            assert!(number(case, field) > 0.0, "{name}, {field}: {case:#}");
+        }
+        assert!(number(case, "own_mb") <= number(case, "rss_mb"), "{name}: {case:#}");
+        assert_eq!(case["after_attached_ms"].is_number(), name == "5 csi", "{name}: {case:#}");
+    }
+}
+
+#[tokio::test]
 async fn rows_of_the_process() {
     let result = measured(&["memory", "start", "idle", "disk"]).await;
     let volumes = |row: &str| -> Vec<f64> {
@@ -121,6 +141,9 @@ async fn rows_of_the_process() {
     for (name, case) in cases(&result, "memory") {
         assert!(number(case, "rss_mb") > 5.0 && number(case, "rss_mb") < 2_000.0, "{name}: {case:#}");
     }
+    let (name, most) = *cases(&result, "memory").last().unwrap();
+    assert!(number(most, "why_p50_ms") > 0.0, "{name}: {most:#}");
+    assert!(number(most, "why_p50_ms") <= number(most, "why_max_ms"), "{name}: {most:#}");
     for (name, case) in cases(&result, "start") {
         assert!(
             number(case, "ready_s") > 0.0 && number(case, "ready_s") <= number(case, "longest_s"),

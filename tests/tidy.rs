@@ -168,6 +168,22 @@ fn nothing_is_left_for_later() {
 }
 
 #[test]
+fn our_own_annotations_are_named_in_one_place() {
+    let place = Path::new("controller/src/names.rs");
+    let mut wrong = Vec::new();
+    for (path, text) in files(&[".rs"]) {
+        let shares = path.starts_with("controller/src") || path.starts_with("node/src");
+        let named = text.lines().filter(|line| line.contains("const ANN_") && line.contains("orlop.dev/"));
+        if shares && path != place {
+            wrong.extend(
+                named.map(|line| format!("{}: {line}: it belongs into {}", path.display(), place.display())),
+            );
+        }
+    }
+    nothing_wrong(&wrong);
+}
+
+#[test]
 fn the_table_of_edges_is_read() {
     let allowed = allowed_edges();
     assert!(allowed["store"].is_empty());

@@ -13,7 +13,7 @@ pub mod query;
 pub mod quota;
 
 /// A text in double quotes as Go's `%q` shows it; error texts show values like this.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -28,10 +28,17 @@ fn quoted(text: &str) -> String {
             '\u{b}' => out.push_str("\\v"),
             '\u{c}' => out.push_str("\\f"),
             c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c if c.is_control() => out.push_str(&format!("\\u{:04x}", c as u32)),
-            c => out.push(c),
+            c if is_shown(c) => out.push(c),
+            c if u32::from(c) < 0x1_0000 => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push_str(&format!("\\U{:08x}", u32::from(c))),
         }
     }
     out.push('"');
     out
+}
+
+/// Whether a character can be seen. Behind a letter, so that marks which belong to one count as seen.
+fn is_shown(c: char) -> bool {
+    let text: String = ['a', c].into_iter().collect();
+    c.is_ascii() || text.escape_debug().count() == 2
 }

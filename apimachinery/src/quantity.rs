@@ -97,6 +97,14 @@ impl Quantity {
         i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
     }
 
+    /// The value in thousandths, rounded away from zero and held within `i64` (upstream: MilliValue).
+    pub fn milli_value(&self) -> i64 {
+        let milli = NANO / 1000;
+        let up = if self.nano % milli == 0 { 0 } else { self.nano.signum() };
+        let whole = self.nano / milli + up;
+        i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
+    }
+
     /// The value as closely as a float can be.
     #[expect(clippy::cast_precision_loss, reason = "that is what is said")]
     pub fn to_f64(&self) -> f64 {

@@ -22,6 +22,7 @@ use crate::custom::Kinds;
 use crate::dispatch::Resource;
 use crate::encode::answer;
 use crate::encode::negotiate::{Media, error_media};
+use crate::insight;
 use crate::metrics::{self, Labels, OpenWatch};
 use crate::query::Query;
 use crate::registry::Scope;
@@ -42,7 +43,7 @@ const DISCARD_LIMIT: u64 = 16 * 1024 * 1024;
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const AUDIT_ID_MAX: usize = 64;
 /// The longest that a write may take, as upstream has it.
-const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
+pub(crate) const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
 
 /// Gives every answer the headers that upstream's have. A request that panics ends with an answer
 /// as well, so that neither its connection nor a controller in this process goes down with it.
@@ -129,7 +130,6 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             response
         }
         Err(error) => {
-            let leaves_body = verb.is_mutating() && matches!(error.code, 413 | 504);
             if error.code >= 500 {
                 tracing::warn!(path = parts.uri.path(), code = error.code, error = %error, "request failed");
             }
@@ -139,9 +139,8 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
                 media => media,
             };
             let mut response = answer::error(&error, media, pretty);
-            if leaves_body && parts.version < http::Version::HTTP_2 {
-                // The rest of the body stands where the next request would.
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            if verb.is_mutating() {
+                close_where_body_is_left(&error, parts.version, response.headers_mut());
             }
             response
         }
@@ -153,9 +152,23 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     }
 }
 
-/// Whether a request is a watch: one that would be served as such.
+/// After an answer to a body that was not read the rest of it stands where the next request would.
+pub(crate) fn close_where_body_is_left(error: &ApiError, version: http::Version, headers: &mut HeaderMap) {
+    if matches!(error.code, 413 | 504) && version < http::Version::HTTP_2 {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+/// Whether a request is a watch, or stays as long as one: a log that is followed, a stream of all kinds.
 pub(crate) fn is_watch(kinds: &Kinds, method: &http::Method, path: &str, query: &Query) -> bool {
-    matches!(plan(kinds, method, path, query), Ok(Some((Verb::Watch, _))))
+    if insight::is_live(method, path, query) {
+        return true;
+    }
+    match plan(kinds, method, path, query) {
+        Ok(Some((Verb::Watch, _))) => true,
+        Ok(Some((Verb::Connect, resource))) => resource.subresource == "log" && query.flag("follow"),
+        _ => false,
+    }
 }
 
 /// What a request would be, up to its verb: where bad paths and parameters are tried.
@@ -167,7 +180,7 @@ pub(crate) fn probe(method: &http::Method, path: &str, query: &Query) -> Result<
 }
 
 /// Keeps a watch counted until its body ends.
-fn hold(response: Response, open_watch: OpenWatch) -> Response {
+pub(crate) fn hold(response: Response, open_watch: OpenWatch) -> Response {
     response.map(|body| {
         axum::body::Body::new(body.map_frame(move |frame| {
             let _counted = &open_watch;
@@ -176,14 +189,14 @@ fn hold(response: Response, open_watch: OpenWatch) -> Response {
     })
 }
 
-fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+pub(crate) fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     // Several lines of one header count as one list.
     let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
     (!values.is_empty()).then(|| values.join(","))
 }
 
 /// Whether a person reads the answer.
-fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
+pub(crate) fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if query.has("pretty") {
         return query.flag("pretty");
     }
@@ -203,7 +216,11 @@ fn time_limit(verb: Verb, query: &Query, granted: Duration) -> Result<Duration, 
     Ok(if asked.is_zero() || negative { granted } else { asked.min(granted) })
 }
 
-async fn read(mut body: axum::body::Body) -> Result<Bytes, ApiError> {
+/// The body of a request that writes.
+///
+/// # Errors
+/// 413 when it is too large, 400 when it cannot be read.
+pub(crate) async fn read(mut body: axum::body::Body) -> Result<Bytes, ApiError> {
     let too_large = || ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}"));
     if http_body::Body::size_hint(&body).lower() > DISCARD_LIMIT {
         return Err(too_large());
@@ -245,7 +262,7 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
         Verb::Bind => binding::bind(request).await,
         Verb::Finalize => finalize::finalize(request).await,
         Verb::Evict => eviction::evict(request).await,
-        Verb::Connect => connect::connect(request),
+        Verb::Connect => connect::connect(request).await,
         Verb::GetScale => scale::get(request).await,
         Verb::UpdateScale => scale::update(request).await,
         Verb::PatchScale => scale::patch(request).await,

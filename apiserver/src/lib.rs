@@ -3,7 +3,8 @@
 //! Reading order: [`registry`] says what a kind is (one file each), `verbs` what can be done to
 //! any kind (one file each), [`decode`] and `encode` how bytes become objects and back,
 //! [`patch`] and [`validate`] are pure, [`admission`] changes or refuses a write before it is
-//! stored, [`services`] gives addresses, `routes` are the paths that are no resources, [`server`] puts it all on a router.
+//! stored, [`services`] gives addresses, `routes` are the paths that are no resources,
+//! `insight` tells what was and what changes, [`server`] puts it all on a router.
 
 mod accounts;
 pub mod admission;
@@ -16,6 +17,7 @@ mod encode;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod handler;
+pub mod insight;
 pub mod limits;
 mod managed;
 mod metrics;

@@ -17,8 +17,10 @@ use tower_http::compression::predicate::Predicate;
 use crate::accounts::Accounts;
 use crate::admission::Chain;
 use crate::auth::Auth;
+use crate::auth::kubelet::KubeletTokens;
 use crate::custom::{Kinds, keeper};
 use crate::handler;
+use crate::insight::why::Explains;
 use crate::limits::connection::Connections;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
@@ -44,6 +46,9 @@ pub struct Config {
     /// Select volumes, claims and attachments also by fields that upstream refuses, such as
     /// `status.phase` and `spec.volumeName`.
     pub extra_field_selectors: bool,
+    /// List the group `orlop.dev` in discovery and OpenAPI. Its paths are served in any case; a server that is to be
+    /// exactly as upstream says nothing of them.
+    pub lists_own_group: bool,
     /// Who may come. Reviews of tokens ask it, and [`Server::protect`] puts it before a router.
     pub auth: Auth,
     /// What services get their addresses and node ports from.
@@ -57,6 +62,8 @@ pub struct Config {
     pub tls: bool,
     /// How much is served at the same time.
     pub limits: LimitsConfig,
+    /// Who says why objects are as they are.
+    pub explainer: Explains,
     /// The clock.
     pub clock: Clock,
 }
@@ -69,12 +76,14 @@ impl Default for Config {
             request_timeout: Duration::from_secs(60),
             min_request_timeout: Duration::from_secs(1800),
             extra_field_selectors: true,
+            lists_own_group: true,
             auth: Auth::default(),
             services: Ranges::default(),
             advertised: None,
             service_account_issuer: DEFAULT_ISSUER.to_owned(),
             tls: false,
             limits: LimitsConfig::default(),
+            explainer: Explains::default(),
             clock: Arc::new(Timestamp::now),
         }
     }
@@ -108,6 +117,8 @@ pub(crate) struct Inner {
     pub(crate) limits: Arc<Limits>,
     /// Tokens of service accounts.
     pub(crate) accounts: Arc<Accounts>,
+    /// Shows this server to the agents of nodes.
+    pub(crate) kubelet_tokens: KubeletTokens,
     /// Addresses of services that are given and not yet written.
     pub(crate) pool: Arc<Pool>,
     /// Whose turn it is to charge quotas.
@@ -134,6 +145,12 @@ pub struct Server {
 }
 
 impl Server {
+    /// What stands behind the router, for tests of what has no path of its own.
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> Arc<Inner> {
+        self.inner.clone()
+    }
+
     /// A server on a store; writes the system namespaces when they are missing and starts what
     /// runs beside requests (expiry of Events).
     ///
@@ -143,7 +160,7 @@ impl Server {
         let admission = Chain::new(&config.disabled_admission_plugins)
             .map_err(|error| ServerError::Config(error.to_string()))?;
         let metrics = Metrics::new().map_err(|error| ServerError::Config(error.to_string()))?;
-        let kinds = Arc::new(Kinds::default());
+        let kinds = Arc::new(Kinds::listing(config.lists_own_group));
         let limits = Limits::new(&config.limits, metrics.registry(), kinds.clone())
             .map_err(|error| ServerError::Config(error.to_string()))?;
         let issuer = config.service_account_issuer.clone();
@@ -151,6 +168,9 @@ impl Server {
             .await
             .map_err(|error| ServerError::SigningKey(error.to_string()))?;
         let accounts = Arc::new(accounts);
+        let kubelet_tokens = KubeletTokens::new();
+        let kubelet_tokens = kubelet_tokens
+            .ok_or_else(|| ServerError::SigningKey("the system gives no random numbers".to_owned()))?;
         let mut config = config;
         config.auth.accounts = Some(accounts.clone());
         let inner = Arc::new(Inner {
@@ -161,6 +181,7 @@ impl Server {
             metrics,
             limits,
             accounts,
+            kubelet_tokens,
             pool: Arc::default(),
             quota_turns: Turns::default(),
             leaving: AtomicBool::new(false),

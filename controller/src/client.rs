@@ -2,18 +2,40 @@
 //! process. Both carry the same user agent and neither has a rate limit or retries of its own: queues retry, and they
 //! know what is still worth doing.
 
+mod lines;
+
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use http::header::USER_AGENT;
 use http::{HeaderValue, Request, Response, Uri};
-use kube::client::Body;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 use kube::{Client, Config};
-use tower::{BoxError, Service, ServiceExt};
+use tower::timeout::Timeout;
+use tower::util::MapFuture;
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+
+pub use lines::Lines;
 
 /// Sent with every request, so that managers and audit lines can be told apart.
 pub const AGENT: &str = concat!("orlop-controller/", env!("CARGO_PKG_VERSION"));
+
+/// A connection that nobody has used for so long is closed: what a burst of work has opened does not stay. Longer than the 10 s after which
+/// a Lease is renewed, so that the rare requests of somebody who rests share one connection.
+const IDLE: Duration = Duration::from_secs(15);
+/// A server that has not answered a connection attempt in this time is away.
+const CONNECT: Duration = Duration::from_secs(10);
+/// A server that has not acknowledged bytes for so long is away, and so is one that does not answer the probes of a connection
+/// that has been silent for half of this time, such as that of a watch.
+const SILENCE: Duration = Duration::from_secs(60);
+/// After so long a silence a watch counts as dead where the client library makes the connections. Watches are told something every
+/// minute, or 75 seconds where the server is upstream's (bookmarks).
+const LIBRARY_SILENCE: Duration = Duration::from_secs(120);
 
 /// Where the API server is, when it is not in this process.
 #[derive(Clone)]
@@ -67,6 +89,14 @@ pub enum ConnectError {
 /// Makes a client for a server elsewhere. Nothing is sent yet: a server that is away is met by the first request,
 /// and informers try again until it is there.
 pub async fn connect(endpoint: Endpoint) -> Result<Client, ConnectError> {
+    connect_over(endpoint, &Lines::default()).await
+}
+
+/// The same; `lines` can give up what it has begun.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_over(endpoint: Endpoint, lines: &Lines) -> Result<Client, ConnectError> {
     let mut config = match endpoint {
         Endpoint::Url { url, token, ca_file, insecure } => {
             let mut config = Config::new(parse_url(&url)?);
@@ -83,9 +113,56 @@ pub async fn connect(endpoint: Endpoint) -> Result<Client, ConnectError> {
             config
         }
     };
+    if config.cluster_url.scheme_str() == Some("http") && config.root_cert_file.is_none() {
+        // Nobody has to be believed. Else a machine without the certificates of authorities could not even say so little.
+        config.root_cert = Some(Vec::new());
+    }
     config.default_retry = false;
+    config.connect_timeout = Some(CONNECT);
+    // Without it a watch whose server has forgotten it waits for ever.
+    config.read_timeout = Some(LIBRARY_SILENCE);
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
-    Client::try_from(config).map_err(|e| ConnectError::Setup(e.to_string()))
+    let client = match config.proxy_url.is_some() || config.auth_info.exec.is_some() {
+        // What is needed for these is the client library's own.
+        true => ClientBuilder::try_from(config).map(|client| client.with_layer(lines).build()),
+        false => over_tcp(&config, lines),
+    };
+    client.map_err(|e| ConnectError::Setup(e.to_string()))
+}
+
+/// The client library would keep every connection that was ever open at the same time, and read the certificates of the system
+/// for a server without TLS.
+fn over_tcp(config: &Config, lines: &Lines) -> kube::Result<Client> {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_connect_timeout(Some(CONNECT));
+    connector.set_keepalive(Some(SILENCE / 2));
+    connector.set_tcp_user_timeout(Some(SILENCE));
+    // A file that somebody names is read, so that a wrong one is told.
+    if config.cluster_url.scheme_str() == Some("http") && config.root_cert_file.is_none() {
+        return over(config, lines, connector);
+    }
+    let connector = config.rustls_https_connector_with_connector(connector)?;
+    // The handshake too must end some time.
+    over(config, lines, MapFuture::new(Timeout::new(connector, CONNECT), Box::pin))
+}
+
+fn over<C>(config: &Config, lines: &Lines, connector: C) -> kube::Result<Client>
+where
+    C: Connect + Clone + Send + Sync + 'static,
+{
+    let connections: legacy::Client<C, Body> = legacy::Builder::new(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .build(connector);
+    let service = ServiceBuilder::new()
+        .layer(lines)
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(connections);
+    Ok(Client::new(service, config.default_namespace.clone()))
 }
 
 fn parse_url(url: &str) -> Result<Uri, ConnectError> {
@@ -170,12 +247,22 @@ pub fn is_already_exists(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|s| s.code == 409 && s.reason == "AlreadyExists")
 }
 
-/// The text of an error as users see it in events and logs: the server's message without the wrapping of the client.
+/// The text of an error as users see it in events and logs: the server's message without the wrapping of the client, and of a request that
+/// found no server all that is known (`Connection refused` is the last of its causes).
 pub fn message_of(error: &kube::Error) -> String {
-    match status_of(error) {
-        Some(status) => status.message.clone(),
-        None => error.to_string(),
+    if let Some(status) = status_of(error) {
+        return status.message.clone();
     }
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 #[cfg(test)]
@@ -193,6 +280,58 @@ mod tests {
         });
         let version = in_process(service).apiserver_version().await.unwrap();
         assert_eq!(version.major, AGENT);
+    }
+
+    #[tokio::test]
+    async fn connections_that_nobody_uses_are_closed() {
+        use std::sync::Arc;
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        use tokio::sync::{Barrier, watch};
+
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (open, mut seen) = watch::channel(0_usize);
+        let open = Arc::new(open);
+        // Nobody is answered before three have asked, so that each needs a connection.
+        let all = Arc::new(Barrier::new(3));
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                open.send_modify(|open| *open += 1);
+                let (open, all) = (Arc::clone(&open), Arc::clone(&all));
+                tokio::spawn(async move {
+                    let mut asked = [0; 4096];
+                    while stream.read(&mut asked).await.is_ok_and(|read| read > 0) {
+                        all.wait().await;
+                        let body = r#"{"major":"1","minor":"36","gitVersion":"","gitCommit":"","gitTreeState":"","buildDate":"","goVersion":"","compiler":"","platform":""}"#;
+                        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
+                        stream
+                            .write_all(format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes())
+                            .await
+                            .unwrap();
+                    }
+                    open.send_modify(|open| *open -= 1);
+                });
+            }
+        });
+        let client =
+            connect(Endpoint::Url { url, token: None, ca_file: None, insecure: false }).await.unwrap();
+        let ask = async || client.apiserver_version().await.unwrap().major;
+        assert_eq!(tokio::join!(ask(), ask(), ask()), ("1".into(), "1".into(), "1".into()));
+        assert_eq!(*seen.borrow_and_update(), 3);
+        tokio::time::pause();
+        let closed = tokio::time::timeout(4 * IDLE, seen.wait_for(|open| *open == 0)).await.is_ok();
+        assert!(closed, "{} are still open", *seen.borrow());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there() {
+        // A port that was free a moment ago.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let url = format!("http://127.0.0.1:{port}");
+        let endpoint = Endpoint::Url { url, token: None, ca_file: None, insecure: false };
+        let error = connect(endpoint).await.unwrap().apiserver_version().await.unwrap_err();
+        let text = message_of(&error);
+        assert!(text.contains("Connection refused"), "{text}");
     }
 
     #[test]

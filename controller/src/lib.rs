@@ -20,6 +20,7 @@ pub mod lean;
 pub mod manager;
 pub mod meta;
 pub mod names;
+pub mod node_lifecycle;
 pub mod operations;
 pub mod options;
 pub mod pods;
@@ -30,9 +31,10 @@ pub mod quota;
 pub mod recorder;
 pub mod schedule;
 pub mod snapshots;
-#[cfg(test)]
-pub(crate) mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod translate;
 pub mod uid;
+pub mod why;
 pub mod worker;
 pub mod workload;

@@ -22,7 +22,7 @@ pub use crate::options::Options;
 use crate::recorder::{EventSink, Recorder};
 use crate::worker::panic_text;
 use crate::workload::{deployment, replicas, stateful_set};
-use crate::{attach, csi, ephemeral, expand, protection, pv, quota, schedule};
+use crate::{attach, csi, ephemeral, expand, node_lifecycle, protection, pv, quota, schedule};
 
 /// What a controller is given.
 #[derive(Clone)]
@@ -88,6 +88,8 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::ATTACH_DETACH, alias: Some("attachdetach"), run: attach::run },
     Known { name: controller::CSI_PROVISIONER, alias: Some("csi-provisioner"), run: provisioner::run },
     Known { name: controller::POD_GC, alias: Some("podgc"), run: gc::pods::run },
+    Known { name: controller::NODE_LIFECYCLE, alias: Some("nodelifecycle"), run: node_lifecycle::run },
+    Known { name: controller::TAINT_EVICTION, alias: None, run: node_lifecycle::eviction::run },
     Known { name: controller::NAMESPACE, alias: Some("namespace"), run: gc::namespace::run },
     Known {
         name: controller::REPLICATION,
@@ -137,9 +139,34 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
     run_known(CONTROLLERS, client, options, shutdown).await
 }
 
+/// The same on informers that others of the process ask too; they end when theirs is cancelled, which has to be when
+/// `shutdown` is.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with(
+    client: Client,
+    informers: Informers,
+    options: Options,
+    shutdown: CancellationToken,
+) -> Result<(), ManagerError> {
+    run_sharing(CONTROLLERS, client, informers, options, shutdown).await
+}
+
 async fn run_known(
     known: &[Known],
     client: Client,
+    options: Options,
+    shutdown: CancellationToken,
+) -> Result<(), ManagerError> {
+    let informers = Informers::new(client.clone(), shutdown.child_token());
+    run_sharing(known, client, informers, options, shutdown).await
+}
+
+async fn run_sharing(
+    known: &[Known],
+    client: Client,
+    informers: Informers,
     options: Options,
     shutdown: CancellationToken,
 ) -> Result<(), ManagerError> {
@@ -148,7 +175,6 @@ async fn run_known(
     let stop_events = CancellationToken::new();
     let clock = Clock::Wall;
     let (events, writer) = EventSink::start(client.clone(), clock, stop_events.clone());
-    let informers = Informers::new(client.clone(), shutdown.child_token());
     let drivers = Drivers::new(options.csi_timeout);
     let options = Arc::new(options);
     let context = Context { client, informers, events, drivers, options, clock, shutdown };

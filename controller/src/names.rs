@@ -5,6 +5,8 @@
 pub const ANN_BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// PV, PVC: this side of the pointer was set by a controller and may be rolled back. Value [`YES`].
 pub const ANN_BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// The reclaim policy that a volume has again once it is scrubbed (the verb `reclaim` writes it).
+pub const ANN_POLICY_AFTER_SCRUB: &str = "orlop.dev/reclaim-policy-after-scrub";
 /// PVC: node that the scheduler chose for delayed provisioning.
 pub const ANN_SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// PV: name of the provisioner or in-tree plugin that made the volume.
@@ -51,6 +53,12 @@ pub const ANN_SNAPSHOT_GROUP_HANDLE: &str = "groupsnapshot.storage.k8s.io/volume
 pub const ANN_CSI_NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
 /// Node: presence puts the node under the attach/detach controller.
 pub const ANN_CONTROLLER_MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
+/// Node: the IP address at which its agent serves logs; the API server asks there, at the port of `status.daemonEndpoints`.
+pub const ANN_LOG_ADDRESS: &str = "orlop.dev/log-address";
+/// Node: SHA-256 of the public key with which its agent encrypts logs, 64 hexadecimal digits. Without it logs are asked for on loopback only.
+pub const ANN_LOG_KEY: &str = "orlop.dev/log-key";
+/// PV of local storage: with the value `true` its path may be a regular file, which is taken for a disk.
+pub const ANN_IMAGE_FILE: &str = "orlop.dev/image-file";
 /// Node, PV, StorageClass: after which time a volume that nobody wants is taken by force from a node that is not healthy; a
 /// duration or `never`. The node wins over the volume, that over the class.
 pub const ANN_FORCE_DETACH_AFTER: &str = "orlop.dev/force-detach-after";
@@ -62,6 +70,8 @@ pub const ANN_FORCED_DETACH: &str = "orlop.dev/forced-detach";
 pub const ANN_CREATE_REQUEST: &str = "csi.orlop.dev/create-request";
 /// VolumeSnapshotContent: exactly `true` lets a volume of another mode be made of the snapshot.
 pub const ANN_ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
+/// Node: what each CSI driver calls it, a JSON object of driver to id.
+pub const ANN_CSI_NODE_IDS: &str = "csi.volume.kubernetes.io/nodeid";
 /// CSINode: comma list of in-tree plugin names.
 pub const ANN_MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 /// Any object: what it is there for, in words.
@@ -126,6 +136,8 @@ pub const COMPONENT_SNAPSHOT: &str = "snapshot-controller";
 
 /// Event component of the attach/detach controller.
 pub const COMPONENT_ATTACH_DETACH: &str = "attachdetach-controller";
+/// Event component of the node lifecycle controller.
+pub const COMPONENT_NODE: &str = "node-controller";
 /// Event component of the scheduler.
 pub const COMPONENT_SCHEDULER: &str = "default-scheduler";
 
@@ -256,12 +268,30 @@ pub mod reason {
     pub const VOLUME_DETACH_WAITING: &str = "VolumeDetachWaiting";
     /// A volume is detached by force.
     pub const FORCED_DETACH_VOLUME: &str = "ForcedDetachVolume";
+    /// A volume could not be mounted for a pod.
+    pub const FAILED_MOUNT: &str = "FailedMount";
+    /// A device could not be given to a pod.
+    pub const FAILED_MAP_VOLUME: &str = "FailedMapVolume";
+    /// A pod has its device.
+    pub const SUCCESSFUL_MOUNT_VOLUME: &str = "SuccessfulMountVolume";
+    /// A file system could not be made as large as its volume.
+    pub const FILE_SYSTEM_RESIZE_FAILED: &str = "FileSystemResizeFailed";
+    /// A file system is as large as its volume.
+    pub const FILE_SYSTEM_RESIZE_SUCCESSFUL: &str = "FileSystemResizeSuccessful";
+    /// `fsGroup` is being applied for a long time.
+    pub const VOLUME_PERMISSION_CHANGE: &str = "VolumePermissionChangeInProgress";
+    /// Another pod has the volume, with another `fsGroup`.
+    pub const ALREADY_MOUNTED_VOLUME: &str = "AlreadyMountedVolume";
+    /// A node found something of a pod that nobody knows.
+    pub const ORPHANED_POD_VOLUME: &str = "OrphanedPodVolume";
     /// A Deployment changed the number of a ReplicaSet's pods.
     pub const SCALING_REPLICA_SET: &str = "ScalingReplicaSet";
     /// A pod got its node.
     pub const SCHEDULED: &str = "Scheduled";
     /// A pod got no node.
     pub const FAILED_SCHEDULING: &str = "FailedScheduling";
+    /// A pod will be deleted for a taint of its node, or will not any more.
+    pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
     /// A Deployment could not make a ReplicaSet.
     pub const REPLICA_SET_CREATE_ERROR: &str = "ReplicaSetCreateError";
 }
@@ -300,6 +330,10 @@ pub mod controller {
     pub const STATEFUL_SET: &str = "statefulset-controller";
     /// Gives pods their nodes.
     pub const SCHEDULER: &str = "scheduler";
+    /// Says which nodes are lost.
+    pub const NODE_LIFECYCLE: &str = "node-lifecycle-controller";
+    /// Deletes pods that do not tolerate a taint of their node.
+    pub const TAINT_EVICTION: &str = "taint-eviction-controller";
     /// Counts what quotas limit.
     pub const RESOURCE_QUOTA: &str = "resourcequota-controller";
     /// Makes the `default` account of every namespace.
@@ -324,6 +358,8 @@ pub mod condition {
     pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
     /// Reason of [`DISRUPTION_TARGET`] when the pod GC removes an orphan.
     pub const DELETION_BY_POD_GC: &str = "DeletionByPodGC";
+    /// Reason of [`DISRUPTION_TARGET`] when a taint of its node drives it off.
+    pub const DELETION_BY_TAINT_MANAGER: &str = "DeletionByTaintManager";
     /// Pod: it has a node.
     pub const POD_SCHEDULED: &str = "PodScheduled";
     /// Reason of [`POD_SCHEDULED`]: no node will do.
@@ -344,3 +380,24 @@ pub mod condition {
 
 /// Node taint: the node is out of service, its terminating pods may be removed by force.
 pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// Keys of the taints that go with conditions of nodes.
+pub mod taint {
+    /// The node says that it is not ready, or has not said that it is.
+    pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
+    /// The node was not heard for too long.
+    pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+    /// `spec.unschedulable` is set.
+    pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+    /// Condition MemoryPressure.
+    pub const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
+    /// Condition DiskPressure.
+    pub const DISK_PRESSURE: &str = "node.kubernetes.io/disk-pressure";
+    /// Condition PIDPressure.
+    pub const PID_PRESSURE: &str = "node.kubernetes.io/pid-pressure";
+    /// Condition NetworkUnavailable.
+    pub const NETWORK_UNAVAILABLE: &str = "node.kubernetes.io/network-unavailable";
+}
+
+/// Namespace of the Leases that nodes renew.
+pub const NAMESPACE_NODE_LEASE: &str = "kube-node-lease";

@@ -85,6 +85,24 @@ pub struct Options {
     pub csi_immediate_topology: bool,
     /// `--csi-enable-capacity`: CSIStorageCapacity objects are published for drivers that know their room.
     pub csi_enable_capacity: bool,
+    /// `--node-monitor-period`: how long this process may stand still before it counts as one that has heard nothing; nodes themselves
+    /// are looked at when their time is up.
+    pub node_monitor_period: Duration,
+    /// `--node-monitor-grace-period`: silence after which a node is lost.
+    pub node_monitor_grace_period: Duration,
+    /// `--node-startup-grace-period`: the same for a node that has said nothing yet.
+    pub node_startup_grace_period: Duration,
+    /// `--monitor-nodes-without-lease`, a flag of our own: nodes that never had a Lease (made by hand) are lost after their time
+    /// too, as upstream has it.
+    pub monitor_nodes_without_lease: bool,
+    /// `--node-eviction-rate`: nodes per second and zone from which pods begin to be driven off.
+    pub node_eviction_rate: f32,
+    /// `--secondary-node-eviction-rate`: the same in a large zone of which much is lost; in a small one nobody is driven off then.
+    pub secondary_node_eviction_rate: f32,
+    /// `--large-cluster-size-threshold`: zones with more nodes are large.
+    pub large_cluster_size_threshold: usize,
+    /// `--unhealthy-zone-threshold`: share of lost nodes that counts as much, 0 to 1.
+    pub unhealthy_zone_threshold: f32,
     /// How failing keys are slowed down.
     pub rate_limit: RateLimit,
 }
@@ -143,6 +161,14 @@ impl Default for Options {
             csi_strict_topology: false,
             csi_immediate_topology: true,
             csi_enable_capacity: true,
+            node_monitor_period: Duration::from_secs(5),
+            node_monitor_grace_period: Duration::from_secs(50),
+            node_startup_grace_period: Duration::from_secs(60),
+            monitor_nodes_without_lease: true,
+            node_eviction_rate: 0.1,
+            secondary_node_eviction_rate: 0.01,
+            large_cluster_size_threshold: 50,
+            unhealthy_zone_threshold: 0.55,
             rate_limit: RateLimit::default(),
         }
     }

@@ -54,6 +54,8 @@ impl<K> Clone for WorkQueue<K> {
     }
 }
 
+/// What is later than clocks can tell is as late as this.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Room for as many keys is held for the next ones; what a flood took beyond is given back after it.
 const SPARE: usize = 1024;
 
@@ -114,7 +116,8 @@ impl<K: Hash + Eq + Clone> WorkQueue<K> {
         if delay.is_zero() {
             return self.add(key);
         }
-        if self.state().wait(key, Instant::now() + delay) {
+        let now = Instant::now();
+        if self.state().wait(key, now.checked_add(delay).unwrap_or(now + FOR_EVER)) {
             // A worker may sleep for a later deadline.
             self.shared.changed.notify_one();
         }

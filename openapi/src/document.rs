@@ -62,7 +62,8 @@ pub struct Document {
 }
 
 impl Document {
-    fn new(body: Vec<u8>) -> Self {
+    /// A document with its hash.
+    pub fn new(body: Vec<u8>) -> Self {
         let hash = Sha512::digest(&body).iter().map(|byte| format!("{byte:02X}")).collect();
         Document { body, hash }
     }

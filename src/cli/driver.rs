@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use orlop_controller::csi::drivers::Endpoint;
 use orlop_csi::hostpath;
 
 use super::ProcessArgs;
@@ -28,6 +29,10 @@ pub(crate) struct CsiHostpathArgs {
     /// Other nodes that volumes may be published to; nothing is mounted there
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     pub(crate) other_nodes: Vec<String>,
+    /// Node with a socket of its own, as NODE=unix:///path, for several agents on one machine; may be given several times.
+    /// Each mounts volumes that are published to it, and no other
+    #[arg(long, value_name = "NODE=URL", value_parser = values::csi_endpoint)]
+    pub(crate) node_endpoint: Vec<Endpoint>,
     /// A volume is on one node and can be reached from there alone
     #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = values::boolean)]
@@ -66,8 +71,10 @@ impl CsiHostpathArgs {
             data_dir: self.data_dir,
             node_id: self.node_id,
             other_nodes: self.other_nodes.into_iter().collect(),
+            node_endpoints: self.node_endpoint.into_iter().map(|node| (node.name, node.endpoint)).collect(),
             topology: self.topology,
             attach: self.attach,
+            mounts: true,
             max_volumes_per_node: self.max_volumes_per_node.into(),
             capacity: self.capacity,
             max_volume_bytes: self.max_volume_size,

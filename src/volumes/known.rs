@@ -39,7 +39,7 @@ const IN_TREE: [(&str, &str, &str); 7] = [
 /// The API could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {path}: {cause}")]
-pub(super) struct LookError {
+pub(crate) struct LookError {
     path: &'static str,
     cause: kube::Error,
 }

@@ -12,6 +12,7 @@ mod told;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use kube::Client;
 use orlop_controller::client::{self, ConnectError, message_of};
@@ -42,7 +43,7 @@ pub(crate) struct Audit {
 
 /// Why it cannot be done.
 #[derive(Debug, thiserror::Error)]
-enum AuditError {
+pub(crate) enum AuditError {
     #[error("no threads to run on: {0}")]
     Runtime(std::io::Error),
     #[error("the terminal cannot be used: {0}")]
@@ -89,7 +90,7 @@ impl Audit {
         let client = client::connect(self.server.clone()).await?;
         let mut drivers = Vec::new();
         for endpoint in &self.args.csi_endpoint {
-            drivers.push(self.identify(endpoint).await?);
+            drivers.push(identify(endpoint, self.args.csi_timeout).await?);
         }
         let found = look(&client, &drivers).await?;
         // A reader that has gone away has what it wanted.
@@ -102,22 +103,6 @@ impl Audit {
             self.act(&client, &drivers, row, deed).await?;
         }
         Ok(is_amiss(&look(&client, &drivers).await?.rows))
-    }
-
-    async fn identify(&self, at: &Endpoint) -> Result<Driver, AuditError> {
-        let line = Line::new(socket::connect(&at.endpoint)?, self.args.csi_timeout);
-        let driver = line.identify().await.map_err(|cause| failed(&at.name, cause))?;
-        if driver.name() != at.name {
-            return Err(AuditError::OtherName {
-                endpoint: at.endpoint.clone(),
-                name: driver.name().to_owned(),
-                wanted: at.name.clone(),
-            });
-        }
-        if !driver.can().can(Rpc::ListVolumes) {
-            return Err(AuditError::NoList(at.name.clone()));
-        }
-        Ok(driver)
     }
 
     /// What is to be done: what the flags say, else what a person at the terminal says.
@@ -175,6 +160,34 @@ impl Audit {
             Deed::Delete => delete(driver, entry, &row.handle).await,
         }
     }
+}
+
+/// Compares one driver with the API and changes nothing: the table, and whether something is amiss.
+pub(crate) async fn compared(
+    client: &Client,
+    at: &Endpoint,
+    timeout: Duration,
+) -> Result<(String, bool), AuditError> {
+    let driver = identify(at, timeout).await?;
+    let rows = look(client, &[driver]).await?.rows;
+    Ok((told::told(&rows, Output::Table), is_amiss(&rows)))
+}
+
+/// The driver behind an endpoint, if it is the one that is meant.
+async fn identify(at: &Endpoint, timeout: Duration) -> Result<Driver, AuditError> {
+    let line = Line::new(socket::connect(&at.endpoint)?, timeout);
+    let driver = line.identify().await.map_err(|cause| failed(&at.name, cause))?;
+    if driver.name() != at.name {
+        return Err(AuditError::OtherName {
+            endpoint: at.endpoint.clone(),
+            name: driver.name().to_owned(),
+            wanted: at.name.clone(),
+        });
+    }
+    if !driver.can().can(Rpc::ListVolumes) {
+        return Err(AuditError::NoList(at.name.clone()));
+    }
+    Ok(driver)
 }
 
 /// Whether a row is one that something can be done about.

@@ -17,7 +17,10 @@ use tokio::sync::{mpsc, oneshot};
 use crate::embedded::Shortage;
 use crate::snapshot::Index;
 use crate::watch::Hub;
-use crate::{Clock, CommitError, Committed, Event, Expect, Key, Op, Record, Revision, Snapshot, View, Write};
+use crate::{
+    Clock, CommitError, Committed, Event, Expect, Guard, Key, Op, Record, Revision, Snapshot, View, Write,
+    guard,
+};
 
 /// The most requests of one group.
 const GROUP_REQUESTS: usize = 512;
@@ -98,6 +101,7 @@ impl<V> Published<V> {
 type Answer<V> = Result<Committed<V>, CommitError<V>>;
 
 struct Request<V> {
+    guards: Vec<Guard>,
     writes: Vec<Write<V>>,
     bytes: usize,
     answer: oneshot::Sender<Answer<V>>,
@@ -118,22 +122,26 @@ pub(crate) struct Queue<V> {
 impl<V: View> Queue<V> {
     /// Enqueues at once when there is room, and otherwise when the future is first polled to it:
     /// from then on dropping the future does not take the request back.
-    pub(crate) fn commit(&self, writes: Vec<Write<V>>) -> impl Future<Output = Answer<V>> + use<V> {
+    pub(crate) fn commit(
+        &self,
+        guards: Vec<Guard>,
+        writes: Vec<Write<V>>,
+    ) -> impl Future<Output = Answer<V>> + use<V> {
         let early = match (check_sizes(&writes, self.max_value), self.published.poisoned()) {
             (_, Some(why)) => Some(CommitError::Poisoned(why.to_owned())),
             (Err(error), None) => Some(error),
             (Ok(_), None) if self.sender.is_closed() => Some(CommitError::Closed),
             (Ok(_), None) => None,
         };
-        let bytes = writes.iter().map(size).sum();
-        let empty = writes.is_empty();
+        let bytes = writes.iter().map(size).sum::<usize>() + guards.iter().map(Guard::size).sum::<usize>();
+        let empty = writes.is_empty() && guards.is_empty();
         let (answer, answered) = oneshot::channel();
         let sender = self.sender.clone();
         let published = self.published.clone();
         let waiting = if early.is_some() || empty {
             None
         } else {
-            match sender.try_send(Message::Commit(Request { writes, bytes, answer })) {
+            match sender.try_send(Message::Commit(Request { guards, writes, bytes, answer })) {
                 Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => None,
                 Err(mpsc::error::TrySendError::Full(message)) => Some(message),
             }
@@ -245,7 +253,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
                 let _ = request.answer.send(Err(CommitError::Poisoned(why.to_owned())));
                 continue;
             }
-            let result = self.apply(request.writes, time_ms);
+            let result = self.apply(&request.guards, request.writes, time_ms);
             if let Ok(committed) = &result {
                 events.extend(committed.events.iter().cloned());
             }
@@ -294,7 +302,8 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
     }
 
     /// Carries out one commit on the index, or leaves it as it is.
-    fn apply(&mut self, writes: Vec<Write<V>>, time_ms: i64) -> Answer<V> {
+    fn apply(&mut self, guards: &[Guard], writes: Vec<Write<V>>, time_ms: i64) -> Answer<V> {
+        guard::check(guards, &self.index)?;
         self.check(&writes)?;
         let effects: Vec<_> = writes
             .iter()

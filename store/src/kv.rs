@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::watch::Watcher;
-use crate::{CommitError, Event, Key, ReadError, Record, Revision, Snapshot, View, WatchError};
+use crate::{CommitError, Event, Guard, Key, ReadError, Record, Revision, Snapshot, View, WatchError};
 
 /// A boxed future, so that backends can be chosen at run time.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -79,7 +79,17 @@ pub trait Kv<V: View>: Send + Sync {
     ///
     /// Once called it is carried out even when the future is dropped; a caller that goes away does
     /// not know the outcome, and a later read tells it.
-    fn commit(&self, writes: Vec<Write<V>>) -> BoxFuture<'_, Result<Committed<V>, CommitError<V>>>;
+    fn commit(&self, writes: Vec<Write<V>>) -> BoxFuture<'_, Result<Committed<V>, CommitError<V>>> {
+        self.commit_if(Vec::new(), writes)
+    }
+
+    /// The same, if all guards hold as well: nothing of what the writes were made from has changed. Without writes
+    /// it only tells whether they hold.
+    fn commit_if(
+        &self,
+        guards: Vec<Guard>,
+        writes: Vec<Write<V>>,
+    ) -> BoxFuture<'_, Result<Committed<V>, CommitError<V>>>;
 
     /// The newest state: every acknowledged write is in it. Cheap, and never blocks a writer.
     fn head(&self) -> Snapshot<V>;
@@ -97,7 +107,27 @@ pub trait Kv<V: View>: Send + Sync {
         &'a self,
         key: &'a Key,
         limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Event<V>>>, ReadError>> {
+        self.history_before(key, Revision(u64::MAX), limit)
+    }
+
+    /// The events of one key before a revision (which may lie in the future) that are still known,
+    /// newest first, at most `limit`. Of a deletion at or before [`oldest`](Kv::oldest) nothing is known.
+    fn history_before<'a>(
+        &'a self,
+        key: &'a Key,
+        before: Revision,
+        limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Arc<Event<V>>>, ReadError>>;
+
+    /// The events of all keys after a revision, in order: at most `limit`, and never more than
+    /// [`BATCH`](crate::watch::BATCH), but it may be fewer than there are. None only when nothing has happened
+    /// since; whoever wants more asks again with the revision of the last one.
+    fn events(&self, after: Revision, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Event<V>>>, ReadError>>;
+
+    /// When a revision was written, milliseconds since the epoch. `None` for the state before the first
+    /// write, and for [`oldest`](Kv::oldest) when that was a deletion: it is forgotten by then.
+    fn time_of(&self, revision: Revision) -> BoxFuture<'_, Result<Option<i64>, ReadError>>;
 
     /// Waits until the head is at least at this revision. Never errs; pair it with a timeout.
     fn reached(&self, revision: Revision) -> BoxFuture<'_, ()>;

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::{Clock, SystemClock};
 use crate::commit::check_sizes;
+use crate::guard;
 use crate::kv::BoxFuture;
 use crate::snapshot::Index;
-use crate::watch::{Hub, Log, Page, RingLimits};
+use crate::watch::{BATCH, Hub, Log, Page, RingLimits};
 use crate::{
-    CommitError, Committed, Event, Expect, Key, Kv, Op, ReadError, Record, Revision, Snapshot, View,
+    CommitError, Committed, Event, Expect, Guard, Key, Kv, Op, ReadError, Record, Revision, Snapshot, View,
     WatchError, Watcher, Write,
 };
 
@@ -75,12 +76,13 @@ impl<V: View> Memory<V> {
         }
     }
 
-    fn commit_now(&self, writes: Vec<Write<V>>) -> Result<Committed<V>, CommitError<V>> {
+    fn commit_now(&self, guards: &[Guard], writes: Vec<Write<V>>) -> Result<Committed<V>, CommitError<V>> {
         let mut state = self.shared.lock();
         if state.closed {
             return Err(CommitError::Closed);
         }
         check_sizes(&writes, self.options.max_value)?;
+        guard::check(guards, &state.records)?;
         let time_ms = self.options.clock.now_ms().max(state.time_ms);
         let mut records = state.records.clone();
         let mut revision = state.head;
@@ -138,8 +140,12 @@ impl<V: View> Default for Memory<V> {
 }
 
 impl<V: View> Kv<V> for Memory<V> {
-    fn commit(&self, writes: Vec<Write<V>>) -> BoxFuture<'_, Result<Committed<V>, CommitError<V>>> {
-        let result = self.commit_now(writes);
+    fn commit_if(
+        &self,
+        guards: Vec<Guard>,
+        writes: Vec<Write<V>>,
+    ) -> BoxFuture<'_, Result<Committed<V>, CommitError<V>>> {
+        let result = self.commit_now(&guards, writes);
         Box::pin(async move { result })
     }
 
@@ -161,15 +167,26 @@ impl<V: View> Kv<V> for Memory<V> {
         Watcher::start(&self.hub, self.shared.clone(), prefix, after)
     }
 
-    fn history<'a>(
+    fn history_before<'a>(
         &'a self,
         key: &'a Key,
+        before: Revision,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Arc<Event<V>>>, ReadError>> {
         let state = self.shared.lock();
-        let events =
-            state.events.iter().rev().filter(|event| event.key == *key).take(limit).cloned().collect();
+        let earlier = state.events.iter().rev().filter(|event| event.revision < before);
+        let events = earlier.filter(|event| event.key == *key).take(limit).cloned().collect();
         Box::pin(async move { Ok(events) })
+    }
+
+    fn events(&self, after: Revision, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Event<V>>>, ReadError>> {
+        let result = self.shared.lock().events_after(after, limit.min(BATCH));
+        Box::pin(async move { result })
+    }
+
+    fn time_of(&self, revision: Revision) -> BoxFuture<'_, Result<Option<i64>, ReadError>> {
+        let result = self.shared.lock().time_of(revision);
+        Box::pin(async move { result })
     }
 
     fn reached(&self, revision: Revision) -> BoxFuture<'_, ()> {
@@ -235,14 +252,35 @@ impl<V: View> Log<V> for Shared<V> {
 }
 
 impl<V> State<V> {
+    /// Whether the state at a revision is known.
+    fn check(&self, wanted: Revision) -> Result<(), ReadError> {
+        if wanted > self.head {
+            return Err(ReadError::Future { wanted, head: self.head });
+        }
+        if wanted < self.oldest {
+            return Err(ReadError::Expired { wanted, oldest: self.oldest });
+        }
+        Ok(())
+    }
+
+    fn events_after(&self, after: Revision, limit: usize) -> Result<Vec<Arc<Event<V>>>, ReadError> {
+        self.check(after)?;
+        let start = self.events.partition_point(|event| event.revision <= after);
+        Ok(self.events.iter().skip(start).take(limit).cloned().collect())
+    }
+
+    fn time_of(&self, revision: Revision) -> Result<Option<i64>, ReadError> {
+        self.check(revision)?;
+        let at = self.events.binary_search_by_key(&revision, |event| event.revision).ok();
+        let event = at.and_then(|at| self.events.get(at));
+        // A deletion at the oldest revision is forgotten.
+        let known = event.filter(|event| revision > self.oldest || event.record.is_some());
+        Ok(known.map(|event| event.time_ms))
+    }
+
     /// Plays all events again, up to the revision.
     fn at(&self, revision: Revision, prefix: &str) -> Result<Snapshot<V>, ReadError> {
-        if revision > self.head {
-            return Err(ReadError::Future { wanted: revision, head: self.head });
-        }
-        if revision < self.oldest {
-            return Err(ReadError::Expired { wanted: revision, oldest: self.oldest });
-        }
+        self.check(revision)?;
         let mut index = Index::new();
         for event in &self.events {
             if event.revision > revision || !event.key.as_str().starts_with(prefix) {

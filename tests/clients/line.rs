@@ -7,14 +7,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 /// A relay. Dropped, it cuts all connections.
-pub(super) struct Line {
+pub(crate) struct Line {
     url: String,
     is_whole: Arc<watch::Sender<bool>>,
 }
 
 impl Line {
     /// A line to the server at an URL, whole.
-    pub(super) async fn to(server: &str) -> Line {
+    pub(crate) async fn to(server: &str) -> Line {
         let target = server.strip_prefix("http://").expect("an URL without TLS").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -24,17 +24,17 @@ impl Line {
     }
 
     /// What the client is told.
-    pub(super) fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
     /// Ends every connection; new ones end at once.
-    pub(super) fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.is_whole.send_replace(false);
     }
 
     /// Lets connections through again.
-    pub(super) fn mend(&self) {
+    pub(crate) fn mend(&self) {
         self.is_whole.send_replace(true);
     }
 }

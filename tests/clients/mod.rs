@@ -7,9 +7,9 @@
 mod informer;
 mod javascript;
 mod kube_rs;
-mod line;
-mod past;
+pub(crate) mod line;
+pub(crate) mod past;
 mod proto;
 mod python;
 mod schemathesis;
-mod script;
+pub(crate) mod script;

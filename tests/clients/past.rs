@@ -12,16 +12,16 @@ use crate::harness::plane::{Layout, Plane};
 use crate::harness::wait;
 
 /// The collection that the informers of these tests follow.
-pub(super) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// A server that forgets as soon as it may.
-pub(super) async fn forgetful() -> Plane {
+pub(crate) async fn forgetful() -> Plane {
     let flags = ["--store-retention-age", "0s", "--store-retention-revisions", "1"];
     Plane::of(Layout::ServerAlone).server_flags(&flags).start().await
 }
 
 /// Writes elsewhere until a watch from this revision is refused.
-pub(super) async fn forget(http: &Http, revision: &str) {
+pub(crate) async fn forget(http: &Http, revision: &str) {
     let exact = format!("{MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact");
     let mut written = 0;
     http.create("/api/v1/namespaces/default/secrets", &json!({"metadata": {"name": "busy"}})).await;
@@ -50,7 +50,7 @@ pub(super) async fn change(http: &Http, name: &str, value: &str) {
 }
 
 /// The revision of the collection now.
-pub(super) async fn revision(http: &Http) -> String {
+pub(crate) async fn revision(http: &Http) -> String {
     let list = http.get(MAPS).await.expect(200);
     list["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }

@@ -19,28 +19,43 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Whether the libraries are there; said on the standard error when they are not.
-static INSTALLED: LazyLock<bool> = LazyLock::new(|| {
-    // As long as a slow line may take, once.
-    let output = Command::new("timeout").arg("300").arg(root().join("hack/clients")).output().unwrap();
-    if output.status.success() {
-        return true;
+/// Whether these parts are there; said on the standard error when they are not.
+fn install(parts: &[&str], left_out: &str) -> bool {
+    for part in parts {
+        // As long as a slow line may take, once.
+        let mut command = Command::new("timeout");
+        let output = command.arg("300").arg(root().join("hack/clients")).arg(part).output().unwrap();
+        if output.status.success() {
+            continue;
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let why = said.lines().last().unwrap_or("it took too long");
+        assert!(std::env::var_os(REQUIRED).is_none(), "hack/clients {part}: {said}, and {REQUIRED} is set");
+        // Not `eprintln!`: the test harness would keep it to itself.
+        let _ = writeln!(
+            std::io::stderr(),
+            "\nLEFT OUT: {left_out}: hack/clients cannot install {part} ({why}). {REQUIRED}=1 makes this a failure"
+        );
+        return false;
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let why = said.lines().last().unwrap_or("it took too long");
-    assert!(std::env::var_os(REQUIRED).is_none(), "hack/clients: {said}, and {REQUIRED} is set");
-    // Not `eprintln!`: the test harness would keep it to itself.
-    let _ = writeln!(
-        std::io::stderr(),
-        "\nLEFT OUT: the clients of Python and JavaScript, and schemathesis: hack/clients cannot install them ({why}). \
-         {REQUIRED}=1 makes this a failure"
-    );
-    false
+    true
+}
+
+static CLIENTS: LazyLock<bool> = LazyLock::new(|| {
+    install(&["javascript", "python"], "the clients of Python and JavaScript, and schemathesis")
 });
+
+static BROWSER: LazyLock<bool> =
+    LazyLock::new(|| install(&["browser"], "the stories of the page in a browser (tests/browser)"));
 
 /// Whether tests with the libraries can run.
 pub(super) async fn installed() -> bool {
-    tokio::task::spawn_blocking(|| *INSTALLED).await.unwrap()
+    tokio::task::spawn_blocking(|| *CLIENTS).await.unwrap()
+}
+
+/// Whether a browser can be driven.
+pub(crate) async fn browser_installed() -> bool {
+    tokio::task::spawn_blocking(|| *BROWSER).await.unwrap()
 }
 
 /// Python with the libraries of `requirements.txt`.
@@ -71,7 +86,7 @@ pub(super) fn node(script: &str, home: &Path) -> Command {
 }
 
 /// A program that says one JSON value per line.
-pub(super) struct Script {
+pub(crate) struct Script {
     name: String,
     child: Child,
     out: PathBuf,
@@ -79,7 +94,7 @@ pub(super) struct Script {
 
 impl Script {
     /// Starts it; what it says is kept in its home.
-    pub(super) fn start(name: &str, mut command: Command, home: &Path) -> Script {
+    pub(crate) fn start(name: &str, mut command: Command, home: &Path) -> Script {
         let out = home.join(format!("{name}.out"));
         let file = File::create(&out).unwrap();
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
@@ -88,19 +103,19 @@ impl Script {
     }
 
     /// Everything that it has said so far, also when it is no JSON.
-    pub(super) fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.out).unwrap_or_default()).into_owned()
     }
 
     /// The whole lines of JSON that it has said so far.
-    pub(super) fn lines(&self) -> Vec<Value> {
+    pub(crate) fn lines(&self) -> Vec<Value> {
         let said = self.said();
         let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
         whole.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// Waits until what it has said so far fits.
-    pub(super) async fn says(&mut self, what: &str, fits: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    pub(crate) async fn says(&mut self, what: &str, fits: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         wait::until(&format!("{}: {what}", self.name), async || {
             let lines = self.lines();
             if fits(&lines) {
@@ -115,7 +130,7 @@ impl Script {
     }
 
     /// Waits for its end, which must be a good one. It is killed after `patience`.
-    pub(super) async fn ok_within(mut self, patience: Duration) -> String {
+    pub(crate) async fn ok_within(mut self, patience: Duration) -> String {
         let end = tokio::time::Instant::now() + patience;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -128,7 +143,7 @@ impl Script {
     }
 
     /// The same with the patience of every test.
-    pub(super) async fn ok(self) -> String {
+    pub(crate) async fn ok(self) -> String {
         self.ok_within(wait::PATIENCE).await
     }
 }

@@ -66,6 +66,12 @@ impl Hostpath {
         std::fs::rename(&new, &file).unwrap();
     }
 
+    /// Calls that are held now, by their names.
+    pub(crate) fn held(&self) -> Vec<String> {
+        let list = std::fs::read_to_string(self.path("faults.held")).unwrap_or_default();
+        list.lines().map(str::to_owned).collect()
+    }
+
     /// kill -9.
     pub(crate) async fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {

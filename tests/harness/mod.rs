@@ -15,6 +15,7 @@ pub(crate) mod browser;
 pub(crate) mod csi;
 pub(crate) mod http;
 pub(crate) mod kubectl;
+pub(crate) mod machine;
 pub(crate) mod plane;
 pub(crate) mod process;
 pub(crate) mod wait;

@@ -1,5 +1,6 @@
 //! One process of the real binary: started, signalled, killed, and its log kept.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub(crate) struct Process {
 }
 
 /// A command without the variables of whoever runs the tests.
-pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>, home: &Path) -> Command {
+pub(crate) fn command(program: impl AsRef<OsStr>, home: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("HOME", home).env("RUST_BACKTRACE", "1");
     for name in ["PATH", "TMPDIR", "LLVM_PROFILE_FILE"] {
@@ -39,10 +40,39 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>, home: &Path) -> Comm
 impl Process {
     /// Starts `orlop ARGS`; what it says goes to `DIR/NAME.log`, also over restarts.
     pub(crate) fn start(name: &str, dir: &Path, args: &[String]) -> Self {
+        Self::start_with::<String>(name, dir, args, &[])
+    }
+
+    /// The same with something before `orlop`, such as a program that enters a namespace and becomes what follows it.
+    pub(crate) fn start_in(prefix: &[String], name: &str, dir: &Path, args: &[String]) -> Self {
+        Self::start_as::<String>(prefix, name, dir, args, &[])
+    }
+
+    /// The same, with variables in its environment.
+    pub(crate) fn start_with<V: AsRef<OsStr>>(
+        name: &str,
+        dir: &Path,
+        args: &[String],
+        variables: &[(&str, V)],
+    ) -> Self {
+        Self::start_as(&[], name, dir, args, variables)
+    }
+
+    fn start_as<V: AsRef<OsStr>>(
+        prefix: &[String],
+        name: &str,
+        dir: &Path,
+        args: &[String],
+        variables: &[(&str, V)],
+    ) -> Self {
         let log = dir.join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log).unwrap();
-        let child = command(&*ORLOP, dir)
+        let mut words = prefix.iter().cloned().chain([ORLOP.clone()]);
+        let program = words.next().expect("there is at least orlop");
+        let child = command(program, dir)
+            .args(words)
             .args(args)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
             .stderr(file)

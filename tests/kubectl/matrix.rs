@@ -21,6 +21,7 @@ const STORIES: &[&str] = &[
     "events",
     "get -w",
     "get --watch-only",
+    "logs",
     "replace",
     "replace --force",
     "rollout status",

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 
 use super::check::check;
-use super::history::{Ask, Change, History, Outcome, What};
+use super::history::{Ask, Change, From, Heard, History, Outcome, What};
 use super::{Round, judge, number, play, random};
 
 /// Breaks one thing, if there is something that fits; the answer tells what it was.
@@ -16,6 +16,11 @@ fn place(history: &History, random: &mut StdRng) -> Option<(usize, usize)> {
     let mut places = Vec::new();
     for (index, stream) in history.streams.iter().enumerate() {
         if history.recorders.contains(&stream.watcher) {
+            continue;
+        }
+        // Who was cut off before all of a beginning had come does not miss what was still to come.
+        let whole = |heard: &Heard| matches!(heard.what, What::Bookmark { initial_end: true, .. });
+        if matches!(stream.from, From::Initial(_)) && !stream.heard.iter().any(whole) {
             continue;
         }
         let event = |at: usize| matches!(stream.heard[at].what, What::Event(..));
@@ -68,7 +73,7 @@ fn bold_bookmark(history: &mut History, random: &mut StdRng) -> Option<String> {
     let (next, at_time) =
         (history.streams[stream].heard[at + 1].revision()?, history.streams[stream].heard[at].at);
     let what = What::Bookmark { revision: next, initial_end: false };
-    history.streams[stream].heard.insert(at + 1, super::history::Heard { at: at_time, what });
+    history.streams[stream].heard.insert(at + 1, Heard { at: at_time, what });
     Some(format!("a bookmark of {next} in stream {stream}"))
 }
 

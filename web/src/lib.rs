@@ -22,7 +22,8 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 struct Files;
 
 /// Everything comes from this server, nothing is inline, and nobody may frame the page.
-const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The pages' own paths: `/ui/` and below, and `/docs`, the page of the API.
 pub fn router() -> Router {

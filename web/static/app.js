@@ -1,141 +1,212 @@
-// The page: one table per kind, each following the API, and a panel for the object that is chosen.
-// The address bar holds the choice (#/pods/default/web), so that it can be kept and sent.
+// The shell: navigation, how the connection is, search, keys, theme, whether things may be changed. The views with pictures
+// are loaded when they are gone to.
 
-import { follow } from '/ui/api.js';
-import { KINDS } from '/ui/kinds.js';
-import { Table } from '/ui/table.js';
-import { toYaml } from '/ui/yaml.js';
+import { Component, html, render, useEffect, useRef, useState } from './vendor/preact.js';
+import { KINDS, kindOf } from './state/kinds.js';
+import { objects } from './state/objects.js';
+import { start } from './state/stream.js';
+import { time } from './state/time.js';
+import { adjust, go, route, write } from './route.js';
+import { useConnection, useObjects, useSettings, useTime } from './parts/hooks.js';
+import { Notice, clockOf } from './parts/bits.js';
+import { keepFocus } from './parts/focus.js';
+import { Scrubber, useMoment } from './parts/scrubber.js';
+import { Search } from './parts/search.js';
+import { settings } from './parts/settings.js';
+import { Story } from './parts/story.js';
+import { View as Create } from './views/create.js';
+import { Help } from './views/help.js';
+import { View as List } from './views/list.js';
+import { View as Obj } from './views/object.js';
+import { View as Remove } from './views/remove.js';
 
-const $ = (id) => document.getElementById(id);
-// Worst first: the badge tells of the worst.
-const STATES = ['offline', 'reconnecting', 'connecting', 'paused', 'live'];
-// A browser has few connections for all its tabs, so a tab that nobody sees lets go of its own.
-const HIDDEN_FOR = 5000;
+const PICTURES = [['overview', 'Overview'], ['graph', 'Graph'], ['machines', 'Machines'], ['time', 'Time']];
+const GO = {
+  o: 'overview', g: 'graph', m: 'machines', t: 'time', c: 'list/persistentvolumeclaims', v: 'list/persistentvolumes', p: 'list/pods', e: 'list/events',
+  a: 'list/volumeattachments.storage.k8s.io', s: 'list/storageclasses.storage.k8s.io', n: 'list/nodes',
+};
+const TABS = { s: 'summary', w: 'why', y: 'yaml', e: 'edit', h: 'history' };
+const HOME = 'overview';
+const OTHERWISE = 'list/persistentvolumeclaims';
 
-const states = new Map(KINDS.map((kind) => [kind.id, 'connecting']));
-const tables = new Map();
-const follows = [];
-let chosen = null;
+const loaded = new Map([['list', List], ['object', Obj], ['create', Create], ['remove', Remove]]);
+/** A view. A part that does not load is told of and can be tried again. */
+async function load(name) {
+  if (loaded.has(name)) return loaded.get(name);
+  const module = await import(`./views/${name}.js`);
+  loaded.set(name, module.View);
+  return module.View;
+}
 
-function badge(id, state, text) {
-  states.set(id, state);
-  const worst = STATES.find((name) => [...states.values()].includes(name));
-  const element = $('connection');
-  if (element.dataset.state !== worst) {
-    element.dataset.state = worst;
-    element.textContent = worst;
+/** All views, while nothing else is to do: a recording can be looked at when the server has gone. */
+function loadAll() {
+  const idle = globalThis.requestIdleCallback || ((fn) => setTimeout(fn, 1000));
+  idle(() => PICTURES.forEach(([name]) => load(name).catch(() => {})));
+}
+
+/** A view that fails takes nothing else with it. */
+class Fence extends Component {
+  componentDidCatch(error) {
+    this.setState({ error });
   }
-  element.title = worst === 'live' ? '' : text || element.title;
-}
-
-/** An object as it is shown: what servers note for themselves is left out. */
-function shown(kind, object) {
-  const { managedFields, ...metadata } = object.metadata;
-  return { apiVersion: 'v1', kind: kind.kind, ...object, metadata };
-}
-
-function drawPanel() {
-  for (const [id, table] of tables) table.select(chosen?.kind.id === id ? chosen.uid : null);
-  $('panel').hidden = !chosen;
-  document.body.classList.toggle('with-panel', Boolean(chosen));
-  if (!chosen) return;
-  const { kind, object } = chosen;
-  const { namespace, name } = object.metadata;
-  $('panel-title').textContent = `${kind.kind} ${namespace ? `${namespace}/` : ''}${name}`;
-  $('panel-gone').hidden = !chosen.gone;
-  $('panel-text').textContent = toYaml(shown(kind, object));
-}
-
-const link = (kind, { namespace, name }) =>
-  `#/${[kind.id, ...(namespace ? [namespace] : []), name].map(encodeURIComponent).join('/')}`;
-
-function choose(kind, object, from) {
-  chosen = { kind, object, uid: object.metadata.uid, gone: false, from };
-  drawPanel();
-}
-
-function open(kind, object, button) {
-  choose(kind, object, button);
-  history.replaceState(null, '', link(kind, object.metadata));
-  $('panel-title').focus();
-}
-
-function close() {
-  const back = chosen?.from;
-  chosen = null;
-  drawPanel();
-  history.replaceState(null, '', location.pathname);
-  if (back?.isConnected) back.focus();
-}
-
-/** Opens what the address bar names, as soon as it is known. */
-function openFromAddress() {
-  const [id, ...rest] = location.hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent);
-  const table = tables.get(id);
-  if (!table || !rest.length) return;
-  const name = rest.pop();
-  const object = table.find(rest.pop() || '', name);
-  if (object && chosen?.uid !== object.metadata.uid) choose(table.kind, object, null);
-}
-
-/** The panel follows its object. */
-function followChosen(kind, type, object) {
-  if (!chosen || chosen.kind !== kind || chosen.uid !== object.metadata.uid) return;
-  chosen.object = object;
-  chosen.gone = type === 'DELETED';
-  drawPanel();
-}
-
-for (const kind of KINDS) {
-  const table = new Table(kind, open);
-  tables.set(kind.id, table);
-  $('tables').append(table.section);
-  follows.push(
-    follow(kind.path, {
-      state: (state, text) => badge(kind.id, state, text),
-      reset(items) {
-        table.reset(items);
-        if (!chosen) openFromAddress();
-        else if (chosen.kind === kind) {
-          const now = table.objects.get(chosen.uid);
-          followChosen(kind, now ? 'MODIFIED' : 'DELETED', now || chosen.object);
-        }
-      },
-      event(type, object) {
-        table.event(type, object);
-        followChosen(kind, type, object);
-      },
-    }),
-  );
-}
-
-$('filter').addEventListener('input', (event) => {
-  for (const table of tables.values()) table.setFilter(event.target.value);
-});
-$('panel-close').addEventListener('click', close);
-$('panel-copy').addEventListener('click', async () => {
-  const button = $('panel-copy');
-  await navigator.clipboard.writeText($('panel-text').textContent).then(
-    () => (button.textContent = 'Copied'),
-    () => (button.textContent = 'Not allowed'),
-  );
-  setTimeout(() => (button.textContent = 'Copy'), 1500);
-});
-document.addEventListener('keydown', (event) => {
-  if (event.key === 'Escape' && chosen) close();
-  if (event.key === '/' && !/^(input|textarea)$/i.test(event.target.tagName) && !event.ctrlKey && !event.metaKey) {
-    event.preventDefault();
-    $('filter').focus();
+  // The view is made here and not handed in as a child: that first child would be kept as long as the fence is, and from it, over rows
+  // that are not drawn again, all that was ever drawn.
+  render({ View, at }, { error }) {
+    if (!error) return html`<${View} route=${at} />`;
+    return html`<${Notice} tone="bad"><p>This part of the page failed: ${error.message}</p>
+      <button type="button" onClick=${() => this.setState({ error: null })}>Try again</button><//>`;
   }
-});
-window.addEventListener('hashchange', openFromAddress);
+}
 
-let hiding;
-document.addEventListener('visibilitychange', () => {
-  clearTimeout(hiding);
-  if (document.hidden) hiding = setTimeout(() => follows.forEach((one) => one.pause()), HIDDEN_FOR);
-  else follows.forEach((one) => one.resume());
-});
-setInterval(() => {
-  for (const table of tables.values()) table.tick();
-}, 5000);
+const WORDS = { connecting: 'connecting', live: 'live', reconnecting: 'reconnecting', offline: 'offline', paused: 'paused' };
+
+function Connection() {
+  const { state, text, since } = useConnection();
+  const { mode, busy } = useTime();
+  if (busy && mode === 'live') return html`<p id="connection" class="badge" role="status" data-state="connecting">reading the past …</p>`;
+  if (mode !== 'live') return html`<p id="connection" class="badge" role="status" data-state="past">the past</p>`;
+  const words = state === 'live' || !since ? WORDS[state] : `${WORDS[state]}, as of ${clockOf(since)}`;
+  return html`<p id="connection" class="badge" role="status" data-state=${state} title=${text}>${words}</p>`;
+}
+
+function Navigation({ open, close }) {
+  useObjects();
+  const at = route.view === 'list' ? kindOf(route.parts[0])?.id : route.view === 'object' ? kindOf(route.parts[0])?.id : null;
+  return html`<nav id="navigation" aria-label="Views" data-open=${String(open)} onClick=${(event) => event.target.closest('a') && close()}>
+    <ul>${PICTURES.map(([id, title]) => html`<li key=${id}><a href=${write(id)} aria-current=${route.view === id ? 'page' : null}>${title}</a></li>`)}</ul>
+    <ul>${KINDS.filter((kind) => objects.count(kind.id) || !kind.group.startsWith('snapshot')).map((kind) => html`<li key=${kind.id}>
+      <a href=${write(`list/${kind.id}`)} aria-current=${at === kind.id ? 'page' : null}><span>${kind.title}</span> <span class="count">${objects.count(kind.id) || ''}</span></a></li>`)}</ul>
+    <ul><li><a href=${write('create')} aria-current=${route.view === 'create' ? 'page' : null}>New …</a></li><li><a href="/docs">API</a></li></ul>
+  </nav>`;
+}
+
+function Body() {
+  const [view, put] = useState(() => (loaded.has(route.view) ? { name: route.view, View: loaded.get(route.view) } : null));
+  const [error, tell] = useState(null);
+  const [tries, again] = useState(0);
+  const name = route.view || HOME;
+  const main = useRef(null);
+  const place = [name, ...route.parts].join('/');
+  const first = useRef(true);
+  useEffect(() => {
+    let mine = true;
+    tell(null);
+    if (!loaded.has(name) && !PICTURES.some(([id]) => id === name)) {
+      tell(new Error(`there is no view ${name}`));
+      return undefined;
+    }
+    load(name).then((View) => mine && put({ name, View }), (problem) => {
+      if (!mine) return;
+      // Who asked for nothing in particular gets what there is.
+      if (route.view) tell(problem);
+      else go(OTHERWISE, {}, { replace: true });
+    });
+    return () => {
+      mine = false;
+    };
+  }, [name, tries]);
+  // After a journey the reader is at the title, not where the link was.
+  useEffect(() => {
+    if (first.current) first.current = !view;
+    else main.current?.querySelector('h1')?.focus({ preventScroll: true });
+    const title = main.current?.querySelector('h1')?.textContent;
+    document.title = title ? `${title} · orlop` : 'orlop';
+  }, [place, view]);
+  const kind = loaded.has(name) && !PICTURES.some(([id]) => id === name) ? place : name;
+  const picture = PICTURES.find(([id]) => id === name);
+  return html`<main id="main" ref=${main} data-view=${name}>
+    ${picture && !error && html`<h1 class="hidden" tabindex="-1">${picture[1]}</h1>`}
+    ${error ? html`<div><h1 tabindex="-1">This did not load</h1><${Notice} tone="bad"><p>${error.message}</p><button type="button" onClick=${() => again(tries + 1)}>Try again</button><//></div>`
+      : view?.name === name ? html`<${Fence} key=${kind} View=${view.View} at=${route} />` : html`<p class="note">Loading …</p>`}
+  </main>`;
+}
+
+function Stale() {
+  const { state, text, since } = useConnection();
+  const { mode } = useTime();
+  if (mode !== 'live' || state === 'live' || !since) return null;
+  return html`<p class="stale" role="status">Not live: what you see is as of ${clockOf(since)}${text && state !== 'paused' ? ` (${text})` : ''}.</p>`;
+}
+
+const typing = (target) => /^(input|textarea|select)$/i.test(target.tagName || '') || target.isContentEditable;
+
+function useKeys({ help, setHelp }) {
+  const waiting = useRef(0);
+  useEffect(() => {
+    const press = (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      if (event.key === 'Escape') {
+        if (document.querySelector('dialog[open]')) return;
+        if (typing(event.target)) event.target.blur();
+        else if (['object', 'remove', 'create'].includes(route.view)) go(`list/${kindOf(route.parts[0])?.id || 'persistentvolumeclaims'}`);
+        return;
+      }
+      if (typing(event.target) || help) return;
+      const done = () => event.preventDefault();
+      if (Date.now() - waiting.current < 1500 && GO[event.key]) {
+        waiting.current = 0;
+        done();
+        return go(GO[event.key]);
+      }
+      waiting.current = 0;
+      const object = route.view === 'object';
+      if (event.key === 'g') waiting.current = Date.now();
+      else if (event.key === '/') { done(); document.getElementById('search')?.focus(); }
+      else if (event.key === '?') setHelp(true);
+      else if (event.key === 't') settings.nextTheme();
+      else if (event.key === 'f') { done(); document.getElementById('filter')?.focus(); }
+      else if (event.key === 'n') go(`create/${route.view === 'list' ? route.parts[0] : ''}`);
+      else if (object && TABS[event.key]) adjust({ tab: event.key === 's' ? '' : TABS[event.key] });
+      else if (object && event.key === 'd') go(`remove/${route.parts.map(encodeURIComponent).join('/')}`);
+      else if (route.view === 'list' && /^(j|k|ArrowDown|ArrowUp)$/.test(event.key)) {
+        const box = document.querySelector('.scroller');
+        if (box && !box.contains(event.target)) { done(); box.querySelector('a[data-index]')?.focus(); }
+      }
+    };
+    document.addEventListener('keydown', press);
+    return () => document.removeEventListener('keydown', press);
+  }, [help]);
+}
+
+function App() {
+  const [, draw] = useState(0);
+  const [menu, setMenu] = useState(false);
+  const [help, setHelp] = useState(false);
+  const [bar, setBar] = useState(false);
+  const { theme, readOnly } = useSettings();
+  const { state, since } = useConnection();
+  const { mode, problem } = useTime();
+  useEffect(() => route.subscribe(() => { draw((count) => count + 1); setMenu(false); }), []);
+  useMoment();
+  useKeys({ help, setHelp });
+  // A moment that could not be shown is told of in the bar.
+  const open = bar || mode !== 'live' || route.view === 'time' || Boolean(problem);
+  const stale = mode === 'live' && state !== 'live' && since;
+  return html`
+    <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector('main h1')?.focus(); }}>To the content</a>
+    <header>
+      <button type="button" class="menu" aria-expanded=${String(menu)} aria-controls="navigation" onClick=${() => setMenu(!menu)}>Menu</button>
+      <a class="brand" href=${write(HOME)}>orlop</a>
+      <${Connection} />
+      <${Search} />
+      <div class="tools">
+        <button type="button" aria-pressed=${String(readOnly)} title="While this is on, the page writes nothing" onClick=${() => settings.setReadOnly(!readOnly)}>${readOnly ? 'Read only' : 'Changes allowed'}</button>
+        <button type="button" aria-expanded=${String(open)} onClick=${() => setBar(!bar)}>Rewind</button>
+        <button type="button" onClick=${settings.nextTheme} aria-keyshortcuts="t">Theme: ${theme}</button>
+        <button type="button" onClick=${() => setHelp(true)} aria-keyshortcuts="?" aria-label="Keys and help">?</button>
+      </div>
+    </header>
+    <div class="columns" data-stale=${stale ? 'true' : null}>
+      <${Navigation} open=${menu} close=${() => setMenu(false)} />
+      <div class="content"><${Stale} /><${Story} /><${Body} /></div>
+    </div>
+    ${open && html`<${Scrubber} close=${route.view === 'time' || mode !== 'live' ? null : () => { setBar(false); time.live(); }} />`}
+    <${Help} open=${help} close=${() => setHelp(false)} />`;
+}
+
+const root = document.getElementById('app');
+root.replaceChildren();
+render(html`<${App} />`, root);
+keepFocus(root);
+start();
+loadAll();

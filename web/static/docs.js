@@ -3,6 +3,7 @@
 
 import { element, fields, resolve, short, typeName } from '/ui/schema.js';
 import { tryForm } from '/ui/try.js';
+import '/ui/parts/settings.js';
 
 const $ = (id) => document.getElementById(id);
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
@@ -192,7 +193,7 @@ function menu() {
   for (const [group, kinds] of groups) {
     const sorted = kinds.sort((a, b) => a.title.localeCompare(b.title));
     const links = sorted.map(({ key, title }) => element('li', {}, element('a', { href: `#/${key}` }, title)));
-    $('groups').append(heading(group), element('ul', {}, ...links));
+    $('groups').append(element('h2', {}, group), element('ul', {}, ...links));
   }
 }
 

@@ -175,3 +175,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn thousandths_are_rounded_away_from_zero() {
+    for (text, expected) in [
+        ("0", 0),
+        ("1", 1000),
+        ("70m", 70),
+        ("0.1005", 101),
+        ("1n", 1),
+        ("-1n", -1),
+        ("-1500m", -1500),
+        ("1Ki", 1_024_000),
+        ("10E", i64::MAX),
+    ] {
+        assert_eq!(Quantity::parse(text).unwrap().milli_value(), expected, "{text}");
+    }
+}

@@ -14,6 +14,7 @@
 pub(crate) mod authorize;
 pub mod certificate;
 pub mod guard;
+pub(crate) mod kubelet;
 pub mod token_file;
 
 use std::collections::BTreeMap;
@@ -77,6 +78,11 @@ impl UserInfo {
     /// The controllers, when they run in this process.
     pub fn controller_manager() -> Self {
         Self::new("system:kube-controller-manager", ["system:masters".to_owned()])
+    }
+
+    /// The agent of a node, when it runs in this process.
+    pub fn node(name: &str) -> Self {
+        Self::new(format!("system:node:{name}"), ["system:nodes".to_owned()])
     }
 
     /// Nobody in particular.

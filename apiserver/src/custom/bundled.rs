@@ -40,7 +40,7 @@ pub(super) fn definitions() -> &'static [Object] {
 }
 
 /// Whether a definition of this name is one of them.
-pub(super) fn has(name: &str) -> bool {
+pub(crate) fn has(name: &str) -> bool {
     definitions().iter().any(|object| object.name() == name)
 }
 

@@ -10,7 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use orlop_store::{Expect, Key, Op, Record, Snapshot, Write};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
+use super::Kinds;
 use super::bundled;
 use super::definition::{APPROVED, condition, is_established, is_protected, set_condition};
 use crate::auth::UserInfo;
@@ -37,7 +39,12 @@ const SIDE_BY_SIDE: usize = 256;
 
 /// Serves what the store holds. Runs once before the server answers anybody.
 pub(crate) fn serve_stored(server: &Inner) {
-    server.kinds.serve(&Known::default().read(&server.store.head()), &server.closing);
+    serve_all(&server.kinds, &server.store.head(), &server.closing);
+}
+
+/// Serves the definitions of a snapshot.
+pub(crate) fn serve_all(kinds: &Kinds, head: &Snapshot<Projection>, closing: &CancellationToken) {
+    kinds.serve(&Known::default().read(head), closing);
 }
 
 /// A definition in the store.

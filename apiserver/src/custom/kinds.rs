@@ -21,6 +21,8 @@ pub struct Kinds {
     served: ArcSwap<Served>,
     /// One who replaces the snapshot at a time.
     replacing: Mutex<()>,
+    /// Whether discovery lists the group of orlop's own paths.
+    lists_own: bool,
 }
 
 impl fmt::Debug for Kinds {
@@ -36,11 +38,19 @@ pub(crate) struct Served {
     kinds: HashMap<(&'static str, &'static str, &'static str), KindRef>,
     /// Groups and their versions, the preferred one first.
     groups: BTreeMap<&'static str, Vec<&'static str>>,
+    /// Whether discovery lists the group of orlop's own paths.
+    pub(crate) lists_own: bool,
     /// Discovery and OpenAPI with these kinds, built when first asked for.
     documents: OnceLock<Documents>,
 }
 
 impl Kinds {
+    /// No custom kinds yet; `lists_own`: discovery lists the group of orlop's own paths.
+    pub(crate) fn listing(lists_own: bool) -> Self {
+        let served = Served { lists_own, ..Served::default() };
+        Kinds { served: ArcSwap::from_pointee(served), lists_own, ..Kinds::default() }
+    }
+
     /// What is served now.
     pub(crate) fn now(&self) -> Arc<Served> {
         self.served.load_full()
@@ -85,7 +95,7 @@ impl Kinds {
         if same {
             return;
         }
-        let next = Arc::new(Served::of(made));
+        let next = Arc::new(Served { lists_own: self.lists_own, ..Served::of(made) });
         self.served.store(next.clone());
         for old in &before.definitions {
             let goes_on = next.definitions.iter().any(|new| new.name == old.name && new.is_version_of(old));

@@ -24,6 +24,7 @@ mod schema;
 mod structural;
 mod validate;
 
+pub(crate) use bundled::has as is_bundled;
 pub use kinds::Kinds;
 pub(crate) use kinds::{Served, version_order};
 pub use made::CustomKind;

@@ -38,7 +38,9 @@ fn is_free(path: &str) -> bool {
 
 /// Whether it may be a watch. Asked first, because nearly no request may, and to be sure means to take it apart.
 fn may_be_watch(request: &Request) -> bool {
-    let hint = |text: &str| text.contains("watch") || text.contains('%');
+    let hint = |text: &str| {
+        text.contains("watch") || text.contains("follow") || text.contains("stream") || text.contains('%')
+    };
     *request.method() == Method::GET
         && (hint(request.uri().path()) || request.uri().query().is_some_and(hint))
 }
@@ -113,6 +115,14 @@ mod tests {
             ("GET", "/api/v1/pods?a=b&watch=true", Sort::Watch),
             ("GET", "/api/v1/watch/pods", Sort::Watch),
             ("GET", "/api/v1/w%61tch/pods", Sort::Watch),
+            ("GET", "/apis/orlop.dev/v1/stream", Sort::Watch),
+            ("GET", "/apis/orlop.dev/v1/stream?from=7&resource=pods", Sort::Watch),
+            ("GET", "/apis/orlop.dev/v1/stream/", Sort::Watch),
+            ("GET", "/apis/orlop.dev/v1/%73tream", Sort::Watch),
+            ("GET", "/apis/orlop.dev/v1/streams", Sort::Read),
+            ("GET", "/apis/orlop.dev/v1/stream?at=7&follow=false", Sort::Read),
+            ("GET", "/apis/orlop.dev/v1/stream?at=7&until=9", Sort::Read),
+            ("GET", "/apis/orlop.dev/v1/timeline", Sort::Read),
             ("GET", "/api/v1/pods?watch=0", Sort::Read),
             ("GET", "/api/v1/pods?watch=false", Sort::Read),
             // These pretend.

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha512};
 use crate::custom::{Served, version_order};
 use crate::encode::answer;
 use crate::encode::negotiate::{Endpoint, Media, error_media, negotiate};
+use crate::insight;
 use crate::registry::{KINDS, Kind, KindRef, Scope, StatusSubresource};
 use crate::server::Inner;
 use crate::status::ApiError;
@@ -60,6 +61,9 @@ pub(super) fn groups(served: &Served) -> Vec<(&'static str, Vec<&'static str>)> 
         .filter(|group| KINDS.iter().any(|kind| kind.names().group == *group))
         .map(|group| (group, vec![VERSION]))
         .collect();
+    if served.lists_own {
+        groups.push((insight::GROUP, vec![insight::VERSION]));
+    }
     for (group, versions) in served.groups() {
         match groups.iter_mut().find(|(known, _)| known == group) {
             None => groups.push((group, versions.clone())),
@@ -291,6 +295,9 @@ fn resources(served: &Served, group: &str, version: &str) -> Vec<Value> {
             list.push(entry);
         }
     }
+    if served.lists_own && (group, version) == (insight::GROUP, insight::VERSION) {
+        list.extend(insight::document::resources());
+    }
     list.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
     list
 }
@@ -379,6 +386,9 @@ fn discovered(served: &Served, group: &str, version: &str) -> Vec<Value> {
             "resource": "bindings", "responseKind": {"group": "", "version": "", "kind": "Binding"},
             "scope": "Namespaced", "singularResource": "binding", "verbs": ["create"],
         }));
+    }
+    if served.lists_own && (group, version) == (insight::GROUP, insight::VERSION) {
+        list.extend(insight::document::discovered());
     }
     list.sort_by(|a, b| a["resource"].as_str().cmp(&b["resource"].as_str()));
     list

@@ -51,6 +51,7 @@ pub(crate) fn router() -> Router<Arc<Inner>> {
         .merge(health::router())
         .merge(openapi::router())
         .merge(openid::router())
+        .merge(crate::insight::router())
         .route("/version", get(version::version))
         .route("/version/", get(version::version))
         .route("/metrics", get(metrics))

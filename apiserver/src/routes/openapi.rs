@@ -12,6 +12,7 @@ use orlop_openapi::document::{Document, Documents, ResourceDoc, SubresourceDoc, 
 
 use crate::custom::Served;
 use crate::encode::answer;
+use crate::insight::document;
 use crate::query::Query;
 use crate::registry::{KINDS, Kind, Scope, StatusSubresource};
 use crate::server::Inner;
@@ -40,6 +41,8 @@ pub(super) struct Custom {
     /// One document per group and version that has no given kinds.
     own: Documents,
     index: OnceLock<Document>,
+    /// Whether the index names the group of orlop's own paths.
+    lists_own: bool,
     /// Given and custom: in the old form there is one document for all.
     all: OnceLock<Documents>,
     resources: Vec<ResourceDoc>,
@@ -56,13 +59,14 @@ impl Custom {
             .collect();
         resources.sort_by(|a, b| (a.group, a.version, a.plural).cmp(&(b.group, b.version, b.plural)));
         let own = Documents::new(&resources);
-        Custom { own, index: OnceLock::new(), all: OnceLock::new(), resources }
+        Custom { own, index: OnceLock::new(), lists_own: served.lists_own, all: OnceLock::new(), resources }
     }
 
     fn index(&self) -> &Document {
         self.index.get_or_init(|| {
             let own = self.own.v3_entries().filter(|(path, _)| GIVEN.v3(path).is_none());
-            index(GIVEN.v3_entries().chain(own))
+            let ours = self.lists_own.then(|| (document::PATH, document::document().hash.as_str()));
+            index(GIVEN.v3_entries().chain(own).chain(ours.filter(|(path, _)| self.own.v3(path).is_none())))
         })
     }
 
@@ -140,7 +144,9 @@ async fn v3(
 ) -> Response {
     let served = server.kinds.now();
     let name = path.trim_end_matches('/');
-    let Some(document) = GIVEN.v3(name).or_else(|| served.documents().openapi().own.v3(name)) else {
+    let own = (served.lists_own && name == document::PATH).then(document::document);
+    let found = GIVEN.v3(name).or_else(|| served.documents().openapi().own.v3(name)).or(own);
+    let Some(document) = found else {
         // Upstream answers this one with nothing but the code.
         return StatusCode::NOT_FOUND.into_response();
     };

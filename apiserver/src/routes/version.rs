@@ -31,7 +31,8 @@ pub(crate) fn build_labels() -> [String; 9] {
     ]
 }
 
-fn git_version() -> String {
+/// Which Kubernetes this is like, and which orlop it is.
+pub(crate) fn git_version() -> String {
     format!("{LIKE}+orlop-{}", env!("CARGO_PKG_VERSION"))
 }
 

@@ -1,7 +1,7 @@
 //! `log`, `exec`, `attach`, `portforward` and `proxy`: what lies behind a kubelet or a pod.
 //!
-//! This server reaches neither: it keeps volumes and the records around them, and pods do not run
-//! here. What upstream's server says before it goes to a node is said here as well, in the same
+//! Logs are fetched from the agent of the node, when the Node tells where it serves them ([`LOG_ADDRESS`], [`LOG_KEY`]). Nothing else
+//! is reached. What upstream's server says before it goes to a node is said here as well, in the same
 //! words (pkg/registry/core/pod/strategy.go); after that the answer is that the node is not reached.
 
 use axum::body::Body;
@@ -16,7 +16,14 @@ use crate::query::Query;
 use crate::registry;
 use crate::status::ApiError;
 use crate::validate::{FieldErrors, Path};
+use crate::verbs::kubelet::Agent;
 use crate::verbs::request::Request;
+
+/// The annotation of a Node whose agent serves logs, with its IP address.
+const LOG_ADDRESS: &str = "orlop.dev/log-address";
+
+/// The annotation with the digest of the key that the agent shows there.
+const LOG_KEY: &str = "orlop.dev/log-key";
 
 /// The port of a kubelet that does not tell its own.
 const KUBELET_PORT: i64 = 10_250;
@@ -28,20 +35,20 @@ const NO_WAY: &str = "this server does not connect to kubelets or pods";
 const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
 /// Answers what asks for a connection.
-pub(crate) fn connect(request: &Request) -> Result<Response, ApiError> {
+pub(crate) async fn connect(request: &Request) -> Result<Response, ApiError> {
     match (request.names().plural, request.resource.subresource.as_str()) {
         ("nodes", _) => {
             let (_, node, port) = split(&request.resource.name, "node")?;
             kubelet(request, node)?;
             Err(unreachable(node, port))
         }
-        (_, "log") => log(request),
+        (_, "log") => log(request).await,
         (_, "proxy") => pod_proxy(request),
         (_, subresource) => stream(request, subresource),
     }
 }
 
-fn log(request: &Request) -> Result<Response, ApiError> {
+async fn log(request: &Request) -> Result<Response, ApiError> {
     let name = &request.resource.name;
     let problems = log_options(&request.query)?;
     if !problems.is_empty() {
@@ -55,10 +62,38 @@ fn log(request: &Request) -> Result<Response, ApiError> {
         *nothing.status_mut() = StatusCode::NO_CONTENT;
         return Ok(nothing);
     }
-    let address = kubelet(request, node)?;
-    let namespace = pod.namespace();
-    let text = format!("Get \"https://{address}/containerLogs/{namespace}/{name}/{container}\": {NO_WAY}");
-    Err(ApiError::plain_internal(text))
+    let path = format!("/containerLogs/{}/{name}/{container}", pod.namespace());
+    let found = self::node(request, node)?;
+    let Some(address) = found.annotation(LOG_ADDRESS) else {
+        let address = address_of(&found)?;
+        return Err(ApiError::plain_internal(format!("Get \"https://{address}{path}\": {NO_WAY}")));
+    };
+    let agent = Agent::new(address, port_of(&found), found.annotation(LOG_KEY));
+    let agent = agent
+        .map_err(|why| ApiError::plain_internal(format!("annotation {LOG_ADDRESS} of node {node}: {why}")))?;
+    let token = request.server.kubelet_tokens.issue(node, request.now());
+    let path = format!("{path}{}", log_query(&request.query));
+    agent.get(&path, &token, request.server.closing.clone()).await
+}
+
+/// What the agent is asked, as upstream's server asks it.
+fn log_query(query: &Query) -> String {
+    let mut out = form_urlencoded::Serializer::new(String::new());
+    for flag in ["follow", "previous", "timestamps"] {
+        if query.flag(flag) {
+            out.append_pair(flag, "true");
+        }
+    }
+    for name in ["sinceSeconds", "sinceTime", "tailLines", "limitBytes", "stream"] {
+        let value = query.text(name);
+        if !value.is_empty() {
+            out.append_pair(name, value);
+        }
+    }
+    match out.finish() {
+        text if text.is_empty() => text,
+        text => format!("?{text}"),
+    }
 }
 
 /// What is wrong with the options of a log; a number that is none is an error at once.
@@ -127,7 +162,7 @@ fn unreachable(host: &str, port: &str) -> ApiError {
 }
 
 /// Whether an address can be that of a pod, and not of this machine or of everybody.
-fn is_somewhere_else(address: &str) -> bool {
+pub(super) fn is_somewhere_else(address: &str) -> bool {
     match address.parse::<std::net::IpAddr>() {
         Ok(std::net::IpAddr::V4(ip)) => {
             !(ip.is_loopback()
@@ -184,10 +219,22 @@ fn container(pod: &Object, wanted: &str) -> Result<String, ApiError> {
 
 /// Address and port of a node's kubelet.
 fn kubelet(request: &Request, node: &str) -> Result<String, ApiError> {
+    address_of(&self::node(request, node)?)
+}
+
+fn node(request: &Request, node: &str) -> Result<Object, ApiError> {
     let kind = registry::by_resource("", "v1", "nodes").ok_or_else(ApiError::no_such_resource)?;
     let record = request.head().get(&dispatch::key(kind, "", node)).cloned();
     let record = record.ok_or_else(|| ApiError::not_found(kind.names(), node))?;
-    let node = stored::decode_as(kind, &record);
+    Ok(stored::decode_as(kind, &record))
+}
+
+fn port_of(node: &Object) -> i64 {
+    let port = node.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]).and_then(Value::as_i64);
+    port.filter(|port| *port > 0).unwrap_or(KUBELET_PORT)
+}
+
+fn address_of(node: &Object) -> Result<String, ApiError> {
     let addresses =
         node.at(&["status", "addresses"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let of_type = |wanted: &&str| addresses.iter().find(|address| address["type"] == **wanted);
@@ -195,8 +242,7 @@ fn kubelet(request: &Request, node: &str) -> Result<String, ApiError> {
         return Err(ApiError::plain_internal("no preferred addresses found; known addresses: []"));
     };
     let host = best.get("address").and_then(Value::as_str).unwrap_or_default();
-    let port = node.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]).and_then(Value::as_i64);
-    let port = port.filter(|port| *port > 0).unwrap_or(KUBELET_PORT);
+    let port = port_of(node);
     Ok(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
 }
 
@@ -224,6 +270,22 @@ mod tests {
         ] {
             let got = container(&pod(spec.clone()), wanted).map_err(|error| error.message);
             assert_eq!(got.as_deref().map_err(String::as_str), want, "{spec} {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_agent_is_asked() {
+        for (query, want) in [
+            ("", ""),
+            ("follow=false&container=c&pretty=true", ""),
+            ("follow=true&previous=1&tailLines=0", "?follow=true&previous=true&tailLines=0"),
+            (
+                "sinceTime=2026-01-01T00:00:00%2B01:00&stream=All",
+                "?sinceTime=2026-01-01T00%3A00%3A00%2B01%3A00&stream=All",
+            ),
+            ("tailLines=1&tailLines=2&limitBytes=3%26x", "?tailLines=1&limitBytes=3%26x"),
+        ] {
+            assert_eq!(log_query(&Query::parse(Some(query))), want, "{query}");
         }
     }
 

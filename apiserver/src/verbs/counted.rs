@@ -9,7 +9,7 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use orlop_apimachinery::quota::Resource;
-use orlop_store::{CommitError, Committed, Expect, Key, Op, Record, Revision, Snapshot, Write};
+use orlop_store::{CommitError, Committed, Expect, Guard, Key, Op, Record, Revision, Snapshot, Write};
 use tokio::sync::Mutex;
 
 use crate::admission::quota::{Charge, Counted, QUOTA_PLUGIN, charges, may_count, with_used};
@@ -164,6 +164,29 @@ async fn touch_late(request: &Request, kind: &'static dyn Kind, seen: Revision, 
             Err(error) => return tracing::warn!("a new quota could not be touched: {error}"),
         }
     }
+}
+
+/// The writes that charge the quotas of a namespace for a new object, for a commit of several objects that is made on
+/// `head`, and the guard that no quota comes in between.
+pub(crate) fn charged_writes(
+    request: &Request,
+    head: &Snapshot<Projection>,
+    object: &Object,
+) -> Result<(Vec<Write<Projection>>, Option<Guard>), ApiError> {
+    let Some(kind) = counting(request, false, object) else { return Ok((Vec::new(), None)) };
+    let namespace = &request.resource.namespace;
+    let names = request.names();
+    let counted = Counted {
+        resource: Resource::new(names.group, names.plural),
+        subresource: "",
+        object,
+        old: None,
+        now: request.now(),
+    };
+    let look = Look::of(quotas(head, kind, namespace), &counted)
+        .map_err(|why| ApiError::forbidden(names, object.name(), &why))?;
+    let guard = Guard::range(head, &dispatch::prefix(kind, namespace));
+    Ok((look.writes(request, kind), Some(guard)))
 }
 
 /// An object as it is stored.

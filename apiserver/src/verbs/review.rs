@@ -117,7 +117,9 @@ fn whose_token(request: &Request, mut question: Object) -> Result<Object, ApiErr
         .and_then(Value::as_array)
         .map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
         .unwrap_or_default();
-    let status = match request.server.config.auth.whose_token(token, &audiences) {
+    let of_server = request.server.kubelet_tokens.whose(token, &audiences, request.now());
+    let found = of_server.unwrap_or_else(|| request.server.config.auth.whose_token(token, &audiences));
+    let status = match found {
         Ok((user, audiences)) => {
             json!({"authenticated": true, "user": user_info(&user), "audiences": audiences})
         }

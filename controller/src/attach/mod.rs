@@ -31,6 +31,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 pub use steps::AttachError;
+pub use volume::{csi_attachment_name, unique_name_of};
 
 use crate::informer::Registration;
 use crate::manager::{Context, ControllerError};

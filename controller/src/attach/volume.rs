@@ -65,6 +65,11 @@ pub(super) struct Spec {
     pub(super) inline: Option<Box<PersistentVolumeSpec>>,
 }
 
+/// The unique name of a PersistentVolume, as `volumesInUse` of nodes has it; none if it is of a kind that nobody attaches.
+pub fn unique_name_of(volume: &PersistentVolume) -> Option<String> {
+    Spec::of_volume(volume).map(|spec| spec.unique.to_string())
+}
+
 impl Spec {
     /// Name of the PersistentVolume; none for an inline volume.
     pub(super) fn persistent_volume(&self) -> Option<&str> {
@@ -166,11 +171,20 @@ fn fc_name(wwns: Option<&[String]>, lun: Option<i32>, wwids: Option<&[String]>) 
 // Tests: AD-101
 pub(super) fn digest(key: &Key) -> Option<[u8; 32]> {
     let (driver, handle) = of_unique_name(&key.volume)?;
+    Some(digest_of(driver, handle, &key.node))
+}
+
+fn digest_of(driver: &str, handle: &str, node: &str) -> [u8; 32] {
     let mut hash = Sha256::new();
-    for part in [handle, driver, &key.node] {
+    for part in [handle, driver, node] {
         hash.update(part.as_bytes());
     }
-    Some(hash.finalize().into())
+    hash.finalize().into()
+}
+
+/// The name of the VolumeAttachment of a CSI volume on a node.
+pub fn csi_attachment_name(driver: &str, handle: &str, node: &str) -> String {
+    attachment_name(&digest_of(driver, handle, node))
 }
 
 /// The name of the VolumeAttachment with this digest.

@@ -2,6 +2,7 @@
 //! `--csi-plugin-dir` as they would with a kubelet. Each endpoint is asked who it is until it answers, and again after it
 //! was away, because a driver that was restarted may have learned something.
 
+mod folder;
 mod registration;
 
 use std::collections::BTreeMap;

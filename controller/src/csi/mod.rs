@@ -6,7 +6,7 @@
 //! * [`provisioner`]: volumes are made and deleted.
 //! * [`handle`]: names. * [`lanes`]: one lane per driver. * [`memory`]: what a lane remembers of failures.
 //! * [`live`]: a claim and its volume as the server has them.
-//! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes.
+//! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes. `wakes`: what they look at.
 //! * [`snapshotter`] takes snapshots.
 
 pub mod attacher;
@@ -23,3 +23,4 @@ pub mod resizer;
 pub(crate) mod rig;
 pub mod secrets;
 pub mod snapshotter;
+mod wakes;

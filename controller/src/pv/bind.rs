@@ -78,6 +78,7 @@ pub fn claim_with_name(
 pub fn volume_without_claim(volume: &PersistentVolume) -> Option<PersistentVolume> {
     claim_ref(volume)?;
     let mut changed = volume.clone();
+    end_scrub_round(&mut changed);
     let spec = changed.spec.as_mut()?;
     if remove_annotation(&mut changed.metadata, names::ANN_BOUND_BY_CONTROLLER) {
         spec.claim_ref = None;
@@ -85,6 +86,19 @@ pub fn volume_without_claim(volume: &PersistentVolume) -> Option<PersistentVolum
         spec.claim_ref.as_mut()?.uid = None;
     }
     (changed != *volume).then_some(changed)
+}
+
+/// A volume that was to be scrubbed once has its policy back with the write that frees it, so that it is never free under
+/// a policy that nobody chose for it.
+fn end_scrub_round(volume: &mut PersistentVolume) {
+    let before = object::annotation(&volume.metadata, names::ANN_POLICY_AFTER_SCRUB).map(str::to_owned);
+    let Some(before) = before else { return };
+    remove_annotation(&mut volume.metadata, names::ANN_POLICY_AFTER_SCRUB);
+    if object::reclaim_policy(volume) == "Recycle"
+        && matches!(before.as_str(), "Retain" | "Delete" | "Recycle")
+    {
+        volume.spec.get_or_insert_default().persistent_volume_reclaim_policy = Some(before);
+    }
 }
 
 impl Binder {

@@ -89,6 +89,29 @@ pub enum ClaimSituation {
     BoundElsewhere(Arc<PersistentVolume>),
 }
 
+impl ClaimSituation {
+    /// Whether it says that the bond with the volume is broken by what the volume is.
+    pub fn accuses_volume(&self) -> bool {
+        match self {
+            ClaimSituation::BoundVolumeGone | ClaimSituation::BoundElsewhere(_) => true,
+            ClaimSituation::VolumeFound(_)
+            | ClaimSituation::DefaultClassMissing { .. }
+            | ClaimSituation::WaitsForConsumer
+            | ClaimSituation::WantsProvisioning
+            | ClaimSituation::NothingFits
+            | ClaimSituation::NamedUnknown
+            | ClaimSituation::NamedFree(_)
+            | ClaimSituation::NamedUnfit { .. }
+            | ClaimSituation::NamedOurs(_)
+            | ClaimSituation::NamedTaken(_)
+            | ClaimSituation::NamedStolen(_)
+            | ClaimSituation::BoundNameless
+            | ClaimSituation::BoundUnreferenced(_)
+            | ClaimSituation::BoundHere(_) => false,
+        }
+    }
+}
+
 /// Names the state that `claim` is in.
 pub fn classify(claim: &PersistentVolumeClaim, around: Around<'_>) -> ClaimSituation {
     match (

@@ -19,7 +19,7 @@ use super::class;
 use super::controller::Binder;
 use super::error::SyncError;
 use super::migration::{correct_claim_mark, is_provisioned};
-use super::object::{self, claim_key, has_annotation, volume_name};
+use super::object::{self, ClaimPhase, claim_key, has_annotation, volume_name};
 use super::pods;
 use crate::names::{self, reason};
 use crate::recorder::EventType;
@@ -30,7 +30,8 @@ impl Binder {
         let claim = self.correct_claim(claim).await?;
         // Saved: the claim's marks. Everything below starts from what is on the server.
         let key = claim_key(&claim);
-        match self.claim_situation(&claim)? {
+        let situation = self.claim_situation(&claim)?;
+        match self.asked_before_lost(&claim, situation).await? {
             // === unbound, the choice is the controller's ===
 
             // OBSERVATION: a volume fits, or waits for this claim already.
@@ -167,6 +168,23 @@ impl Binder {
         };
         let around =
             Around { named: None, found: found.as_ref(), delayed, default_class: default_class.as_deref() };
+        Ok(classify(claim, around))
+    }
+
+    /// The same once the server itself was asked, where the claim would be called Lost: volumes and claims come over two
+    /// watches, and a claim may be ahead of the volume that was written with it (one commit, or one backup that is restored).
+    /// No answer means: not now. What is Lost already is not asked again; the volume's own event ends that.
+    // Held by safety.rs: a claim that is ahead of its volume is not Lost, and without an answer nothing is.
+    async fn asked_before_lost(
+        &self,
+        claim: &PersistentVolumeClaim,
+        situation: ClaimSituation,
+    ) -> Result<ClaimSituation, SyncError> {
+        if !situation.accuses_volume() || ClaimPhase::of(claim) == ClaimPhase::Lost {
+            return Ok(situation);
+        }
+        let live = self.read_volume(volume_name(claim)).await?.map(Arc::new);
+        let around = Around { named: live.as_ref(), found: None, delayed: false, default_class: None };
         Ok(classify(claim, around))
     }
 

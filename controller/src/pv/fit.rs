@@ -226,6 +226,24 @@ pub fn access_modes_missing(volume: &PersistentVolume, claim: &PersistentVolumeC
     missing.then(|| Misfit::AccessModes { has: ModeSet::offered(offered) })
 }
 
+/// The volume points to another claim, or to an earlier one of the same name.
+pub fn reserved_for_other(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Misfit> {
+    let reference = object::claim_ref(volume)?;
+    let ours = object::points_to(volume, claim);
+    (!ours).then(|| Misfit::Reserved { claim: object::reference_key(reference) })
+}
+
+/// A volume that nobody reserved is not Available.
+pub fn not_available(volume: &PersistentVolume) -> Option<Misfit> {
+    let phase = VolumePhase::of(volume);
+    (phase != VolumePhase::Available).then_some(Misfit::Phase(phase))
+}
+
+/// The labels are not those that the claim wants to see.
+pub fn labels_differ(volume: &PersistentVolume, wanted: &Wanted) -> Option<Misfit> {
+    (!wanted.matches(volume)).then_some(Misfit::Selector)
+}
+
 // === the two lists ===
 
 /// What speaks against binding a claim to the unreserved volume that it names.
@@ -248,12 +266,10 @@ pub fn search_misfit(
     wanted: &Wanted,
     delayed: bool,
 ) -> Option<Misfit> {
-    let ours = object::points_to(volume, claim);
-    if let Some(reference) = object::claim_ref(volume)
-        && !ours
-    {
-        return Some(Misfit::Reserved { claim: object::reference_key(reference) });
+    if let Some(misfit) = reserved_for_other(volume, claim) {
+        return Some(misfit);
     }
+    let ours = object::points_to(volume, claim);
     let misfit = access_modes_missing(volume, claim)
         .or_else(|| too_small(volume, claim))
         .or_else(|| mode_differs(volume, claim))
@@ -265,12 +281,5 @@ pub fn search_misfit(
     if delayed {
         return Some(Misfit::Delayed);
     }
-    let phase = VolumePhase::of(volume);
-    if phase != VolumePhase::Available {
-        return Some(Misfit::Phase(phase));
-    }
-    if !wanted.matches(volume) {
-        return Some(Misfit::Selector);
-    }
-    class_differs(volume, claim)
+    not_available(volume).or_else(|| labels_differ(volume, wanted)).or_else(|| class_differs(volume, claim))
 }

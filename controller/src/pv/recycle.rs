@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::controller::Binder;
 use super::error::{SyncError, chain};
-use super::object::{self, claim_ref, reference_key};
+use super::object::{self, claim_ref, reference_key, reference_uid};
 use super::pods::users;
 use crate::client::{is_already_exists, is_not_found, message_of};
 use crate::informer::Informer;
@@ -24,6 +24,8 @@ use crate::recorder::{EventType, Recorder};
 
 /// Where recycler pods live.
 const NAMESPACE: &str = "default";
+/// Names of recycler pods begin with it; the volume's name follows.
+pub const NAME_PREFIX: &str = "recycler-for-";
 /// Upstream's image: any shell with coreutils and findutils will do.
 const IMAGE: &str = "registry.k8s.io/build-image/debian-base:bookworm-v1.0.6";
 /// Fails unless the volume is mounted, everything in it could be deleted, and nothing is left.
@@ -31,6 +33,8 @@ const SCRIPT: &str =
     "test -e /scrub && find /scrub -mindepth 1 -delete && test -z \"$(ls -A /scrub)\" || exit 1";
 /// How often the server is asked whether the pod is still there, in case its end was not seen.
 const CHECK: Duration = Duration::from_secs(30);
+/// How long a pod has to end whose volume was taken from it, seconds.
+const SHORT_GRACE: u32 = 1;
 /// Bytes in a GiB.
 const GIB: i64 = 1 << 30;
 
@@ -133,7 +137,7 @@ impl PodRecipe {
     /// The pod that scrubs `volume`, with the volume's source put into its first volume by `set_source`.
     pub fn pod(&self, volume: &PersistentVolume, set_source: impl FnOnce(&mut Volume)) -> Pod {
         let mut pod = self.template.clone();
-        pod.metadata.name = Some(format!("recycler-for-{}", object::name(&volume.metadata)));
+        pod.metadata.name = Some(format!("{NAME_PREFIX}{}", object::name(&volume.metadata)));
         pod.metadata.generate_name = None;
         pod.metadata.namespace = Some(pod.metadata.namespace.unwrap_or_else(|| NAMESPACE.to_owned()));
         let spec = pod.spec.get_or_insert_default();
@@ -168,7 +172,8 @@ fn read_template(path: &Path) -> Result<Pod, RecipeError> {
     Ok(pod)
 }
 
-fn standard_pod() -> Pod {
+/// The pod that scrubs where no other template is given; its volume has no source yet.
+pub fn standard_pod() -> Pod {
     let container = Container {
         name: "pv-recycler".to_owned(),
         image: Some(IMAGE.to_owned()),
@@ -239,7 +244,7 @@ impl PodRunner {
             Ok(created) => created,
             Err(error) if is_already_exists(&error) => {
                 // Left by a controller before this one. It may be scrubbing, or its result may be old.
-                self.remove(&api, name).await.map_err(|error| {
+                self.remove(&api, name, None).await.map_err(|error| {
                     format!("failed to delete old recycler pod {namespace}/{name}: {error}")
                 })?;
                 return Err("old recycler pod found, will retry later".to_owned());
@@ -249,19 +254,61 @@ impl PodRunner {
             }
         };
         let uid = object::uid(&created.metadata);
+        let mut grace = None;
         let outcome = tokio::select! {
             outcome = follow(&api, name, uid, &mut seen) => outcome,
             never = self.repeat_events(volume, namespace, name, uid) => match never {},
+            () = self.taken(volume) => {
+                grace = Some(SHORT_GRACE);
+                Err("the volume is not to be emptied any more".to_owned())
+            }
         };
         drop(registration);
-        let removed = self.remove(&api, name).await;
+        let removed = self.remove(&api, name, grace).await;
         outcome.map_err(|error| format!("failed to recycle volume: {error}"))?;
         // The volume is clean, but with the pod in the way the next recycling could not start.
         removed.map_err(|error| format!("failed to delete recycler pod: {error}"))
     }
 
-    async fn remove(&self, api: &Api<Pod>, name: &str) -> Result<(), String> {
-        match api.delete(name, &DeleteParams::default()).await {
+    /// Ends when the volume is not any more what the pod was made for: a person freed it, or said that its data stays. The next claim must not
+    /// find a pod at work that began for the last one (I8). Upstream lets that pod go on.
+    async fn taken(&self, volume: &PersistentVolume) {
+        let name = object::name(&volume.metadata);
+        let api: Api<PersistentVolume> = Api::all(self.client.clone());
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let mut changes = std::pin::pin!(watcher(api, config));
+        let mut is_there = false;
+        loop {
+            match changes.next().await {
+                Some(Ok(watcher::Event::Init)) => is_there = false,
+                Some(Ok(watcher::Event::InitApply(live) | watcher::Event::Apply(live))) => {
+                    if object::name(&live.metadata) != name {
+                        continue;
+                    }
+                    is_there = true;
+                    if !is_to_be_emptied(volume, &live) {
+                        return;
+                    }
+                }
+                Some(Ok(watcher::Event::InitDone)) if is_there => {}
+                Some(Ok(watcher::Event::InitDone)) => return,
+                Some(Ok(watcher::Event::Delete(gone))) => {
+                    if object::name(&gone.metadata) == name {
+                        return;
+                    }
+                }
+                Some(Err(error)) => {
+                    tracing::debug!(volume = name, %error, "cannot watch a volume that is recycled");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    async fn remove(&self, api: &Api<Pod>, name: &str, grace: Option<u32>) -> Result<(), String> {
+        let parameters = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };
+        match api.delete(name, &parameters).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
             Err(error) => Err(message_of(&error)),
@@ -304,6 +351,13 @@ impl PodRunner {
             }
         }
     }
+}
+
+/// Whether a volume is still as it was when its pod was made, as far as its data goes. Pure.
+fn is_to_be_emptied(then: &PersistentVolume, now: &PersistentVolume) -> bool {
+    then.metadata.uid == now.metadata.uid
+        && claim_ref(then).map(reference_uid) == claim_ref(now).map(reference_uid)
+        && object::reclaim_policy(then) == object::reclaim_policy(now)
 }
 
 /// Waits for the end of the pod with this UID.

@@ -138,3 +138,14 @@ async fn many_workers_get_every_key_once() {
     assert_eq!(seen, (0..200).collect::<Vec<_>>());
     assert!(q.try_get().is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_without_an_end_is_no_fault() {
+    let queue = WorkQueue::default();
+    queue.add_after("never", Duration::MAX);
+    queue.add_after("soon", Duration::from_secs(1));
+    assert_eq!(queue.get().await, Some("soon"));
+    // One that comes earlier counts.
+    queue.add_after("never", Duration::from_secs(1));
+    assert_eq!(queue.get().await, Some("never"));
+}

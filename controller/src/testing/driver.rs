@@ -2,16 +2,17 @@
 //! was asked, and fails or lies where a test tells it to. It is reached without a socket, so that paused time stays paused.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::{Request as HttpRequest, Response as HttpResponse};
-use orlop_csi::capabilities::{Capabilities, Rpc, Service as PluginService};
+use orlop_csi::capabilities::{Capabilities, NodeRpc, Rpc, Service as PluginService};
 use orlop_csi::driver::{Driver, Line};
 use orlop_csi::v1;
 use orlop_csi::v1::controller_server::{Controller, ControllerServer};
 use orlop_csi::v1::identity_server::{Identity, IdentityServer};
+use orlop_csi::v1::node_server::NodeServer;
 use orlop_csi::v1::{controller_service_capability as controller, plugin_capability as plugin};
 use tonic::body::Body;
 use tonic::{Code, Request, Response, Status};
@@ -19,13 +20,13 @@ use tower::{BoxError, ServiceExt};
 
 /// The driver. Clones are the same one.
 #[derive(Clone)]
-pub(crate) struct TestDriver {
+pub struct TestDriver {
     state: Arc<Mutex<State>>,
 }
 
 /// What happens instead of an answer.
 #[derive(Debug, Clone)]
-pub(crate) enum Failing {
+pub enum Failing {
     /// Answers with this code and does nothing.
     Refuses(Code, &'static str),
     /// Does it, and answers with this code.
@@ -49,38 +50,51 @@ struct Fault {
 
 /// A volume of the driver.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DriverVolume {
+pub struct DriverVolume {
     /// As it was asked for.
-    pub(crate) name: String,
-    pub(crate) bytes: i64,
-    pub(crate) source: Option<v1::VolumeContentSource>,
-    pub(crate) topology: Vec<v1::Topology>,
-    pub(crate) mutable: BTreeMap<String, String>,
+    pub name: String,
+    /// Its size.
+    pub bytes: i64,
+    /// What it was filled from.
+    pub source: Option<v1::VolumeContentSource>,
+    /// Where it can be reached.
+    pub topology: Vec<v1::Topology>,
+    /// Parameters that can be changed.
+    pub mutable: BTreeMap<String, String>,
     /// Node to whether it is read-only there.
-    pub(crate) published: BTreeMap<String, bool>,
+    pub published: BTreeMap<String, bool>,
 }
 
 type Lie<T> = Box<dyn Fn(&mut T) + Send>;
 
 /// What the driver has and how it behaves. Tests change it through [`TestDriver::state`].
-pub(crate) struct State {
+pub struct State {
     name: String,
     rpcs: Vec<Rpc>,
     services: Vec<PluginService>,
     /// By id.
-    pub(crate) volumes: BTreeMap<String, DriverVolume>,
+    pub volumes: BTreeMap<String, DriverVolume>,
     /// By id, with the name that was asked for.
-    pub(crate) snapshots: BTreeMap<String, (String, v1::Snapshot)>,
+    pub snapshots: BTreeMap<String, (String, v1::Snapshot)>,
     /// Bytes that are left; none for any number.
-    pub(crate) room: Option<i64>,
+    pub room: Option<i64>,
     /// Whether new snapshots can be used at once.
-    pub(crate) snapshots_ready: bool,
+    pub snapshots_ready: bool,
     /// What an expansion answers.
-    pub(crate) node_expansion: bool,
+    pub node_expansion: bool,
+    /// What its node service can do.
+    pub node_rpcs: Vec<NodeRpc>,
+    /// What it says of its node.
+    pub node_info: v1::NodeGetInfoResponse,
+    /// Volumes that are staged, with their paths. Not every volume has to be among [`volumes`](Self::volumes).
+    pub staged: BTreeSet<(String, String)>,
+    /// Volumes that are published on the node, with their paths. A target is made and left behind as drivers do: a directory,
+    /// or an empty file that goes with the volume.
+    pub targets: BTreeSet<(String, String)>,
     /// Changes a volume in an answer.
-    pub(crate) volume_lie: Option<Lie<v1::Volume>>,
+    pub volume_lie: Option<Lie<v1::Volume>>,
     /// Changes a snapshot in an answer.
-    pub(crate) snapshot_lie: Option<Lie<v1::Snapshot>>,
+    pub snapshot_lie: Option<Lie<v1::Snapshot>>,
     ids: u64,
     calls: Vec<String>,
     requests: Vec<Box<dyn Any + Send>>,
@@ -89,7 +103,7 @@ pub(crate) struct State {
 
 impl TestDriver {
     /// A driver that makes and deletes volumes. `rpcs` and `services` are what it can do besides.
-    pub(crate) fn new(name: &str, rpcs: &[Rpc], services: &[PluginService]) -> Self {
+    pub fn new(name: &str, rpcs: &[Rpc], services: &[PluginService]) -> Self {
         let state = State {
             name: name.to_owned(),
             rpcs: [&[Rpc::CreateDeleteVolume], rpcs].concat(),
@@ -99,6 +113,10 @@ impl TestDriver {
             room: None,
             snapshots_ready: true,
             node_expansion: false,
+            node_rpcs: vec![NodeRpc::StageUnstageVolume],
+            node_info: v1::NodeGetInfoResponse { node_id: "n1".to_owned(), ..Default::default() },
+            staged: BTreeSet::new(),
+            targets: BTreeSet::new(),
             volume_lie: None,
             snapshot_lie: None,
             ids: 0,
@@ -110,51 +128,56 @@ impl TestDriver {
     }
 
     /// The driver as controllers see it.
-    pub(crate) async fn driver(&self) -> Driver {
+    pub async fn driver(&self) -> Driver {
+        self.driver_within(Duration::from_secs(10)).await
+    }
+
+    /// The same with a deadline for its calls, for tests whose time is not paused.
+    pub async fn driver_within(&self, timeout: Duration) -> Driver {
         let this = self.clone();
         let service = tower::service_fn(move |request| this.clone().answer(request));
-        let line = Line::over(service, Duration::from_secs(10));
+        let line = Line::over(service, timeout);
         line.identify().await.expect("no fault was asked for while the driver says who it is")
     }
 
     /// What it can do.
-    pub(crate) fn can(&self) -> Capabilities {
+    pub fn can(&self) -> Capabilities {
         let state = self.state();
         Capabilities::of(&state.rpcs, &state.services)
     }
 
     /// What it has and how it behaves.
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ids of its volumes.
-    pub(crate) fn volume_ids(&self) -> Vec<String> {
+    pub fn volume_ids(&self) -> Vec<String> {
         self.state().volumes.keys().cloned().collect()
     }
 
     /// Names of the calls that reached it, without those of identification, in order.
-    pub(crate) fn calls(&self) -> Vec<String> {
+    pub fn calls(&self) -> Vec<String> {
         self.state().calls.clone()
     }
 
     /// All requests of a type that it took, in order.
-    pub(crate) fn requests<T: Clone + 'static>(&self) -> Vec<T> {
+    pub fn requests<T: Clone + 'static>(&self) -> Vec<T> {
         self.state().requests.iter().filter_map(|request| request.downcast_ref::<T>()).cloned().collect()
     }
 
     /// The next call of `rpc` (`*` for any) fails in this way, after `skip` that pass.
-    pub(crate) fn fail(&self, rpc: &'static str, skip: usize, kind: Failing) {
+    pub fn fail(&self, rpc: &'static str, skip: usize, kind: Failing) {
         self.fail_times(rpc, skip, 1, kind);
     }
 
     /// So many calls fail, after `skip` that pass.
-    pub(crate) fn fail_times(&self, rpc: &'static str, skip: usize, times: usize, kind: Failing) {
+    pub fn fail_times(&self, rpc: &'static str, skip: usize, times: usize, kind: Failing) {
         self.state().faults.push(Fault { rpc, skip, times, kind });
     }
 
     /// Faults that have not happened, or not often enough.
-    pub(crate) fn pending_faults(&self) -> usize {
+    pub fn pending_faults(&self) -> usize {
         self.state().faults.len()
     }
 
@@ -187,7 +210,10 @@ impl TestDriver {
         // Time passes on the way and while it works, in which others act and a process may die.
         let work = async {
             tokio::task::yield_now().await;
-            let answer = ControllerServer::new(self).oneshot(request).await;
+            let answer = match path.starts_with("/csi.v1.Node/") {
+                true => NodeServer::new(self).oneshot(request).await,
+                false => ControllerServer::new(self).oneshot(request).await,
+            };
             tokio::task::yield_now().await;
             answer
         };
@@ -218,7 +244,7 @@ impl TestDriver {
     }
 
     /// Notes a request and gives the state to work on.
-    fn take<T: Clone + Send + 'static>(&self, request: &Request<T>) -> MutexGuard<'_, State> {
+    pub(super) fn take<T: Clone + Send + 'static>(&self, request: &Request<T>) -> MutexGuard<'_, State> {
         let mut state = self.state();
         state.requests.push(Box::new(request.get_ref().clone()));
         state

@@ -20,7 +20,7 @@ use crate::recorder::EventSink;
 
 /// The fake server. Clones share it.
 #[derive(Clone)]
-pub(crate) struct FakeApi {
+pub struct FakeApi {
     pub(super) shared: Arc<Shared>,
 }
 
@@ -49,35 +49,35 @@ pub(super) struct State {
 
 /// A write that a client made, in order.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Write {
+pub struct Write {
     /// create, update, patch, delete, deletecollection.
-    pub(crate) verb: &'static str,
+    pub verb: &'static str,
     /// Plural.
-    pub(crate) resource: String,
+    pub resource: String,
     /// `ns/name` or `name`; the namespace for deletecollection.
-    pub(crate) key: String,
+    pub key: String,
     /// `status`, `finalize` or empty.
-    pub(crate) subresource: String,
+    pub subresource: String,
     /// What was sent.
-    pub(crate) body: Value,
+    pub body: Value,
 }
 
 /// An error that happens once.
 #[derive(Debug, Clone)]
-pub(crate) struct Fault {
+pub struct Fault {
     /// Empty for any. `write` stands for every writing verb; else get, list, watch, create, update, patch, delete, deletecollection.
-    pub(crate) verb: &'static str,
+    pub verb: &'static str,
     /// Plural with subresource (`persistentvolumes/status`); empty for any but events.
-    pub(crate) resource: &'static str,
+    pub resource: &'static str,
     /// This many matching requests pass first.
-    pub(crate) skip: usize,
+    pub skip: usize,
     /// What happens.
-    pub(crate) kind: FaultKind,
+    pub kind: FaultKind,
 }
 
 /// What goes wrong.
 #[derive(Debug, Clone)]
-pub(crate) enum FaultKind {
+pub enum FaultKind {
     /// The server answers with this Status and does nothing.
     Status(u16, &'static str, &'static str),
     /// The connection breaks before the server does anything.
@@ -86,9 +86,15 @@ pub(crate) enum FaultKind {
     AnswerLost,
 }
 
+impl Default for FakeApi {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl FakeApi {
     /// An empty server.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let shared = Shared {
             state: Mutex::default(),
             revision: watch::Sender::new(0),
@@ -100,7 +106,7 @@ impl FakeApi {
     }
 
     /// A client of this server.
-    pub(crate) fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         let api = self.clone();
         let service = tower::service_fn(move |request| {
             let api = api.clone();
@@ -111,12 +117,12 @@ impl FakeApi {
 
     /// The drivers that controllers of this server find. A test puts its own there, over the driver itself instead of a
     /// socket ([`orlop_csi::driver::Line::over`]), so that paused time stays paused.
-    pub(crate) fn drivers(&self) -> Drivers {
+    pub fn drivers(&self) -> Drivers {
         self.shared.drivers.clone()
     }
 
     /// What a controller needs, with all tasks of the test ending by `shutdown`.
-    pub(crate) fn context(&self, options: Options, shutdown: &CancellationToken) -> Context {
+    pub fn context(&self, options: Options, shutdown: &CancellationToken) -> Context {
         let client = self.client();
         let (events, _writer) = EventSink::start(client.clone(), self.shared.clock, shutdown.clone());
         let informers = Informers::new(client.clone(), shutdown.clone());
@@ -126,7 +132,7 @@ impl FakeApi {
     }
 
     /// Starts controllers; dropping the guard ends them.
-    pub(crate) fn start(&self, controllers: &[Run], options: Options) -> tokio_util::sync::DropGuard {
+    pub fn start(&self, controllers: &[Run], options: Options) -> tokio_util::sync::DropGuard {
         let shutdown = CancellationToken::new();
         let context = self.context(options, &shutdown);
         for run in controllers {
@@ -136,68 +142,68 @@ impl FakeApi {
     }
 
     /// With paused time: goes on until every task waits for a time later than a minute from now.
-    pub(crate) async fn settle(&self) {
+    pub async fn settle(&self) {
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
 
     /// Puts an object as it is, with status, UID and deletion mark; panics if it exists.
-    pub(crate) fn seed(&self, object: Value) -> Value {
+    pub fn seed(&self, object: Value) -> Value {
         let kind = kind_of(&object);
         let done = self.change(|store, _| store.create(kind, "", object, true));
         done.expect("a start state has every object once")
     }
 
     /// Creates as a user.
-    pub(crate) fn create(&self, object: Value) -> Value {
+    pub fn create(&self, object: Value) -> Value {
         let kind = kind_of(&object);
         let done = self.change(|store, _| store.create(kind, "", object, false));
         done.expect("the test creates what is not there")
     }
 
     /// Merges into an object as a user; `subresource` may be empty.
-    pub(crate) fn patch(&self, plural: &str, key: &str, subresource: &str, patch: Value) -> Value {
+    pub fn patch(&self, plural: &str, key: &str, subresource: &str, patch: Value) -> Value {
         let (namespace, name) = crate::informer::split_key(key);
         let done = self.change(|store, _| store.merge(kind_by(plural), namespace, name, subresource, &patch));
         done.expect("the test patches what is there")
     }
 
     /// Deletes as a user. False if it was not there.
-    pub(crate) fn delete(&self, plural: &str, key: &str) -> bool {
+    pub fn delete(&self, plural: &str, key: &str) -> bool {
         self.delete_with(plural, key, json!({}))
     }
 
     /// Deletes with options (`gracePeriodSeconds`, `propagationPolicy`).
-    pub(crate) fn delete_with(&self, plural: &str, key: &str, options: Value) -> bool {
+    pub fn delete_with(&self, plural: &str, key: &str, options: Value) -> bool {
         let (namespace, name) = crate::informer::split_key(key);
         self.change(|store, now| store.delete(kind_by(plural), namespace, name, &options, now)).is_ok()
     }
 
     /// The object, if it is there.
-    pub(crate) fn get(&self, plural: &str, key: &str) -> Option<Value> {
+    pub fn get(&self, plural: &str, key: &str) -> Option<Value> {
         let (namespace, name) = crate::informer::split_key(key);
         self.state().store.get(kind_by(plural), namespace, name).ok()
     }
 
     /// The object as its type.
-    pub(crate) fn get_as<K: Resource<DynamicType = ()> + DeserializeOwned>(&self, key: &str) -> Option<K> {
+    pub fn get_as<K: Resource<DynamicType = ()> + DeserializeOwned>(&self, key: &str) -> Option<K> {
         let object = self.get(&K::plural(&()), key)?;
         Some(serde_json::from_value(object).expect("the fake holds valid objects"))
     }
 
     /// All objects of a kind.
-    pub(crate) fn list(&self, plural: &str) -> Vec<Value> {
+    pub fn list(&self, plural: &str) -> Vec<Value> {
         self.state().store.list(kind_by(plural), "")
     }
 
     /// Everything but events, without versions, UIDs and times: to compare end states.
-    pub(crate) fn dump(&self) -> Vec<Value> {
+    pub fn dump(&self) -> Vec<Value> {
         let state = self.state();
         let objects = state.store.objects.iter().filter(|((plural, _, _), _)| *plural != "events");
         objects.map(|(_, object)| without_incidentals(object.clone())).collect()
     }
 
     /// `type reason message` of every event about `kind/ns/name` or `kind/name`, with the object first.
-    pub(crate) fn events(&self) -> Vec<String> {
+    pub fn events(&self) -> Vec<String> {
         let line = |e: &Value| {
             let text = |pointer: &str| super::store::text(e, pointer).to_owned();
             let object = &e["involvedObject"];
@@ -217,18 +223,18 @@ impl FakeApi {
     }
 
     /// Writes of clients since the start or the last call, without those of events.
-    pub(crate) fn take_writes(&self) -> Vec<Write> {
+    pub fn take_writes(&self) -> Vec<Write> {
         let writes = std::mem::take(&mut self.state().writes);
         writes.into_iter().filter(|w| w.resource != "events").collect()
     }
 
     /// Wakes whenever anything has changed.
-    pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
+    pub fn revisions(&self) -> watch::Receiver<u64> {
         self.shared.revision.subscribe()
     }
 
     /// Every change of an object after a revision, in order: revision, `ADDED`, `MODIFIED` or `DELETED`, the object then.
-    pub(crate) fn changes(&self, after: u64) -> Vec<(u64, &'static str, Value)> {
+    pub fn changes(&self, after: u64) -> Vec<(u64, &'static str, Value)> {
         let state = self.state();
         let first = state.store.log.partition_point(|change| change.revision <= after);
         state.store.log[first..]
@@ -238,27 +244,27 @@ impl FakeApi {
     }
 
     /// All requests so far, `VERB path`.
-    pub(crate) fn requests(&self) -> Vec<String> {
+    pub fn requests(&self) -> Vec<String> {
         self.state().requests.clone()
     }
 
     /// Adds a fault.
-    pub(crate) fn fail(&self, fault: Fault) {
+    pub fn fail(&self, fault: Fault) {
         self.state().faults.push(fault);
     }
 
     /// The n-th write (from 0) of anything but events fails.
-    pub(crate) fn fail_nth_write(&self, n: usize, kind: FaultKind) {
+    pub fn fail_nth_write(&self, n: usize, kind: FaultKind) {
         self.fail(Fault { verb: "write", resource: "", skip: n, kind });
     }
 
     /// Faults that have not happened.
-    pub(crate) fn pending_faults(&self) -> usize {
+    pub fn pending_faults(&self) -> usize {
         self.state().faults.len()
     }
 
     /// Ends all watches; with `expire` they cannot resume and list again.
-    pub(crate) fn disconnect(&self, expire: bool) {
+    pub fn disconnect(&self, expire: bool) {
         if expire {
             let mut state = self.state();
             state.compacted = state.store.revision + 1;
@@ -269,7 +275,7 @@ impl FakeApi {
     }
 
     /// While true, no request is answered.
-    pub(crate) fn set_away(&self, away: bool) {
+    pub fn set_away(&self, away: bool) {
         self.state().away = away;
         if away {
             self.shared.cut.send_modify(|n| *n += 1);
@@ -281,7 +287,7 @@ impl FakeApi {
     }
 
     /// The time on this server, as objects carry it.
-    pub(crate) fn now(&self) -> String {
+    pub fn now(&self) -> String {
         let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.shared.clock.now());
         let text = serde_json::to_value(now).ok();
         text.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()

@@ -33,7 +33,7 @@ async fn play(
 
 /// Plays the scenario once without faults, starts the controllers again over the end state (nothing may be written),
 /// then plays it again with every single write failing in every way. Returns the server after the faultless run.
-pub(crate) async fn survives_faults(
+pub async fn survives_faults(
     controllers: &[Run],
     options: Options,
     seed: fn(&FakeApi),

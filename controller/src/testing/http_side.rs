@@ -141,7 +141,7 @@ fn parse(method: &Method, path: &str, query: &str) -> Option<Call> {
         ("GET", true) => "list",
         ("GET", false) => "get",
         ("POST", true) => "create",
-        ("POST", false) if sub == "binding" => "create",
+        ("POST", false) if sub == "binding" || sub == "token" => "create",
         ("PUT", false) => "update",
         ("PATCH", false) => "patch",
         ("DELETE", false) => "delete",
@@ -179,6 +179,10 @@ fn serve(api: &FakeApi, call: &Call) -> Answer {
                 "metadata": {"resourceVersion": store.revision.to_string()}, "items": items}))
         }
         "create" if sub == "binding" => store.bind(kind, namespace, name, body),
+        "create" if sub == "token" => {
+            store.get(kind, namespace, name)?;
+            Ok(token(name, body, now))
+        }
         "create" => store.create(kind, namespace, body.clone(), false),
         "update" => store.replace(kind, namespace, name, sub, body),
         "patch" => store.merge(kind, namespace, name, sub, body).map(|o| shown(call, o)),
@@ -190,6 +194,19 @@ fn serve(api: &FakeApi, call: &Call) -> Answer {
             Ok(json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}))
         }
     })
+}
+
+/// A token of an account, which says whose it is and for whom. It ends when it begins, plus what was asked for.
+fn token(account: &str, request: &Value, now: &str) -> Value {
+    let audiences = request.pointer("/spec/audiences").and_then(Value::as_array).cloned().unwrap_or_default();
+    let audiences: Vec<&str> = audiences.iter().filter_map(Value::as_str).collect();
+    let seconds = request.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(3600);
+    let begins: jiff::Timestamp = now.parse().unwrap_or_default();
+    let ends = begins.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(begins);
+    let mut answer = request.clone();
+    answer["status"] = json!({"token": format!("{account}:{}:{now}", audiences.join("+")),
+        "expirationTimestamp": ends.to_string()});
+    answer
 }
 
 /// Field selectors of the form `a.b=c,...`.

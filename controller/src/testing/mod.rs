@@ -5,6 +5,7 @@
 // Each test uses its part of the fakes.
 #[allow(dead_code)]
 mod driver;
+mod driver_node;
 #[allow(dead_code)]
 mod fake_api;
 mod faults;
@@ -12,8 +13,8 @@ mod http_side;
 mod store;
 
 #[allow(unused_imports)]
-pub(crate) use driver::{DriverVolume, Failing, TestDriver};
+pub use driver::{DriverVolume, Failing, TestDriver};
 #[allow(unused_imports)]
-pub(crate) use fake_api::{FakeApi, Fault, FaultKind, Write};
-pub(crate) use faults::survives_faults;
-pub(crate) use store::merge_into;
+pub use fake_api::{FakeApi, Fault, FaultKind, Write};
+pub use faults::survives_faults;
+pub use store::merge_into;

@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 
 /// A resource that the fake serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kind {
-    pub(crate) group: &'static str,
-    pub(crate) version: &'static str,
-    pub(crate) plural: &'static str,
-    pub(crate) kind: &'static str,
-    pub(crate) namespaced: bool,
+pub(super) struct Kind {
+    pub(super) group: &'static str,
+    pub(super) version: &'static str,
+    pub(super) plural: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) namespaced: bool,
     /// Has a status subresource, which alone writes the status.
-    pub(crate) status: bool,
+    pub(super) status: bool,
 }
 
 impl Kind {
@@ -35,7 +35,7 @@ const fn kind(
 }
 
 /// Everything the fake serves.
-pub(crate) const KINDS: [Kind; 25] = [
+pub(super) const KINDS: [Kind; 26] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -61,33 +61,34 @@ pub(crate) const KINDS: [Kind; 25] = [
     kind("snapshot.storage.k8s.io", "volumesnapshotclasses", "VolumeSnapshotClass", false, false),
     kind("storage.k8s.io", "csinodes", "CSINode", false, false),
     kind("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity", true, false),
+    kind("coordination.k8s.io", "leases", "Lease", true, false),
 ];
 
 /// An answer that is a Status: code, reason, message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal(pub(crate) u16, pub(crate) &'static str, pub(crate) String);
+pub(super) struct Refusal(pub(crate) u16, pub(crate) &'static str, pub(crate) String);
 
-pub(crate) type Answer = Result<Value, Refusal>;
+pub(super) type Answer = Result<Value, Refusal>;
 
 /// A change for watchers.
 #[derive(Debug, Clone)]
-pub(crate) struct Change {
-    pub(crate) revision: u64,
-    pub(crate) plural: &'static str,
-    pub(crate) type_: &'static str,
-    pub(crate) object: Value,
+pub(super) struct Change {
+    pub(super) revision: u64,
+    pub(super) plural: &'static str,
+    pub(super) type_: &'static str,
+    pub(super) object: Value,
 }
 
 #[derive(Default)]
-pub(crate) struct Store {
-    pub(crate) revision: u64,
+pub(super) struct Store {
+    pub(super) revision: u64,
     /// By plural, namespace, name.
-    pub(crate) objects: BTreeMap<(&'static str, String, String), Value>,
-    pub(crate) log: Vec<Change>,
+    pub(super) objects: BTreeMap<(&'static str, String, String), Value>,
+    pub(super) log: Vec<Change>,
     uids: u64,
 }
 
-pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -116,12 +117,12 @@ impl Store {
         (kind.plural, if kind.namespaced { namespace.to_owned() } else { String::new() }, name.to_owned())
     }
 
-    pub(crate) fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Answer {
+    pub(super) fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Answer {
         self.objects.get(&Self::key(kind, namespace, name)).cloned().ok_or_else(|| not_found(kind, name))
     }
 
     /// Objects of a kind; an empty namespace means all of them.
-    pub(crate) fn list(&self, kind: &Kind, namespace: &str) -> Vec<Value> {
+    pub(super) fn list(&self, kind: &Kind, namespace: &str) -> Vec<Value> {
         let wanted =
             |k: &(&str, String, String)| k.0 == kind.plural && (namespace.is_empty() || k.1 == namespace);
         self.objects.iter().filter(|(k, _)| wanted(k)).map(|(_, v)| v.clone()).collect()
@@ -141,7 +142,7 @@ impl Store {
     }
 
     /// Creates as a client would. `verbatim` keeps status, UID and deletion mark: for start states.
-    pub(crate) fn create(
+    pub(super) fn create(
         &mut self,
         kind: &Kind,
         namespace: &str,
@@ -210,7 +211,7 @@ impl Store {
     }
 
     /// Replaces the object, or only what the subresource (`status`, `finalize`) may write.
-    pub(crate) fn replace(
+    pub(super) fn replace(
         &mut self,
         kind: &Kind,
         namespace: &str,
@@ -293,7 +294,7 @@ impl Store {
     }
 
     /// Gives a pod its node.
-    pub(crate) fn bind(&mut self, kind: &Kind, namespace: &str, name: &str, binding: &Value) -> Answer {
+    pub(super) fn bind(&mut self, kind: &Kind, namespace: &str, name: &str, binding: &Value) -> Answer {
         let mut pod = self.get(kind, namespace, name)?;
         let uid = text(binding, "/metadata/uid");
         if !uid.is_empty() && uid != text(&pod, "/metadata/uid") {
@@ -317,7 +318,7 @@ impl Store {
         marked && !held && !grace && !has_items(object, "/metadata/finalizers")
     }
 
-    pub(crate) fn merge(
+    pub(super) fn merge(
         &mut self,
         kind: &Kind,
         namespace: &str,
@@ -333,7 +334,7 @@ impl Store {
         self.replace(kind, namespace, name, sub, &next)
     }
 
-    pub(crate) fn delete(
+    pub(super) fn delete(
         &mut self,
         kind: &Kind,
         namespace: &str,
@@ -388,7 +389,7 @@ impl Store {
 }
 
 /// RFC 7386.
-pub(crate) fn merge_into(target: &mut Value, patch: &Value) {
+pub fn merge_into(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;

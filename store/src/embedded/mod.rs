@@ -77,8 +77,8 @@ use crate::commit::{self, AppendError, Durable, Head, Published, Queue};
 use crate::kv::BoxFuture;
 use crate::watch::{Hub, RingLimits};
 use crate::{
-    Clock, CommitError, Committed, Event, Key, Kv, OpenError, ReadError, Revision, Snapshot, SystemClock,
-    Usage, View, WatchError, Watcher, Write,
+    Clock, CommitError, Committed, Event, Guard, Key, Kv, OpenError, ReadError, Revision, Snapshot,
+    SystemClock, Usage, View, WatchError, Watcher, Write,
 };
 
 pub(crate) use self::frame::StoreId;
@@ -289,8 +289,12 @@ impl<V: View> Drop for Pipe<V> {
 }
 
 impl<V: View> Kv<V> for Embedded<V> {
-    fn commit(&self, writes: Vec<Write<V>>) -> BoxFuture<'_, Result<Committed<V>, CommitError<V>>> {
-        Box::pin(self.queue.commit(writes))
+    fn commit_if(
+        &self,
+        guards: Vec<Guard>,
+        writes: Vec<Write<V>>,
+    ) -> BoxFuture<'_, Result<Committed<V>, CommitError<V>>> {
+        Box::pin(self.queue.commit(guards, writes))
     }
 
     fn head(&self) -> Snapshot<V> {
@@ -311,13 +315,24 @@ impl<V: View> Kv<V> for Embedded<V> {
         Watcher::start(&self.published.hub, log, prefix, after)
     }
 
-    fn history<'a>(
+    fn history_before<'a>(
         &'a self,
         key: &'a Key,
+        before: Revision,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Arc<Event<V>>>, ReadError>> {
         let (past, key) = (self.past.clone(), key.clone());
-        Box::pin(blocking(move || past.history(&key, limit)))
+        Box::pin(blocking(move || past.history(&key, before, limit)))
+    }
+
+    fn events(&self, after: Revision, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Event<V>>>, ReadError>> {
+        let past = self.past.clone();
+        Box::pin(blocking(move || past.events(after, limit)))
+    }
+
+    fn time_of(&self, revision: Revision) -> BoxFuture<'_, Result<Option<i64>, ReadError>> {
+        let past = self.past.clone();
+        Box::pin(blocking(move || past.time_of(revision)))
     }
 
     fn reached(&self, revision: Revision) -> BoxFuture<'_, ()> {

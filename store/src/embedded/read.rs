@@ -10,7 +10,7 @@ use super::sled::{Served, ServedError};
 use super::slot::Slot;
 use crate::commit::{Head, Published};
 use crate::kv::BoxFuture;
-use crate::watch::{Log, Page};
+use crate::watch::{BATCH, Log, Page};
 use crate::{Event, Key, ReadError, Record, Revision, Snapshot, View};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -178,11 +178,66 @@ impl<V: View> Past<V> {
         Ok(Snapshot::new(revision, head.index.clone(), overlay))
     }
 
-    /// The events of a key that are still known, newest first.
-    pub(crate) fn history(&self, key: &Key, limit: usize) -> Result<Vec<Arc<Event<V>>>, ReadError> {
+    /// The events of all keys after a revision, at most `limit` and never more than a batch.
+    pub(crate) fn events(&self, after: Revision, limit: usize) -> Result<Vec<Arc<Event<V>>>, ReadError> {
+        let head = self.published.current().revision;
+        if after > head {
+            return Err(ReadError::Future { wanted: after, head });
+        }
+        let limit = limit.min(BATCH);
+        if limit == 0 || after == head {
+            return self.check(after).map(|()| Vec::new());
+        }
+        // Every revision has an event: no more of the log than the page is looked at.
+        let upto = head.min(Revision(after.0.saturating_add(limit as u64)));
+        self.page("", after, upto, limit).map(|page| page.events)
+    }
+
+    /// When a revision was written; `None` when that is forgotten.
+    pub(crate) fn time_of(&self, revision: Revision) -> Result<Option<i64>, ReadError> {
+        loop {
+            let head = self.published.current().revision;
+            if revision > head {
+                return Err(ReadError::Future { wanted: revision, head });
+            }
+            self.check(revision)?;
+            let oldest = self.oldest();
+            let time = self.time_since(revision, oldest);
+            // A compaction meanwhile may have taken what was about to be read.
+            if self.oldest() == oldest {
+                return time;
+            }
+        }
+    }
+
+    fn time_since(&self, revision: Revision, oldest: Revision) -> Result<Option<i64>, ReadError> {
+        if revision == Revision::ZERO {
+            return Ok(None);
+        }
+        // A deletion at the oldest revision is forgotten, whether it is swept already or not.
+        let is_known = |is_put: bool| revision > oldest || is_put;
+        let before = Revision(revision.0 - 1);
+        if let Some(events) = self.backlog.since(before, revision, 1, |_| true) {
+            let event = events.first().ok_or_else(|| missing(revision))?;
+            return Ok(is_known(event.record.is_some()).then_some(event.time_ms));
+        }
+        match log_row(&*self.served()?, self.store, revision).map_err(damaged)? {
+            Some(row) => Ok(is_known(row.value.is_some()).then_some(row.time_ms)),
+            None if revision > oldest => Err(missing(revision)),
+            None => Ok(None),
+        }
+    }
+
+    /// The events of a key before a revision that are still known, newest first.
+    pub(crate) fn history(
+        &self,
+        key: &Key,
+        before: Revision,
+        limit: usize,
+    ) -> Result<Vec<Arc<Event<V>>>, ReadError> {
         loop {
             let oldest = self.oldest();
-            let events = self.history_since(key, limit, oldest);
+            let events = self.history_since(key, before, limit, oldest);
             // A compaction meanwhile may have taken what was about to be read.
             if self.oldest() == oldest {
                 return events;
@@ -193,13 +248,14 @@ impl<V: View> Past<V> {
     fn history_since(
         &self,
         key: &Key,
+        before: Revision,
         limit: usize,
         oldest: Revision,
     ) -> Result<Vec<Arc<Event<V>>>, ReadError> {
         let head = self.published.current();
         let (recent, floor) = self.backlog.of_key(key, head.revision);
         let mut events = Vec::new();
-        for event in recent.into_iter().rev() {
+        for event in recent.into_iter().rev().filter(|event| event.revision < before) {
             let more = event.revision > oldest;
             push_known(&mut events, event, oldest);
             if !more || events.len() >= limit {
@@ -222,7 +278,7 @@ impl<V: View> Past<V> {
             };
             let prior = row.prior;
             // The copy may be ahead of what was taken from the backlog.
-            if at <= floor {
+            if at <= floor && at < before {
                 let event = if at > oldest {
                     self.event(&served, &head, &mut records, row)?
                 } else {

@@ -15,6 +15,8 @@ pub(super) const CASES: Theme = &[
     ("large values and keys", |b| Box::pin(large(b))),
     ("time does not go back", |b| Box::pin(time(b))),
     ("one of many wins", |b| Box::pin(race(b))),
+    ("guards hold or nothing is written", |b| Box::pin(guards(b))),
+    ("guards leave nothing behind", |b| Box::pin(guards_leave_nothing(b))),
     ("a dropped future is carried out", |b| Box::pin(dropped(b))),
 ];
 
@@ -172,6 +174,76 @@ async fn race(backend: &dyn Backend) {
         }
     }
     assert_eq!(won, 1);
+}
+
+async fn guards(backend: &dyn Backend) {
+    let store = &*backend.open(Setup::default());
+    put_one(store, "/r/p/a", "1").await;
+    put_one(store, "/r/p/b", "2").await;
+    put_one(store, "/r/q/a", "3").await;
+    let seen = store.head();
+    let all = || Guard::range(&seen, "/r/p/");
+    let (a, none) = (Guard::key(&seen, "/r/p/a"), Guard::key(&seen, "/r/p/x"));
+    let target = |n: u64| write(&format!("/r/q/{n}"), Expect::Absent, Some("t"));
+    commit_if(store, vec![a.clone(), none.clone(), all()], vec![target(1)]).await.expect("all hold");
+    // Elsewhere, and a prefix that is only spelt alike: no matter.
+    put_one(store, "/r/q/a", "4").await;
+    put_one(store, "/r/pp/a", "4").await;
+    commit_if(store, vec![all()], vec![target(2)]).await.expect("the range is as it was");
+
+    put_one(store, "/r/p/a", "5").await;
+    let a_now = told_snapshot(&store.head(), "/r/p/a").remove(0);
+    let written = conflict(commit_if(store, vec![a], vec![target(3)]).await.expect_err("written"));
+    assert_eq!(written, ("/r/p/a".to_owned(), Some(a_now.clone())));
+    let written = conflict(commit_if(store, vec![all()], vec![target(3)]).await.expect_err("written"));
+    assert_eq!(written, ("/r/p/a".to_owned(), Some(a_now)), "a range with a newer record");
+
+    let seen = store.head();
+    let range = Guard::range(&seen, "/r/p/");
+    store.commit(vec![delete(store, "/r/p/b")]).await.expect("is there");
+    let gone = conflict(commit_if(store, vec![range], vec![target(3)]).await.expect_err("one is gone"));
+    assert_eq!(gone, ("/r/p/".to_owned(), None));
+
+    // As many as before, and not the same.
+    let range = Guard::range(&store.head(), "/r/p/");
+    let swap = vec![delete(store, "/r/p/a"), write("/r/p/c", Expect::Absent, Some("6"))];
+    store.commit(swap).await.expect("holds");
+    let swapped = conflict(commit_if(store, vec![range], vec![target(3)]).await.expect_err("swapped"));
+    assert_eq!(swapped.0, "/r/p/c");
+
+    put_one(store, "/r/p/x", "7").await;
+    let came = conflict(commit_if(store, vec![none], vec![target(3)]).await.expect_err("came"));
+    assert_eq!(came.0, "/r/p/x");
+    assert!(store.head().get("/r/q/3").is_none(), "nothing was written");
+}
+
+async fn guards_leave_nothing(backend: &dyn Backend) {
+    let store = &*backend.open(Setup::default());
+    put_one(store, "/r/p/a", "1").await;
+    let mut watcher = store.watch("/r/p/", Revision(1)).unwrap();
+    let seen = store.head();
+    let guards = || vec![Guard::range(&seen, "/r/p/"), Guard::key(&seen, "/r/p/a")];
+    // What the commit itself writes does not break its own guards.
+    let done = commit_if(store, guards(), vec![put(store, "/r/p/a", "2")]).await.expect("holds");
+    assert_eq!((done.revision(), done.events.len()), (Revision(2), 1));
+    assert_eq!(take(&mut watcher, 1).await.len(), 1);
+    assert!(is_silent(&mut watcher).await);
+    let only = vec![Guard::range(&store.head(), "/r/p/")];
+    let done = commit_if(store, only.clone(), Vec::new()).await.expect("holds");
+    assert_eq!(done.revision(), Revision::ZERO, "guards alone have no revision");
+    assert_eq!(store.head().revision(), Revision(2));
+    put_one(store, "/r/p/b", "3").await;
+    commit_if(store, only, Vec::new()).await.expect_err("guards alone are checked");
+    assert!(store.commit_if(guards(), vec![put(store, "/r/p/a", "4")]).await.is_err());
+    assert_eq!(store.head().revision(), Revision(3));
+}
+
+async fn commit_if(
+    store: &dyn Kv<Sum>,
+    guards: Vec<Guard>,
+    writes: Vec<Write<Sum>>,
+) -> Result<crate::Committed<Sum>, CommitError<Sum>> {
+    store.commit_if(guards, writes).await
 }
 
 async fn dropped(backend: &dyn Backend) {

@@ -11,6 +11,7 @@ mod compaction;
 pub mod faulty;
 mod history;
 mod image;
+mod log;
 mod range;
 mod watch;
 
@@ -21,8 +22,8 @@ use bytes::Bytes;
 
 use crate::kv::BoxFuture;
 use crate::{
-    Clock, CommitError, Event, Expect, Key, Kv, ManualClock, Op, Record, Revision, RingLimits, Snapshot,
-    View, Watcher, Write,
+    Clock, CommitError, Event, Expect, Guard, Key, Kv, ManualClock, Op, Record, Revision, RingLimits,
+    Snapshot, View, Watcher, Write,
 };
 
 /// A view that shows that it was made of the value it belongs to.
@@ -81,6 +82,7 @@ pub const THEMES: &[(&str, Theme)] = &[
     ("range", range::CASES),
     ("watch", watch::CASES),
     ("history", history::CASES),
+    ("log", log::CASES),
     ("compaction", compaction::CASES),
     ("close", close::CASES),
 ];

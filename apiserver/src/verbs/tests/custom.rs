@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use serde_json::{Value, json};
 
-use super::rig::Rig;
+use super::rig::{Rig, text};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
@@ -58,4 +58,55 @@ async fn nothing_is_left_by_who_comes_behind_the_end_of_a_kind() {
     answer.expect(404);
     let left = rig.store.head().range("/registry/example.com/widgets/", None).count();
     assert_eq!(left, 0, "nobody would ever remove it");
+}
+
+fn widget(name: &str, finalizers: Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name, "finalizers": finalizers}})
+}
+
+#[tokio::test]
+async fn nothing_is_brought_back_to_a_kind_that_goes() {
+    let rig = Rig::new().await;
+    rig.post(DEFINITIONS, definition()).await.expect(201);
+    until(&rig, WIDGETS, 200).await;
+    rig.post(WIDGETS, widget("one", json!([]))).await.expect(201);
+    rig.post(WIDGETS, widget("held", json!(["example.com/held"]))).await.expect(201);
+    let verb = "/apis/orlop.dev/v1/namespaces/default/widgets.example.com/one/undelete";
+    rig.delete(&format!("{WIDGETS}/one"), Value::Null).await.expect(200);
+    rig.post(verb, json!({})).await.expect(200);
+    rig.get(&format!("{WIDGETS}/one")).await.expect(200);
+    rig.delete(&format!("{WIDGETS}/one"), Value::Null).await.expect(200);
+    rig.delete(&format!("{DEFINITIONS}/widgets.example.com"), Value::Null).await.expect(200);
+    for path in [verb.to_owned(), format!("{verb}?dryRun=All")] {
+        let refused = rig.post(&path, json!({})).await.expect(409);
+        assert!(refused.text().contains("widgets.example.com is being deleted"), "{}", refused.text());
+    }
+    let left = rig.store.head().range("/registry/example.com/widgets/", None).count();
+    assert_eq!(left, 1, "the one that is held");
+}
+
+#[tokio::test]
+async fn what_goes_with_its_kind_is_told_to_who_is_behind() {
+    let rig = Rig::new().await;
+    rig.post(DEFINITIONS, definition()).await.expect(201);
+    until(&rig, WIDGETS, 200).await;
+    rig.post(WIDGETS, widget("one", json!([]))).await.expect(201);
+    let mut stream = rig.watch("/apis/orlop.dev/v1/stream").await;
+    while stream.next().await.unwrap()["type"] != "SYNCED" {}
+    let named = format!("{DEFINITIONS}/widgets.example.com");
+    rig.delete(&named, Value::Null).await.expect(200);
+    until(&rig, &named, 404).await;
+    until(&rig, WIDGETS, 404).await;
+    let (mut gone, end) = (Vec::new(), rig.head());
+    loop {
+        let line = stream.next().await.unwrap();
+        if line["type"] == "DELETED" {
+            gone.push(text(&line, "/object/metadata/name"));
+        }
+        let is_whole = line["type"] == "PROGRESS" && text(&line, "/revision") == end.to_string();
+        if is_whole || gone.len() == 2 {
+            break;
+        }
+    }
+    assert_eq!(gone, ["one", "widgets.example.com"]);
 }

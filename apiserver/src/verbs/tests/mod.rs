@@ -4,7 +4,11 @@
 
 mod custom;
 mod deletes;
+mod insight;
+mod insight_replay;
+mod insight_streams;
 mod lists;
+mod logs;
 mod paging;
 mod pods;
 mod quotas;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orlop_store::kv::BoxFuture;
 use orlop_store::memory::Memory;
 use orlop_store::{
-    CommitError, Committed, Event, Key, Kv, ReadError, Revision, Snapshot, WatchError, Watcher, Write,
+    CommitError, Committed, Event, Guard, Key, Kv, ReadError, Revision, Snapshot, WatchError, Watcher, Write,
 };
 
 use crate::projection::Projection;
@@ -13,13 +13,14 @@ use crate::projection::Projection;
 pub(super) struct Racy(pub(super) Memory<Projection>);
 
 impl Kv<Projection> for Racy {
-    fn commit(
+    fn commit_if(
         &self,
+        guards: Vec<Guard>,
         writes: Vec<Write<Projection>>,
     ) -> BoxFuture<'_, Result<Committed<Projection>, CommitError<Projection>>> {
         Box::pin(async move {
             tokio::task::yield_now().await;
-            self.0.commit(writes).await
+            self.0.commit_if(guards, writes).await
         })
     }
 
@@ -39,12 +40,25 @@ impl Kv<Projection> for Racy {
         self.0.watch(prefix, after)
     }
 
-    fn history<'a>(
+    fn history_before<'a>(
         &'a self,
         key: &'a Key,
+        before: Revision,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Arc<Event<Projection>>>, ReadError>> {
-        self.0.history(key, limit)
+        self.0.history_before(key, before, limit)
+    }
+
+    fn events(
+        &self,
+        after: Revision,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Arc<Event<Projection>>>, ReadError>> {
+        self.0.events(after, limit)
+    }
+
+    fn time_of(&self, revision: Revision) -> BoxFuture<'_, Result<Option<i64>, ReadError>> {
+        self.0.time_of(revision)
     }
 
     fn reached(&self, revision: Revision) -> BoxFuture<'_, ()> {

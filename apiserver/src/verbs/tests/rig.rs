@@ -44,6 +44,17 @@ impl Rig {
         Rig { server, store, clock }
     }
 
+    /// A server on a store that holds something; its clock is a year ahead of the others.
+    pub(super) async fn on(store: Arc<dyn Kv<Projection>>) -> Rig {
+        let clock = Arc::new(ManualClock::new(START_MS + 365 * 86_400_000));
+        let time = clock.clone();
+        let now = move || Timestamp::from_millisecond(time.now_ms()).unwrap();
+        // Events and their time to live are not what these tests are about.
+        let config = Config { clock: Arc::new(now), ..Config::default() };
+        let server = Server::start(store.clone(), config).await.unwrap();
+        Rig { server, store, clock }
+    }
+
     pub(super) async fn raw(
         &self,
         method: &str,

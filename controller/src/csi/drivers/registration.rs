@@ -14,12 +14,15 @@ use orlop_csi::socket;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::folder::Folder;
 use super::{Drivers, Endpoint};
 
 /// The type of plugin that a CSI driver says that it is.
 const CSI_PLUGIN: &str = "CSIPlugin";
-/// How often the directory is read. A change of its time stamp is all that is looked at when nothing happens.
+/// How often the directory is read while somebody in it does not answer, or where the kernel does not tell of changes.
 const PERIOD: Duration = Duration::from_secs(1);
+/// How often it is read when nothing is told: a file system may have been mounted over it.
+const LONG: Duration = Duration::from_secs(60);
 /// The longest that a driver may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -48,8 +51,14 @@ struct Seen {
 pub(super) async fn follow(drivers: &Drivers, named: &[Endpoint], dir: &Path, shutdown: &CancellationToken) {
     let mut follower = Follower::new(drivers, named, dir, shutdown);
     let mut said = None;
+    let mut folder = None;
     loop {
+        if folder.is_none() {
+            // Before the look, so that no change is missed.
+            folder = Folder::of(dir).ok();
+        }
         let Some(looked) = shutdown.run_until_cancelled(follower.look()).await else { return };
+        let is_settled = looked.is_ok() && follower.unanswered == 0;
         match looked {
             Ok(()) => said = None,
             Err(error) => {
@@ -60,10 +69,19 @@ pub(super) async fn follow(drivers: &Drivers, named: &[Endpoint], dir: &Path, sh
                 }
             }
         }
+        let wait = if is_settled && folder.is_some() { LONG } else { PERIOD };
         tokio::select! {
             () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(PERIOD) => {}
+            told = changed(&mut folder) => if told.is_err() { folder = None },
+            () = tokio::time::sleep(wait) => {}
         }
+    }
+}
+
+async fn changed(folder: &mut Option<Folder>) -> std::io::Result<()> {
+    match folder {
+        Some(folder) => folder.changed().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -74,6 +92,8 @@ struct Follower<'a> {
     dir: &'a Path,
     shutdown: &'a CancellationToken,
     seen: BTreeMap<OsString, Seen>,
+    /// Sockets where nobody has said yet who it is.
+    unanswered: usize,
     /// One for each socket that was seen. Dropping it ends them.
     tasks: JoinSet<()>,
 }
@@ -85,12 +105,21 @@ impl<'a> Follower<'a> {
         dir: &'a Path,
         shutdown: &'a CancellationToken,
     ) -> Self {
-        Follower { drivers, named, dir, shutdown, seen: BTreeMap::new(), tasks: JoinSet::new() }
+        Follower {
+            drivers,
+            named,
+            dir,
+            shutdown,
+            seen: BTreeMap::new(),
+            unanswered: 0,
+            tasks: JoinSet::new(),
+        }
     }
 
     /// Looks at the directory once.
     async fn look(&mut self) -> std::io::Result<()> {
         let now = sockets(self.dir)?;
+        let all = now.len();
         while self.tasks.try_join_next().is_some() {}
         let (mut gone, mut replaced) = (BTreeSet::new(), BTreeSet::new());
         self.seen.retain(|name, known| {
@@ -117,6 +146,7 @@ impl<'a> Follower<'a> {
             self.seen.insert(name, Seen { at, stop, mark });
         }
         self.left(replaced);
+        self.unanswered = all.saturating_sub(self.seen.len());
         Ok(())
     }
 

@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::csi::drivers::Drivers;
 use crate::csi::memory::Memory;
 use crate::csi::resizer::target::is_bound;
-use crate::csi::{handle, lanes, live};
+use crate::csi::{handle, lanes, live, wakes};
 use crate::informer::{Change, Informer};
 use crate::manager::{Context, ControllerError};
 use crate::names::controller;
@@ -86,25 +86,8 @@ async fn serve(
         volumes,
         classes,
     };
-    let _claims = lane.claims.add_handler({
-        let (queue, memory) = (queue.clone(), Arc::clone(&lane.memory));
-        move |change: &Change<PersistentVolumeClaim>| {
-            if change.is_gone() || change.replaced() {
-                memory.forget(change.key());
-            }
-            if matters(change) {
-                queue.add(change.key().to_string());
-            }
-        }
-    });
-    let _volumes = lane.volumes.add_handler({
-        let queue = queue.clone();
-        move |change: &Change<PersistentVolume>| {
-            if let Some(volume) = change.new.as_deref().filter(|_| handle::has_new_claim(change)) {
-                handle::claim_key(volume).into_iter().for_each(|key| queue.add(key));
-            }
-        }
-    });
+    let _claims = wakes::claims(&lane.claims, &queue, &lane.memory, matters);
+    let _volumes = wakes::volumes(&lane.volumes, &queue);
     let _classes = lane.classes.add_handler({
         let (queue, claims) = (queue.clone(), lane.claims.clone());
         move |change: &Change<VolumeAttributesClass>| {

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::functions::volume;
 use super::play::{Stage, stage, state};
 use super::table::{Case, NO_CASE};
+use crate::pv::bind::volume_without_claim;
 
 const NFS: Case = Case {
     given: &[
@@ -150,4 +152,66 @@ async fn events_of_the_pod_are_repeated_on_the_volume() {
     second().await;
     let wanted = "PersistentVolume pv-a Warning RecyclerPod Recycler pod: mount failed";
     assert!(told(&stage, wanted), "{:?}", stage.api.events());
+}
+
+/// I8: a person frees the volume, keeps its data or takes it away while the pod works; the pod goes, and nobody is told of a failure.
+#[tokio::test(start_paused = true)]
+async fn i8_a_volume_that_was_taken_from_its_pod_is_not_emptied() {
+    let table: [(&str, Value, bool); 4] = [
+        ("freed", json!({"spec": {"claimRef": null}}), true),
+        ("given to another", json!({"spec": {"claimRef": {"name": "c-2", "uid": null}}}), true),
+        ("kept", json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}}), true),
+        ("only labelled", json!({"metadata": {"labels": {"a": "b"}}}), false),
+    ];
+    for (name, patch, goes) in table {
+        let stage = recycling(&NFS).await;
+        let uid = pod_uid(&stage);
+        stage.api.patch("persistentvolumes", "pv-a", "", patch);
+        second().await;
+        // Where it has a node, that has to let it go.
+        let now = stage.api.get("pods", POD).unwrap_or_default();
+        let is_deleted = now["metadata"]["deletionTimestamp"].is_string();
+        assert_eq!(now.is_null() || is_deleted, goes, "{name}: {now:#}");
+        assert!(now.is_null() || pod_uid(&stage) == uid, "{name}: the same pod");
+        assert!(!stage.api.events().iter().any(|event| event.contains("Failed")), "{name}");
+    }
+}
+
+/// `orlop pv reclaim --scrub` asks for one round: the policy of before comes back with the write that frees the volume.
+#[tokio::test(start_paused = true)]
+async fn one_round_of_scrubbing_gives_the_policy_back() {
+    let case = Case {
+        given: &[
+            r#"pv pv-a 25Gi RWO Released policy=Recycle ref=default/c-1:uid-old @by-controller @orlop.dev/reclaim-policy-after-scrub=Retain src={"nfs":{"server":"nfs.example.test","path":"/export/a"}}"#,
+        ],
+        ..NO_CASE
+    };
+    let stage = recycling(&case).await;
+    stage.api.patch("pods", POD, "status", json!({"status": {"phase": "Succeeded"}}));
+    second().await;
+    let line = state(&stage.api).remove(0);
+    let wanted = r#"pv pv-a 25Gi RWO Available src={"nfs":{"path":"/export/a","server":"nfs.example.test"}}"#;
+    assert_eq!(line, wanted);
+}
+
+#[test]
+fn who_gets_which_policy_back() {
+    const MARK: &str = "@orlop.dev/reclaim-policy-after-scrub";
+    for (case, before, wanted) in [
+        ("1 nothing was asked for", "policy=Recycle".to_owned(), "Recycle"),
+        ("2 as it was", format!("policy=Recycle {MARK}=Retain"), "Retain"),
+        ("3 deleted from now on", format!("policy=Recycle {MARK}=Delete"), "Delete"),
+        ("4 a person has chosen meanwhile", format!("policy=Delete {MARK}=Retain"), "Delete"),
+        ("5 what is no policy", format!("policy=Recycle {MARK}=Shred"), "Recycle"),
+    ] {
+        let line = format!("pv pv-a 1Gi RWO Released ref=default/c-1:uid-old @by-controller {before}");
+        let freed = volume_without_claim(&volume(&line)).unwrap();
+        let spec = freed.spec.unwrap();
+        assert_eq!(spec.persistent_volume_reclaim_policy.as_deref(), Some(wanted), "{case}");
+        assert_eq!(
+            (spec.claim_ref, freed.metadata.annotations.unwrap_or_default().len()),
+            (None, 0),
+            "{case}"
+        );
+    }
 }

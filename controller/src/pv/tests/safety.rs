@@ -130,3 +130,69 @@ async fn i8_a_pod_that_only_the_server_knows_keeps_its_data() {
     let told = "PersistentVolume pv-1 Normal VolumeFailedRecycle Volume is used by pods: default/p1";
     assert!(stage.api.events().iter().any(|event| event == told), "{:?}", stage.api.events());
 }
+
+const MISBOUND: &str = "ClaimMisbound";
+
+/// Volumes and claims come over two watches. A claim that was written together with its volume may come first, and is not
+/// Lost until the volume's event is there.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_ahead_of_its_volume_is_not_lost() {
+    const CLAIM: &str =
+        "pvc other/c-1 uid-new 1Gi RWO Bound volume=pv-1 has=RWO/1Gi @completed @by-controller";
+    let moved = r#"patch persistentvolumes pv-1 {"spec":{"claimRef":{"namespace":"other","uid":"uid-new"}}}"#;
+    let table: [(&str, &'static [&'static str], &str, &str); 3] = [
+        (
+            "moved to this claim",
+            &["pv pv-1 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller", CLAIM],
+            moved,
+            "Bound volume=pv-1",
+        ),
+        ("brought back", &[CLAIM], "create pv pv-1 1Gi RWO Bound ref=other/c-1:uid-new", "Bound volume=pv-1"),
+        (
+            "another one's on the server, too",
+            &["pv pv-1 1Gi RWO Bound ref=default/c-1:uid-c-1 @by-controller", CLAIM],
+            r#"patch persistentvolumes pv-1 {"metadata":{"labels":{"a":"b"}}}"#,
+            "Lost volume=pv-1",
+        ),
+    ];
+    for (name, given, change, wanted) in table {
+        let stage = stage(&Case { given, ..NO_CASE }, false);
+        stage.prepare().await;
+        // Done in the same moment: no event has been read yet.
+        step(&stage.api, change);
+        stage.look_at("claim other/c-1").await;
+        let line = format!("pvc other/c-1 uid-new 1Gi RWO {wanted}");
+        assert!(
+            state(&stage.api).iter().any(|have| have.starts_with(&line)),
+            "{name}: {:?}",
+            state(&stage.api)
+        );
+        stage.api.settle().await;
+        let told = stage.api.events().iter().any(|event| event.contains(MISBOUND));
+        assert_eq!(told, wanted.starts_with("Lost"), "{name}: {:?}", stage.api.events());
+    }
+}
+
+/// A server that does not answer means no answer: nothing is Lost on a guess.
+#[tokio::test(start_paused = true)]
+async fn without_an_answer_nothing_is_lost() {
+    let case = Case {
+        given: &["pvc default/c-1 uid-c-1 1Gi RWO Bound volume=pv-1 has=RWO/1Gi @completed"],
+        ..NO_CASE
+    };
+    let stage = stage(&case, false);
+    stage.prepare().await;
+    stage.api.fail(Fault { verb: "get", resource: "persistentvolumes", skip: 0, kind: FaultKind::Broken });
+    stage.look_at("claim default/c-1").await;
+    assert!(
+        state(&stage.api)[0].starts_with("pvc default/c-1 uid-c-1 1Gi RWO Bound"),
+        "{:?}",
+        state(&stage.api)
+    );
+    stage.look_at("claim default/c-1").await;
+    assert!(
+        state(&stage.api)[0].starts_with("pvc default/c-1 uid-c-1 1Gi RWO Lost"),
+        "{:?}",
+        state(&stage.api)
+    );
+}

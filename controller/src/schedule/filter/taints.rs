@@ -28,7 +28,8 @@ pub fn unwelcome(pod: &Pod, node: &NodeFacts) -> usize {
     node.taints.iter().filter(soft).count()
 }
 
-fn covers(toleration: &Toleration, taint: &Taint) -> bool {
+/// Whether a toleration tolerates a taint.
+pub fn covers(toleration: &Toleration, taint: &Taint) -> bool {
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let same_effect = given(&toleration.effect).is_none_or(|effect| effect == taint.effect);
     let same_key = given(&toleration.key).is_none_or(|key| key == taint.key);

@@ -1,0 +1,43 @@
+//! A file to keep: the state at a revision and all changes since, in the form of the stream. Secrets have no values.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use http::{HeaderValue, header};
+
+use super::past::{moment_of, places};
+use super::stream::{Bounds, End, answer, check_end, now_ms, start};
+use crate::query::Query;
+use crate::server::{Inner, LongBody};
+use crate::status::ApiError;
+
+/// The oldest state may be forgotten between being named and being read; that seldom happens twice.
+const TRIES: usize = 5;
+
+/// `GET capture?from=REV|TIME&until=REV|TIME&resource=`: without `from` everything that is known, without `until` up to now.
+pub(super) async fn capture(server: &Arc<Inner>, query: &Query) -> Result<Response, ApiError> {
+    let managed_fields = query.flag("managedFields");
+    let asked = moment_of(server, query, "from").await?;
+    let until = moment_of(server, query, "until").await?;
+    let until = until.unwrap_or_else(|| server.store.head().revision());
+    if let Some(asked) = asked {
+        check_end(asked, until)?;
+    }
+    let mut tries = 0;
+    let begun = loop {
+        let at = asked.unwrap_or_else(|| server.store.oldest());
+        let bounds = Bounds { state: true, at, end: End::At(until), managed_fields };
+        match start(server, places(server, query)?, bounds).await {
+            Err(error) if error.code == 410 && asked.is_none() && tries < TRIES => tries += 1,
+            begun => break begun?,
+        }
+    };
+    let mut response = answer(begun);
+    let time = jiff::Timestamp::from_millisecond(now_ms(server)).unwrap_or_default();
+    let name = format!("attachment; filename=\"orlop-{}.capture\"", time.strftime("%Y%m%dT%H%M%SZ"));
+    if let Ok(name) = HeaderValue::from_str(&name) {
+        response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
+    }
+    response.extensions_mut().insert(LongBody);
+    Ok(response)
+}

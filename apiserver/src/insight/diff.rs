@@ -1,0 +1,287 @@
+//! Two states of an object, field by field. Lists whose items have keys are compared by those keys, sets by their
+//! items, all other lists as a whole.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use orlop_openapi::{ListType, Merge, Shape, Strategic, StructType};
+use orlop_store::{Record, Revision};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::past::{moment_of, state_at, time_text};
+use super::{API_VERSION, Target, bad_parameter, redact, was_not_there};
+use crate::encode::{shape, stored};
+use crate::projection::Projection;
+use crate::query::Query;
+use crate::registry::KindRef;
+use crate::server::Inner;
+use crate::status::ApiError;
+
+/// What happened to a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Op {
+    /// It is new.
+    Add,
+    /// It is gone.
+    Remove,
+    /// It has another value.
+    Replace,
+}
+
+/// One field that differs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Change {
+    /// Member names from the top; an item of a list with keys is `[name=web]`, one of a set `[=value]`.
+    pub(crate) path: Vec<String>,
+    /// What happened.
+    pub(crate) op: Op,
+    /// What was there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<Value>,
+    /// What is there now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) to: Option<Value>,
+}
+
+/// What differs between two states of an object, by the order of names. Managed fields, the resourceVersion, kind and
+/// apiVersion are left out.
+pub(crate) fn changes(kind: KindRef, from: &Value, to: &Value) -> Vec<Change> {
+    let ty = kind.struct_type();
+    let known = ty.as_deref().map_or(Known::Nothing, Known::Struct);
+    let mut found = Found { path: Vec::new(), changes: Vec::new() };
+    found.compare(known, None, from, to);
+    found.changes
+}
+
+/// What is known of a value.
+#[derive(Clone, Copy)]
+enum Known<'a> {
+    Struct(&'a StructType),
+    /// A map with such values.
+    Map(&'a Shape),
+    /// A list with such items.
+    List(&'a Shape),
+    Nothing,
+}
+
+impl<'a> Known<'a> {
+    fn of(shape: &'a Shape) -> Self {
+        match shape {
+            Shape::Struct(id) | Shape::Either(id) => Known::Struct(orlop_openapi::types().get(*id)),
+            Shape::Inline(ty) => Known::Struct(ty),
+            Shape::Map(values) => Known::Map(values),
+            Shape::List(items) => Known::List(items),
+            Shape::Scalar(_) | Shape::Json | Shape::Deduced => Known::Nothing,
+        }
+    }
+
+    fn member(self, name: &str) -> (Self, Option<&'a Merge>) {
+        match self {
+            Known::Struct(ty) => match ty.member(name) {
+                Some((shape, merge)) => (Known::of(shape), merge),
+                None => (Known::Nothing, None),
+            },
+            Known::Map(values) => (Known::of(values), None),
+            Known::List(_) | Known::Nothing => (Known::Nothing, None),
+        }
+    }
+
+    fn item(self) -> Self {
+        match self {
+            Known::List(items) => Known::of(items),
+            Known::Struct(_) | Known::Map(_) | Known::Nothing => Known::Nothing,
+        }
+    }
+}
+
+/// How the items of a list are told apart.
+enum Items {
+    ByKeys(Vec<String>),
+    AsSet,
+    Whole,
+}
+
+fn items(merge: Option<&Merge>) -> Items {
+    let Some(merge) = merge else { return Items::Whole };
+    match (&merge.list_type, &merge.strategic) {
+        (Some(ListType::Map(keys)), _) => Items::ByKeys(keys.clone()),
+        (_, Strategic::MergeBy(key)) => Items::ByKeys(vec![key.clone()]),
+        (Some(ListType::Set), _) | (_, Strategic::MergeSet) => Items::AsSet,
+        (Some(ListType::Atomic) | None, Strategic::Replace) => Items::Whole,
+    }
+}
+
+struct Found {
+    path: Vec<String>,
+    changes: Vec<Change>,
+}
+
+impl Found {
+    fn push(&mut self, from: Option<&Value>, to: Option<&Value>) {
+        let op = match (from, to) {
+            (None, _) => Op::Add,
+            (Some(_), None) => Op::Remove,
+            (Some(_), Some(_)) => Op::Replace,
+        };
+        let kept = |value: Option<&Value>| value.map(|value| self.kept(value));
+        self.changes.push(Change { path: self.path.clone(), op, from: kept(from), to: kept(to) });
+    }
+
+    /// A value that comes or goes whole, without what is left out in it.
+    fn kept(&self, value: &Value) -> Value {
+        match value {
+            Value::Object(members) if self.path.len() < 2 => {
+                let shown = members.iter().filter(|(name, _)| !self.is_left_out(name));
+                Value::Object(shown.map(|(name, value)| (name.clone(), value.clone())).collect())
+            }
+            _ => value.clone(),
+        }
+    }
+
+    fn below(&mut self, part: String, look: impl FnOnce(&mut Self)) {
+        self.path.push(part);
+        look(self);
+        self.path.pop();
+    }
+
+    fn compare(&mut self, known: Known<'_>, merge: Option<&Merge>, from: &Value, to: &Value) {
+        if from == to {
+            return;
+        }
+        match (from, to) {
+            (Value::Object(from), Value::Object(to)) => self.members(known, from, to),
+            (Value::Array(old), Value::Array(new)) => {
+                let told = match items(merge) {
+                    Items::ByKeys(keys) => self.by_keys(known.item(), &keys, old, new),
+                    Items::AsSet => self.as_set(old, new),
+                    Items::Whole => false,
+                };
+                if !told {
+                    self.push(Some(from), Some(to));
+                }
+            }
+            _ => self.push(Some(from), Some(to)),
+        }
+    }
+
+    fn members(&mut self, known: Known<'_>, from: &Map<String, Value>, to: &Map<String, Value>) {
+        let names: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
+        for name in names {
+            if self.is_left_out(name) {
+                continue;
+            }
+            let (member, merge) = known.member(name);
+            self.below(name.clone(), |found| match (from.get(name), to.get(name)) {
+                (Some(from), Some(to)) => found.compare(member, merge, from, to),
+                (from, to) => found.push(from, to),
+            });
+        }
+    }
+
+    fn is_left_out(&self, name: &str) -> bool {
+        match self.path.as_slice() {
+            [] => matches!(name, "kind" | "apiVersion"),
+            [one] if one == "metadata" => matches!(name, "managedFields" | "resourceVersion"),
+            _ => false,
+        }
+    }
+
+    /// Compares items with the same keys. False when that tells nothing: an item has no keys, two have the same, or
+    /// only the order differs.
+    fn by_keys(&mut self, known: Known<'_>, keys: &[String], from: &[Value], to: &[Value]) -> bool {
+        let (Some(old), Some(new)) = (keyed(keys, from), keyed(keys, to)) else { return false };
+        let before = self.changes.len();
+        for (name, item) in &old.list {
+            let other = new.by_name.get(name).copied();
+            self.below(name.clone(), |found| match other {
+                Some(other) => found.compare(known, None, item, other),
+                None => found.push(Some(*item), None),
+            });
+        }
+        for (name, item) in new.list.iter().filter(|(name, _)| !old.by_name.contains_key(name)) {
+            self.below(name.clone(), |found| found.push(None, Some(*item)));
+        }
+        self.changes.len() > before
+    }
+
+    fn as_set(&mut self, from: &[Value], to: &[Value]) -> bool {
+        let before = self.changes.len();
+        for item in from.iter().filter(|item| !to.contains(item)) {
+            self.below(format!("[={}]", text(item)), |found| found.push(Some(item), None));
+        }
+        for item in to.iter().filter(|item| !from.contains(item)) {
+            self.below(format!("[={}]", text(item)), |found| found.push(None, Some(item)));
+        }
+        self.changes.len() > before
+    }
+}
+
+/// The items of a list under the names that their keys give them.
+struct Keyed<'a> {
+    list: Vec<(String, &'a Value)>,
+    by_name: HashMap<String, &'a Value>,
+}
+
+/// `None` when an item has none of the keys, or two have the same.
+fn keyed<'a>(keys: &[String], list: &'a [Value]) -> Option<Keyed<'a>> {
+    let mut named =
+        Keyed { list: Vec::with_capacity(list.len()), by_name: HashMap::with_capacity(list.len()) };
+    for item in list {
+        let item_keys = keys.iter().filter_map(|key| Some(format!("{key}={}", text(item.get(key)?))));
+        let parts: Vec<String> = item_keys.collect();
+        if parts.is_empty() {
+            return None;
+        }
+        let name = format!("[{}]", parts.join(","));
+        if named.by_name.insert(name.clone(), item).is_some() {
+            return None;
+        }
+        named.list.push((name, item));
+    }
+    Some(named)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// `GET OBJECT/diff?from=REV&to=REV`: revisions or times; `to` absent is now.
+pub(super) async fn diff(server: &Inner, target: &Target, query: &Query) -> Result<Value, ApiError> {
+    let Some(from) = moment_of(server, query, "from").await? else {
+        return Err(bad_parameter("from", "", "wanted is the revision or the time to compare from"));
+    };
+    let to = moment_of(server, query, "to").await?.unwrap_or_else(|| server.store.head().revision());
+    let key = target.key();
+    let (old, new) = (state_at(server, &key, from).await?, state_at(server, &key, to).await?);
+    if old.is_none() && new.is_none() {
+        return Err(was_not_there(target, &format!(" at revision {from}, nor at {to}")));
+    }
+    let uid = new.as_ref().or(old.as_ref()).map(|record| stored::decode(record).uid().to_owned());
+    let side = |revision: Revision, record: &Option<Arc<Record<Projection>>>| {
+        let mut side = json!({"revision": revision.to_string(), "exists": record.is_some()});
+        if let Some(record) = record {
+            side["written"] = json!({
+                "revision": record.mod_revision.to_string(), "time": time_text(record.time_ms),
+            });
+        }
+        side
+    };
+    let shown = |record: &Option<Arc<Record<Projection>>>| {
+        let object = record.as_ref().map(|record| stored::decode_as(&*target.kind, record));
+        object.map_or_else(|| json!({}), |object| shape::with_kind(&*target.kind, object))
+    };
+    let mut list = changes(target.kind.clone(), &shown(&old), &shown(&new));
+    if redact::is_secret(&*target.kind) {
+        redact::changes(&mut list);
+    }
+    Ok(json!({
+        "kind": "Diff", "apiVersion": API_VERSION,
+        "object": target.reference_with(uid.as_deref().unwrap_or_default()),
+        "from": side(from, &old), "to": side(to, &new), "changes": list,
+    }))
+}
+
+#[cfg(test)]
+mod tests;

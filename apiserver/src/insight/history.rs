@@ -1,0 +1,239 @@
+//! All writes of an object that are still known, newest first: when, by whom, and what they changed.
+
+use std::sync::Arc;
+
+use orlop_store::{Event, Key, Record, Revision};
+use serde_json::{Map, Value, json};
+
+use super::diff::{Change, changes};
+use super::past::{read_error, time_text};
+use super::{API_VERSION, Target, bad_parameter, limit, redact, was_not_there};
+use crate::encode::{shape, stored};
+use crate::projection::Projection;
+use crate::query::Query;
+use crate::registry::{Kind, KindRef};
+use crate::server::Inner;
+use crate::status::ApiError;
+
+/// So many writes are told unless the client says otherwise, and so many at the most.
+const USUAL: usize = 50;
+const MOST: usize = 500;
+
+/// And from so many bytes of objects: an object may have 2 MiB, and a write tells of two.
+const BYTES: usize = 16 << 20;
+/// So many writes are read at once, so that it is found out soon how large they are.
+const STEP: usize = 32;
+
+/// `GET OBJECT/history?limit=&continue=`. With `objects=true` every item has the whole object.
+pub(super) async fn history(server: &Inner, target: &Target, query: &Query) -> Result<Value, ApiError> {
+    let limit = limit(query, USUAL, MOST)?;
+    let before = match query.text("continue") {
+        "" => Revision(u64::MAX),
+        text => Revision(text.parse().map_err(|_| {
+            bad_parameter("continue", text, "wanted is what an earlier answer gave as metadata.continue")
+        })?),
+    };
+    let key = Key::new(target.key());
+    let (events, has_more) = writes(server, &key, before, limit).await?;
+    if events.is_empty() && before == Revision(u64::MAX) {
+        return Err(was_not_there(target, ": it is not there, and nothing is known of one that was"));
+    }
+    let mut metadata = json!({"resourceVersion": server.store.head().revision().to_string()});
+    if let Some(last) = events.last().filter(|_| has_more) {
+        metadata["continue"] = last.revision.to_string().into();
+    }
+    let (kind, whole) = (target.kind.clone(), query.flag("objects"));
+    // Up to [`BYTES`] are taken apart.
+    let told = move || events.iter().map(|event| item(&kind, event, whole)).collect();
+    let items: Vec<Value> = tokio::task::spawn_blocking(told).await.map_err(ApiError::internal)?;
+    let uid = items.first().and_then(|item| item["uid"].as_str()).unwrap_or_default().to_owned();
+    Ok(json!({
+        "kind": "History", "apiVersion": API_VERSION, "metadata": metadata,
+        "object": target.reference_with(&uid), "oldest": server.store.oldest().to_string(), "items": items,
+    }))
+}
+
+/// The writes of a key before a revision, newest first: at most `limit`, and at least one of what there is; and whether
+/// there are more.
+async fn writes(
+    server: &Inner,
+    key: &Key,
+    before: Revision,
+    limit: usize,
+) -> Result<(Vec<Arc<Event<Projection>>>, bool), ApiError> {
+    let (mut found, mut bytes) = (Vec::<Arc<Event<Projection>>>::new(), 0);
+    loop {
+        let next = found.last().map_or(before, |event| event.revision);
+        // One more than is told says whether there is more.
+        let step = STEP.min(limit + 1 - found.len());
+        let events = server.store.history_before(key, next, step).await.map_err(read_error)?;
+        let is_end = events.len() < step;
+        for event in events {
+            let records = [&event.record, &event.prev];
+            bytes += records.into_iter().flatten().map(|record| record.value.len()).sum::<usize>();
+            if found.len() == limit || !found.is_empty() && bytes > BYTES {
+                return Ok((found, true));
+            }
+            found.push(event);
+        }
+        if is_end {
+            return Ok((found, false));
+        }
+    }
+}
+
+/// The object of a record as answers show it.
+fn shown(kind: &dyn Kind, record: &Record<Projection>) -> Value {
+    shape::with_kind(kind, stored::decode_as(kind, record))
+}
+
+fn item(kind: &KindRef, event: &Event<Projection>, whole: bool) -> Value {
+    let old = event.prev.as_ref().map(|record| shown(&**kind, record));
+    let new = event.record.as_ref().map(|record| shown(&**kind, record));
+    let created = event.record.as_ref().is_some_and(|record| record.create_revision == event.revision);
+    let ty = match (&new, created) {
+        (None, _) => "DELETED",
+        (Some(_), true) => "ADDED",
+        (Some(_), false) => "MODIFIED",
+    };
+    let mut list = match (&old, &new) {
+        (Some(old), Some(new)) => changes(kind.clone(), old, new),
+        (Some(_), None) | (None, Some(_)) | (None, None) => Vec::new(),
+    };
+    let writer = new.as_ref().and_then(|new| writer(old.as_ref(), new, &list));
+    let is_secret = redact::is_secret(&**kind);
+    if is_secret {
+        redact::changes(&mut list);
+    }
+    let mut item = json!({
+        "revision": event.revision.to_string(), "time": time_text(event.time_ms), "type": ty,
+    });
+    if let Some(writer) = &writer {
+        for member in ["manager", "operation", "subresource"] {
+            if let Some(text) = writer.get(member).and_then(Value::as_str).filter(|text| !text.is_empty()) {
+                item[member] = text.into();
+            }
+        }
+    }
+    // Where the state before is missing there are no changes to tell: the object stands for them.
+    let tells_object = whole || old.is_none() || new.is_none();
+    let object = new.or(old);
+    if let Some(uid) = object.as_ref().and_then(|object| object.pointer("/metadata/uid")) {
+        item["uid"] = uid.clone();
+    }
+    item["changes"] = json!(list);
+    if let Some(mut object) = object.filter(|_| tells_object) {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        if is_secret {
+            redact::object(&mut object);
+        }
+        item["object"] = object;
+    }
+    item
+}
+
+/// Who wrote: the entry of the managed fields that is new or other than before, the youngest if there are several. A
+/// second write of a manager within one second leaves its entry as it was; then it is who owns what changed.
+fn writer(old: Option<&Value>, new: &Value, list: &[Change]) -> Option<Map<String, Value>> {
+    let before = old.map(entries).unwrap_or_default();
+    let now = entries(new);
+    let time = |entry: &&Value| entry.get("time").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let touched = now.iter().copied().filter(|entry| !before.contains(entry));
+    let found = touched.max_by_key(time).or_else(|| {
+        let owners = now.iter().copied().filter(|entry| {
+            let fields = entry.get("fieldsV1");
+            fields.is_some_and(|fields| list.iter().any(|change| owns(fields, &change.path)))
+        });
+        owners.max_by_key(time)
+    });
+    found.and_then(Value::as_object).cloned()
+}
+
+fn entries(object: &Value) -> Vec<&Value> {
+    let list = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    list.into_iter().flatten().collect()
+}
+
+/// Whether everything below belongs to the set.
+fn is_whole(fields: &Value) -> bool {
+    fields.as_object().is_none_or(Map::is_empty)
+}
+
+/// Whether a set of fields (`{"f:spec": {"f:size": {}}}`) holds a path, or something above it.
+fn owns(fields: &Value, path: &[String]) -> bool {
+    let Some((first, rest)) = path.split_first() else { return true };
+    let Some(members) = fields.as_object() else { return false };
+    if first.starts_with('[') {
+        // An item of a list; which one it is does not matter to the question who writes it.
+        let mut items = members.iter().filter(|(name, _)| !name.starts_with("f:") && *name != ".");
+        return items.any(|(_, below)| is_whole(below) || owns(below, rest));
+    }
+    let below = members.get(&format!("f:{first}"));
+    below.is_some_and(|below| is_whole(below) || owns(below, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::insight::diff::Op;
+
+    fn change(path: &[&str]) -> Change {
+        let path = path.iter().map(|part| (*part).to_owned()).collect();
+        Change { path, op: Op::Replace, from: None, to: None }
+    }
+
+    #[test]
+    fn who_wrote() {
+        let entry = |manager: &str, time: &str, fields: Value| json!({"manager": manager, "time": time, "fieldsV1": fields});
+        let object = |entries: &[&Value]| json!({"metadata": {"managedFields": entries}});
+        let early = entry("early", "2026-01-01T00:00:00Z", json!({"f:spec": {"f:a": {}}}));
+        let shrunk = entry("early", "2026-01-01T00:00:00Z", json!({"f:spec": {}}));
+        let late = entry(
+            "late",
+            "2026-01-01T00:00:09Z",
+            json!({"f:status": {"f:conditions": {"k:{\"type\":\"A\"}": {}}}}),
+        );
+        let spec = change(&["spec", "a"]);
+        let condition = change(&["status", "conditions", "[type=A]", "reason"]);
+        for (case, old, new, changes, want) in [
+            ("1 created", None, object(&[&early]), vec![], Some("early")),
+            ("2 a new entry", Some(object(&[&early])), object(&[&early, &late]), vec![], Some("late")),
+            (
+                "3 taken from another",
+                Some(object(&[&early])),
+                object(&[&shrunk, &late]),
+                vec![],
+                Some("late"),
+            ),
+            (
+                "4 an entry changed",
+                Some(object(&[&early, &late])),
+                object(&[&shrunk, &late]),
+                vec![],
+                Some("early"),
+            ),
+            (
+                "5 same second",
+                Some(object(&[&early, &late])),
+                object(&[&early, &late]),
+                vec![spec.clone()],
+                Some("early"),
+            ),
+            (
+                "6 same second, in a list",
+                Some(object(&[&early, &late])),
+                object(&[&early, &late]),
+                vec![condition],
+                Some("late"),
+            ),
+            ("7 nobody's", Some(object(&[&late])), object(&[&late]), vec![spec], None),
+            ("8 no entries", None, json!({"metadata": {}}), vec![], None),
+        ] {
+            let found = writer(old.as_ref(), &new, &changes);
+            let found = found.as_ref().and_then(|entry| entry["manager"].as_str());
+            assert_eq!(found, want, "{case}");
+        }
+    }
+}

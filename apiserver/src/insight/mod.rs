@@ -1,0 +1,271 @@
+//! The paths of the group `orlop.dev` (docs/insight.md): what was, what changed, and everything that changes, told from the log of the store; why an object is as it
+//! is; and safe verbs.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `target` | from a path to the object that is meant |
+//! | `places` | from a key of the store to the kind whose object lies there |
+//! | `past` | revisions and times in requests; one object at a revision |
+//! | `diff` | two states of an object, field by field |
+//! | `history` | all writes of an object, with who wrote and what |
+//! | `revisions`, `timeline` | which revision it was when; one small line per write |
+//! | `stream`, `lines`, `capture` | all objects and all changes in one connection, or in one file |
+//! | `replay` | such a file written into an empty store |
+//! | `why` | asks whoever can explain |
+//! | `plan` | safe verbs, and what a deletion would do |
+//! | `redact` | secrets keep their keys and lose their values |
+//! | `document` | the group in discovery and OpenAPI |
+
+mod capture;
+pub(crate) mod diff;
+pub(crate) mod document;
+mod history;
+mod lines;
+pub(crate) mod past;
+mod places;
+pub(crate) mod plan;
+mod redact;
+pub mod replay;
+mod revisions;
+mod stream;
+mod target;
+mod timeline;
+pub mod why;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::any;
+use bytes::Bytes;
+use http::{Method, header};
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use crate::auth::UserInfo;
+use crate::encode::answer;
+use crate::encode::negotiate::{Endpoint, Media, Wanted, error_media, negotiate};
+use crate::handler::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
+use crate::metrics::Labels;
+use crate::query::Query;
+use crate::server::Inner;
+use crate::status::ApiError;
+
+pub(crate) use target::Target;
+
+/// The group.
+pub(crate) const GROUP: &str = "orlop.dev";
+/// Its version.
+pub(crate) const VERSION: &str = "v1";
+/// Group and version, as answers name them.
+pub(crate) const API_VERSION: &str = "orlop.dev/v1";
+const ROOT: &str = "/apis/orlop.dev/v1/";
+
+/// The router of the group.
+pub(crate) fn router() -> Router<Arc<Inner>> {
+    Router::new().route("/apis/orlop.dev/v1/{*path}", any(serve))
+}
+
+/// The parts of a path below the group, decoded.
+fn parts(path: &str) -> Vec<String> {
+    let decoded = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
+    path.trim_end_matches('/').split('/').map(decoded).collect()
+}
+
+/// Whether a request stays open like a watch: a stream that is followed.
+pub(crate) fn is_live(method: &Method, path: &str, query: &Query) -> bool {
+    let is_stream = |rest: &str| parts(rest) == ["stream"];
+    *method == Method::GET && path.strip_prefix(ROOT).is_some_and(is_stream) && stream::follows(query)
+}
+
+/// What is asked for, as metrics name it, and of what.
+enum Asked {
+    Stream,
+    Timeline,
+    Revisions,
+    Capture,
+    History(Target),
+    Diff(Target),
+    Why(Target),
+    Impact(Target),
+    Verb(&'static str, Target),
+}
+
+impl Asked {
+    fn of(server: &Inner, method: &Method, path: &str) -> Result<Self, ApiError> {
+        let parts = parts(path);
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let asked = match parts.as_slice() {
+            ["stream"] => Asked::Stream,
+            ["timeline"] => Asked::Timeline,
+            ["revisions"] => Asked::Revisions,
+            ["capture"] => Asked::Capture,
+            [object @ .., "history"] => Asked::History(Target::parse(server, object)?),
+            [object @ .., "diff"] => Asked::Diff(Target::parse(server, object)?),
+            [object @ .., "why"] => Asked::Why(Target::parse(server, object)?),
+            [object @ .., "impact"] => Asked::Impact(Target::parse(server, object)?),
+            [object @ .., last] => match plan::VERBS.iter().find(|verb| *verb == last) {
+                Some(verb) => Asked::Verb(verb, Target::parse(server, object)?),
+                None => return Err(unknown(path)),
+            },
+            [] => return Err(unknown(path)),
+        };
+        let wanted = if matches!(asked, Asked::Verb(..)) { Method::POST } else { Method::GET };
+        if *method == wanted { Ok(asked) } else { Err(ApiError::method_not_allowed()) }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Asked::Stream => "stream",
+            Asked::Timeline => "timeline",
+            Asked::Revisions => "revisions",
+            Asked::Capture => "capture",
+            Asked::History(_) => "history",
+            Asked::Diff(_) => "diff",
+            Asked::Why(_) => "why",
+            Asked::Impact(_) => "impact",
+            Asked::Verb(verb, _) => verb,
+        }
+    }
+}
+
+fn unknown(path: &str) -> ApiError {
+    no_such_path(format!(
+        "there is no {path:?} in {API_VERSION}: there are stream, timeline, revisions and capture, and why, history, diff, \
+         impact and the verbs {} behind [namespaces/NAMESPACE/]RESOURCE/NAME",
+        plan::VERBS.join(", ")
+    ))
+}
+
+/// 404 with words of our own.
+fn no_such_path(message: String) -> ApiError {
+    let mut error = ApiError::no_such_resource();
+    error.message = message;
+    error
+}
+
+/// 400 for a parameter.
+fn bad_parameter(name: &str, given: &str, wanted: &str) -> ApiError {
+    ApiError::bad_request(format!("{name}={given:?}: {wanted}"))
+}
+
+/// How many are to be told: `usual` when the client does not say, never more than `most`.
+fn limit(query: &Query, usual: usize, most: usize) -> Result<usize, ApiError> {
+    match query.int("limit")? {
+        None | Some(0) => Ok(usual),
+        Some(limit) => match usize::try_from(limit) {
+            Ok(limit) => Ok(limit.min(most)),
+            Err(_) => Err(bad_parameter("limit", query.text("limit"), "wanted is a number from 1 on")),
+        },
+    }
+}
+
+/// 404 for an object that was not there.
+fn was_not_there(target: &Target, when: &str) -> ApiError {
+    let names = target.kind.names();
+    let mut error = ApiError::not_found(names, &target.name);
+    error.message.push_str(when);
+    error
+}
+
+async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request) -> Response {
+    let started = Instant::now();
+    let (mut parts, body) = request.into_parts();
+    let accept = header_text(&parts.headers, header::ACCEPT);
+    let query = Query::parse(parts.uri.query());
+    let pretty = wants_pretty(&parts.headers, &query);
+    let path = parts.uri.path().strip_prefix(ROOT).unwrap_or_default();
+    let asked = Asked::of(&server, &parts.method, path);
+    let name = asked.as_ref().map_or("", Asked::name);
+    let writes = matches!(asked, Ok(Asked::Verb(..)));
+    let is_live = is_live(&parts.method, parts.uri.path(), &query);
+    let labels = Labels {
+        verb: match (writes, is_live) {
+            (true, _) => "POST",
+            (false, true) => "WATCH",
+            (false, false) => "GET",
+        },
+        dry_run: query.text("dryRun") == "All",
+        group: GROUP,
+        version: VERSION,
+        resource: name,
+        subresource: String::new(),
+        scope: "cluster",
+    };
+    let open = is_live.then(|| server.metrics.begin_watch(&labels));
+    // Without a guard before it a server asks nobody for a name, as it does without credentials.
+    let user = parts.extensions.remove::<UserInfo>().unwrap_or_else(UserInfo::admin);
+    let limit = server.config.request_timeout;
+    let limit = if writes { limit.min(WRITE_TIME_MAX) } else { limit };
+    let work = async {
+        match asked? {
+            Asked::Stream => stream::stream(&server, &query).await,
+            Asked::Timeline => timeline::timeline(&server, &query).await,
+            Asked::Capture => capture::capture(&server, &query).await,
+            Asked::Revisions => shown(&accept, pretty, &revisions::revisions(&server, &query).await?),
+            Asked::History(target) => {
+                shown(&accept, pretty, &history::history(&server, &target, &query).await?)
+            }
+            Asked::Diff(target) => shown(&accept, pretty, &diff::diff(&server, &target, &query).await?),
+            Asked::Why(target) => shown(&accept, pretty, &why::why(&server, &target).await?),
+            Asked::Impact(target) => shown(&accept, pretty, &plan::impact(&server, &target).await?),
+            Asked::Verb(verb, target) => {
+                let is_dry = dry_run(&query)?;
+                let options = options(&read(body).await?)?;
+                let plan = plan::perform(&server, &user, &target, verb, options, is_dry).await?;
+                shown(&accept, pretty, &plan)
+            }
+        }
+    };
+    let result = tokio::time::timeout(limit, work).await;
+    let result = result.unwrap_or_else(|_| {
+        Err(ApiError::timeout("Timeout: request did not complete within the allotted timeout"))
+    });
+    let response = result.unwrap_or_else(|error| {
+        if error.code >= 500 {
+            tracing::warn!(path = parts.uri.path(), code = error.code, error = %error, "request failed");
+        }
+        let mut response = answer::error(&error, error_media(accept.as_deref()), pretty);
+        if writes {
+            close_where_body_is_left(&error, parts.version, response.headers_mut());
+        }
+        response
+    });
+    server.metrics.end(&labels, response.status().as_u16(), started.elapsed().as_secs_f64());
+    match open {
+        Some(open) => hold(response, open),
+        None => response,
+    }
+}
+
+/// `dryRun=All`, or not.
+fn dry_run(query: &Query) -> Result<bool, ApiError> {
+    match query.get("dryRun") {
+        None | Some("") => Ok(false),
+        Some("All") => Ok(true),
+        Some(other) => Err(bad_parameter("dryRun", other, "wanted is All, or nothing to have it done")),
+    }
+}
+
+/// The options of a verb; no body is none.
+fn options(body: &Bytes) -> Result<Value, ApiError> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Value::Object(Map::new()));
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        ApiError::bad_request(format!("the body is no JSON object with the options of the verb: {error}"))
+    })
+}
+
+/// A value as the client wants it; there is no protobuf form.
+fn shown(accept: &Option<String>, pretty: bool, value: &Value) -> Result<Response, ApiError> {
+    let wanted = negotiate(accept.as_deref(), Endpoint::Single, false)?;
+    let media = match wanted.media {
+        Media::Protobuf => Media::Json,
+        media => media,
+    };
+    let wanted = Wanted { media, pretty: wanted.pretty || pretty, ..Wanted::JSON };
+    answer::value_answer(200, wanted, value)
+}

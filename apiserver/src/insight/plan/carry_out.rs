@@ -1,0 +1,337 @@
+//! From a plan to one commit: every written object goes through what an ordinary write goes through (defaults,
+//! admission, what the server keeps, validation, quotas, reservations), everything that was read is a guard, and an
+//! Event says what was done and by whom.
+//!
+//! An object whose spec and status both change is taken through both halves in turn, as two requests would be, and
+//! written once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use orlop_apimachinery::names::dns_subdomain;
+use orlop_store::{Expect, Guard, Key, Op, Record, Revision, Snapshot, Write};
+use serde_json::{Value, json};
+
+use super::model::{Action, Plan, Step, conflict};
+use super::object_of;
+use super::world::{Read, kind};
+use crate::admission::Operation;
+use crate::auth::UserInfo;
+use crate::dispatch::{self, Resource};
+use crate::encode::stored;
+use crate::insight::diff::{Change, changes};
+use crate::insight::{API_VERSION, Target, redact};
+use crate::object::{Object, show_time};
+use crate::projection::Projection;
+use crate::registry::StatusSubresource;
+use crate::reserve;
+use crate::server::Inner;
+use crate::services::Held;
+use crate::status::ApiError;
+use crate::verbs::counted;
+use crate::verbs::request::Request;
+use crate::verbs::write::{self, Part};
+
+/// Who has written, as managed fields name it.
+const MANAGER: &str = "orlop-plan";
+/// Who reports, in Events.
+const REPORTER: &str = "orlop.dev/plan";
+/// Names of objects up to this length are a part of the names of their Events.
+const EVENT_BASE_MAX: usize = 200;
+/// Bytes of a note of an Event.
+const NOTE_MAX: usize = 1024;
+
+/// A plan that can be committed.
+pub(super) struct Ready {
+    pub(super) guards: Vec<Guard>,
+    pub(super) writes: Vec<Write<Projection>>,
+    /// The `Plan` as the API shows it.
+    pub(super) shown: Value,
+}
+
+/// Makes the writes of a plan.
+///
+/// # Errors
+/// Whatever an ordinary write of one of the objects would be answered with.
+pub(super) fn prepare(
+    server: &Arc<Inner>,
+    user: &UserInfo,
+    target: &Target,
+    snapshot: &Snapshot<Projection>,
+    plan: &Plan,
+    read: &Read,
+) -> Result<Ready, ApiError> {
+    let mut guards = read.guards(snapshot);
+    let mut writes = Vec::new();
+    let mut finals = Vec::new();
+    for step in &plan.steps {
+        let on = On { server, user, snapshot, step, target: step.target() };
+        let object = match step.action {
+            Action::Update => on.update(&mut writes)?,
+            Action::Create => on.create(&mut writes, &mut guards)?,
+            Action::Delete => on.delete(&mut writes)?,
+        };
+        finals.push(object);
+    }
+    let shown = shown(plan, snapshot.revision(), &finals);
+    writes.push(event(server, user, target, snapshot, plan)?);
+    Ok(Ready { guards, writes, shown })
+}
+
+/// The answer once it is done.
+pub(super) fn committed(mut shown: Value, revision: Revision) -> Value {
+    shown["committed"] = revision.to_string().into();
+    shown
+}
+
+/// A plan as the API shows it; `finals` are the objects as they are written, where that is known.
+pub(super) fn shown(plan: &Plan, revision: Revision, finals: &[Object]) -> Value {
+    let none = Object::default();
+    let steps: Vec<Value> = plan
+        .steps
+        .iter()
+        .enumerate()
+        .map(|(at, step)| {
+            let after = finals.get(at).unwrap_or(&step.after);
+            let before = step.before.as_ref().unwrap_or(&none);
+            let reference = step.target().reference_with(if step.before.is_some() { before } else { after }.uid());
+            let changed = match step.action {
+                Action::Update | Action::Create => changed(&step.target(), before, after),
+                Action::Delete => Vec::new(),
+            };
+            json!({
+                "object": reference, "action": step.action.word(), "changes": changed, "message": step.message,
+            })
+        })
+        .collect();
+    json!({
+        "kind": "Plan", "apiVersion": API_VERSION, "verb": plan.verb, "revision": revision.to_string(),
+        "summary": plan.summary, "warnings": plan.warnings, "steps": steps,
+    })
+}
+
+/// What a step changes, without the values of secrets.
+fn changed(target: &Target, before: &Object, after: &Object) -> Vec<Change> {
+    let value = |object: &Object| Value::Object(object.0.clone());
+    let mut list = changes(target.kind.clone(), &value(before), &value(after));
+    if redact::is_secret(&*target.kind) {
+        redact::changes(&mut list);
+    }
+    list
+}
+
+/// A step, and where it is done.
+struct On<'a> {
+    server: &'a Arc<Inner>,
+    user: &'a UserInfo,
+    snapshot: &'a Snapshot<Projection>,
+    step: &'a Step,
+    target: Target,
+}
+
+impl On<'_> {
+    fn request(&self, subresource: &str) -> Request {
+        request(self.server, self.user, &self.target, subresource)
+    }
+
+    /// The record that the step is for.
+    fn record(&self) -> Result<Arc<Record<Projection>>, ApiError> {
+        let names = self.step.kind().names();
+        let found = self.snapshot.get(&self.target.key());
+        found.cloned().ok_or_else(|| ApiError::not_found(names, &self.target.name))
+    }
+
+    fn update(&self, writes: &mut Vec<Write<Projection>>) -> Result<Object, ApiError> {
+        let record = self.record()?;
+        let object = self.changed(&stored::decode_as(self.step.kind(), &record))?;
+        writes.extend(self.put(&record, &object));
+        Ok(object)
+    }
+
+    /// The object as an update of it, and then one of its status, leave it.
+    fn changed(&self, old: &Object) -> Result<Object, ApiError> {
+        let kind = self.step.kind();
+        let request = self.request("");
+        let mut object = self.step.after.clone();
+        if kind.policy().status != StatusSubresource::None {
+            object.copy_member(old, "status");
+        }
+        kind.defaults(&mut object);
+        write::track(&request, MANAGER, Some(old), &mut object);
+        write::admit(&request, Operation::Update, &mut object, Some(old))?;
+        write::settle_update(&request, Part::Main, &mut object, old);
+        write::validate_changed(kind, Part::Main, &object, old)?;
+        write::admit_validated(&request, Operation::Update, &mut object, Some(old))?;
+        self.with_status(object)
+    }
+
+    /// The object with the status that the step wants, where that differs.
+    fn with_status(&self, main: Object) -> Result<Object, ApiError> {
+        let kind = self.step.kind();
+        if kind.policy().status == StatusSubresource::None
+            || self.step.after.at(&["status"]) == main.at(&["status"])
+        {
+            return Ok(main);
+        }
+        let request = self.request("status");
+        let mut object = main.clone();
+        object.copy_member(&self.step.after, "status");
+        kind.defaults(&mut object);
+        write::track(&request, MANAGER, Some(&main), &mut object);
+        write::admit(&request, Operation::Update, &mut object, Some(&main))?;
+        write::settle_update(&request, Part::Status, &mut object, &main);
+        write::validate_changed(kind, Part::Status, &object, &main)?;
+        write::admit_validated(&request, Operation::Update, &mut object, Some(&main))?;
+        Ok(object)
+    }
+
+    fn create(
+        &self,
+        writes: &mut Vec<Write<Projection>>,
+        guards: &mut Vec<Guard>,
+    ) -> Result<Object, ApiError> {
+        let kind = self.step.kind();
+        let request = self.request("");
+        let now = request.now();
+        let mut object = self.step.after.clone();
+        let uid = match object.uid() {
+            "" => uuid::Uuid::new_v4().to_string(),
+            uid => uid.to_owned(),
+        };
+        kind.defaults(&mut object);
+        write::track(&request, MANAGER, None, &mut object);
+        write::admit(&request, Operation::Create, &mut object, None)?;
+        object.set(&["metadata", "uid"], uid);
+        object.set(&["metadata", "creationTimestamp"], show_time(now));
+        write::first_generation(kind, &mut object);
+        kind.prepare_create(&mut object, now);
+        write::validate_new(kind, &object)?;
+        write::admit_validated(&request, Operation::Create, &mut object, None)?;
+        // Of volumes and claims the phase is a part of the binding; everybody else finds out anew.
+        let names = kind.names();
+        let binds =
+            names.group.is_empty() && matches!(names.plural, "persistentvolumes" | "persistentvolumeclaims");
+        if binds && self.step.after.at(&["status"]).is_some() {
+            object = self.with_status(object)?;
+        }
+        let key = self.target.key();
+        let mut bare = kind.to_stored(object.clone());
+        bare.meta().remove("resourceVersion");
+        let (charged, counts) = counted::charged_writes(&request, self.snapshot, &bare)?;
+        guards.extend(counts);
+        writes.extend(charged);
+        writes.extend(reserve::writes(kind, &key, None, Some(&bare), self.snapshot));
+        let (value, view) = stored::encode(kind, &bare);
+        writes.push(Write { key: Key::from(key), expect: Expect::Absent, op: Op::Put { value, view } });
+        Ok(object)
+    }
+
+    fn delete(&self, writes: &mut Vec<Write<Projection>>) -> Result<Object, ApiError> {
+        let kind = self.step.kind();
+        let record = self.record()?;
+        let old = stored::decode_as(kind, &record);
+        let request = self.request("");
+        write::admit_delete(&request, &old)?;
+        let mut object = self.changed(&old)?;
+        if !old.is_terminating() {
+            write::mark_deleted(kind, &mut object, request.now(), Some(0));
+        }
+        if !write::may_go(kind, &object) {
+            writes.extend(self.put(&record, &object));
+            return Ok(object);
+        }
+        let stored = stored::decode(&record);
+        writes.extend(reserve::writes(kind, record.key.as_str(), Some(&stored), None, self.snapshot));
+        let expect = Expect::Revision(record.mod_revision);
+        writes.push(Write { key: record.key.clone(), expect, op: Op::Delete });
+        Ok(object)
+    }
+
+    /// The writes that put an object in the place of a record; none if it is the same.
+    fn put(&self, record: &Arc<Record<Projection>>, object: &Object) -> Vec<Write<Projection>> {
+        let kind = self.step.kind();
+        let mut bare = kind.to_stored(object.clone());
+        bare.meta().remove("resourceVersion");
+        let (value, view) = stored::encode(kind, &bare);
+        if value == record.value {
+            return Vec::new();
+        }
+        let old = stored::decode(record);
+        let mut writes = reserve::writes(kind, record.key.as_str(), Some(&old), Some(&bare), self.snapshot);
+        let expect = Expect::Revision(record.mod_revision);
+        writes.push(Write { key: record.key.clone(), expect, op: Op::Put { value, view } });
+        writes
+    }
+}
+
+/// The request that a person would have sent.
+fn request(server: &Arc<Inner>, user: &UserInfo, target: &Target, subresource: &str) -> Request {
+    Request {
+        server: server.clone(),
+        resource: Resource {
+            kind: target.kind.clone(),
+            namespace: target.namespace.clone().unwrap_or_default(),
+            name: target.name.clone(),
+            subresource: subresource.to_owned(),
+            watch_path: false,
+        },
+        query: Default::default(),
+        accept: None,
+        content_type: None,
+        user: user.clone(),
+        user_agent: String::new(),
+        upgrade: false,
+        pretty: false,
+        body: Bytes::new(),
+        held: Held::default(),
+    }
+}
+
+/// The Event of a plan, about the object that the verb was for.
+fn event(
+    server: &Arc<Inner>,
+    user: &UserInfo,
+    target: &Target,
+    snapshot: &Snapshot<Projection>,
+    plan: &Plan,
+) -> Result<Write<Projection>, ApiError> {
+    let events = kind("events.k8s.io", "events");
+    let names = target.kind.names();
+    // The object itself where it is there, else the one that comes.
+    let there = object_of(snapshot, target);
+    let comes = plan.steps.iter().map(|step| &step.after).find(|after| after.name() == target.name);
+    let uid = there.as_ref().or(comes).map(Object::uid).unwrap_or_default();
+    let namespace = target.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    // What fits into the name of an Event; `regarding` says in any case what it is about.
+    let fits = target.name.len() <= EVENT_BASE_MAX && dns_subdomain(&target.name).is_empty();
+    let base = if fits { target.name.as_str() } else { plan.verb };
+    let mut note = format!("{} by {}", plan.summary, user.username);
+    for warning in &plan.warnings {
+        note.push_str("; ");
+        note.push_str(warning);
+    }
+    while note.len() > NOTE_MAX {
+        note.pop();
+    }
+    let time = (server.config.clock)().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+    let mut object = Object::from_value(json!({
+        "metadata": {"name": format!("{base}.{}", &id[..16]), "namespace": namespace},
+        "eventTime": time, "type": "Normal", "action": plan.verb, "reason": plan.reason, "note": note,
+        "reportingController": REPORTER, "reportingInstance": "orlop",
+        "regarding": {
+            "kind": names.kind, "apiVersion": names.api_version(), "name": target.name, "uid": uid,
+        },
+    }));
+    if let Some(namespace) = &target.namespace {
+        object.set(&["regarding", "namespace"], namespace.as_str());
+    }
+    events.defaults(&mut object);
+    object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
+    object.set(&["metadata", "creationTimestamp"], show_time(server.now()));
+    events.prepare_create(&mut object, server.now());
+    write::validate_new(events, &object).map_err(|error| conflict(target, &error.message))?;
+    let key = dispatch::key(events, &namespace, object.name());
+    let (value, view) = stored::encode(events, &events.to_stored(object));
+    Ok(Write { key: Key::from(key), expect: Expect::Absent, op: Op::Put { value, view } })
+}

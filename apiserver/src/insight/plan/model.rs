@@ -1,0 +1,310 @@
+//! What a plan is: steps on objects, words about them, and the ways in which a verb can say no. No I/O.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::insight::Target;
+use crate::insight::places::resource_name;
+use crate::object::Object;
+use crate::registry::{Kind, KindRef};
+use crate::status::{ApiError, Details};
+
+/// What must be sent as `force` to have a verb do what it otherwise refuses because data may suffer.
+pub(crate) const FORCE_WORDS: &str = "data may be corrupted";
+
+/// The body of a POST of a verb.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub(crate) struct PlanOptions {
+    /// `PlanOptions`, if it says so.
+    pub(crate) kind: Option<String>,
+    /// `orlop.dev/v1`, if it says so.
+    pub(crate) api_version: Option<String>,
+    /// The revision of the plan that the person has seen; when another plan would be made of it, that is a conflict.
+    pub(crate) revision: Option<String>,
+    /// `reclaim`: with its data.
+    pub(crate) keep_data: bool,
+    /// `reclaim`: without its data.
+    pub(crate) scrub: bool,
+    /// `reclaim`: for this claim only, `NAMESPACE/NAME` or `{namespace, name}`.
+    #[serde(rename = "for")]
+    pub(crate) claim: Option<Value>,
+    /// `transfer`: to this namespace.
+    pub(crate) namespace: Option<String>,
+    /// `transfer`: under this name; the same one when it is left out.
+    pub(crate) name: Option<String>,
+    /// `undelete`: as it was at this revision or time; as it was last when it is left out.
+    pub(crate) at: Option<String>,
+    /// `release`, `unblock`: [`FORCE_WORDS`].
+    pub(crate) force: Option<String>,
+}
+
+impl PlanOptions {
+    /// From a body; nothing at all is as good as `{}`.
+    ///
+    /// # Errors
+    /// What does not fit, in words.
+    pub(crate) fn parse(body: Value) -> Result<Self, Refusal> {
+        if body.is_null() {
+            return Ok(PlanOptions::default());
+        }
+        if !body.is_object() {
+            return Err(Refusal::Options(
+                "the options are no JSON object, such as {\"keepData\": true}".to_owned(),
+            ));
+        }
+        let options: Self = serde_json::from_value(body)
+            .map_err(|error| Refusal::Options(format!("the options: {error}")))?;
+        for (given, wanted) in [(&options.kind, "PlanOptions"), (&options.api_version, "orlop.dev/v1")] {
+            if let Some(given) = given
+                && given != wanted
+            {
+                return Err(Refusal::Options(format!("the body is a {given:?} and has to be {wanted:?}")));
+            }
+        }
+        Ok(options)
+    }
+
+    /// The revision of the plan that was seen.
+    pub(crate) fn seen(&self) -> Result<Option<u64>, Refusal> {
+        number("revision", self.revision.as_deref())
+    }
+
+    /// The revision to bring back from.
+    pub(crate) fn at(&self) -> Result<Option<u64>, Refusal> {
+        number("at", self.at.as_deref())
+    }
+
+    /// Namespace and name of the claim that a volume is kept for.
+    pub(crate) fn claim(&self) -> Result<Option<(String, String)>, Refusal> {
+        let Some(given) = self.claim.as_ref().filter(|given| !given.is_null()) else { return Ok(None) };
+        let pair = match given {
+            Value::String(text) => text.split_once('/'),
+            Value::Object(map) => {
+                let part = |name: &str| map.get(name).and_then(Value::as_str);
+                part("namespace").zip(part("name"))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
+        };
+        match pair {
+            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+                Ok(Some((namespace.to_owned(), name.to_owned())))
+            }
+            Some(_) | None => Err(Refusal::Options(format!(
+                "for is {given}; it has to name a claim: \"NAMESPACE/NAME\" or {{\"namespace\", \"name\"}}"
+            ))),
+        }
+    }
+
+    /// Whether the danger was taken on.
+    pub(crate) fn is_forced(&self) -> Result<bool, Refusal> {
+        match self.force.as_deref() {
+            None | Some("") => Ok(false),
+            Some(FORCE_WORDS) => Ok(true),
+            Some(other) => Err(Refusal::Options(format!(
+                "force is {other:?}; whoever takes on the danger says {FORCE_WORDS:?}"
+            ))),
+        }
+    }
+}
+
+fn number(what: &str, text: Option<&str>) -> Result<Option<u64>, Refusal> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let parsed =
+        text.parse().map_err(|_| Refusal::Options(format!("{what} is {text:?}, and no revision")))?;
+    Ok(Some(parsed))
+}
+
+/// Why a verb does nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// The options make no sense.
+    #[error("{0}")]
+    Options(String),
+    /// The verb does not go with this kind.
+    #[error("{0}")]
+    Kind(String),
+    /// There is no such object.
+    #[error("there is no such object")]
+    Missing,
+    /// The state does not allow it; the sentence says what would be needed.
+    #[error("{0}")]
+    State(String),
+    /// It was too long ago.
+    #[error("{0}")]
+    Expired(String),
+}
+
+impl Refusal {
+    /// The answer.
+    pub(crate) fn error(self, target: &Target) -> ApiError {
+        let names = target.kind.names();
+        match self {
+            Refusal::Options(why) | Refusal::Kind(why) => ApiError::bad_request(why),
+            Refusal::Missing => ApiError::not_found(names, &target.name),
+            Refusal::State(why) => conflict(target, &why),
+            Refusal::Expired(why) => ApiError::expired(why),
+        }
+    }
+}
+
+/// 409 about an object.
+pub(crate) fn conflict(target: &Target, why: &str) -> ApiError {
+    let names = target.kind.names();
+    let details = Details {
+        name: target.name.clone(),
+        group: names.group.to_owned(),
+        kind: names.plural.to_owned(),
+        ..Details::default()
+    };
+    ApiError::conflict_because(&resource_name(&target.kind), details, why)
+}
+
+/// A refusal because of the state.
+pub(crate) fn no<T>(why: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::State(why.into()))
+}
+
+/// What a verb does.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Such as `reclaim`.
+    pub(crate) verb: &'static str,
+    /// The reason of the Event, such as `Reclaimed`.
+    pub(crate) reason: &'static str,
+    /// One sentence.
+    pub(crate) summary: String,
+    /// What a person should know before saying yes.
+    pub(crate) warnings: Vec<String>,
+    /// The writes, in their order.
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Plan {
+    /// Whether both say the same, and do the same to the same versions of objects.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.summary == other.summary
+            && self.warnings == other.warnings
+            && self.steps.len() == other.steps.len()
+            && self.steps.iter().zip(&other.steps).all(|(one, other)| one.is(other))
+    }
+}
+
+/// What becomes of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// It changes.
+    Update,
+    /// It comes.
+    Create,
+    /// Its deletion begins, and ends with it when no finalizer is left.
+    Delete,
+}
+
+impl Action {
+    /// The word in the API.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Action::Update => "update",
+            Action::Create => "create",
+            Action::Delete => "delete",
+        }
+    }
+}
+
+/// One write.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) kind: KindRef,
+    pub(crate) action: Action,
+    /// As it is; `None` for a create.
+    pub(crate) before: Option<Object>,
+    /// As it will be; for a delete with the finalizers that are to stay.
+    pub(crate) after: Object,
+    /// What it is for.
+    pub(crate) message: String,
+}
+
+impl Step {
+    /// A change.
+    pub(crate) fn update(
+        kind: impl Into<KindRef>,
+        before: Object,
+        after: Object,
+        message: impl Into<String>,
+    ) -> Self {
+        let (kind, message) = (kind.into(), message.into());
+        Step { kind, action: Action::Update, before: Some(before), after, message }
+    }
+
+    /// A new object. A uid that it has is kept, for references to it in the same commit.
+    pub(crate) fn create(kind: impl Into<KindRef>, after: Object, message: impl Into<String>) -> Self {
+        Step { kind: kind.into(), action: Action::Create, before: None, after, message: message.into() }
+    }
+
+    /// A deletion; `left` are the finalizers that stay.
+    pub(crate) fn delete(
+        kind: impl Into<KindRef>,
+        before: Object,
+        left: &[String],
+        message: impl Into<String>,
+    ) -> Self {
+        let after = with_finalizers(&before, left);
+        let (kind, message) = (kind.into(), message.into());
+        Step { kind, action: Action::Delete, before: Some(before), after, message }
+    }
+
+    /// Whether both do the same to the same version of the same object.
+    fn is(&self, other: &Self) -> bool {
+        self.target().reference() == other.target().reference()
+            && self.action == other.action
+            && self.before == other.before
+            && self.after == other.after
+            && self.message == other.message
+    }
+
+    /// What it is about.
+    pub(crate) fn target(&self) -> Target {
+        let namespace = self.after.namespace();
+        Target {
+            kind: self.kind.clone(),
+            namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+            name: self.after.name().to_owned(),
+        }
+    }
+
+    /// The kind.
+    pub(crate) fn kind(&self) -> &dyn Kind {
+        &*self.kind
+    }
+}
+
+/// The object with these finalizers and no others.
+pub(crate) fn with_finalizers(object: &Object, left: &[String]) -> Object {
+    let mut object = object.clone();
+    if left.is_empty() {
+        object.meta().remove("finalizers");
+    } else {
+        object.set(&["metadata", "finalizers"], left.to_vec());
+    }
+    object
+}
+
+/// The object as something new: without what the server gives and what an earlier life has left.
+pub(crate) fn as_new(object: &Object) -> Object {
+    let mut object = object.clone();
+    for name in [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+        "managedFields",
+        "generateName",
+    ] {
+        object.meta().remove(name);
+    }
+    object
+}

@@ -1,0 +1,149 @@
+//! What an object was before: the versions that the store still knows, for the verbs that bring something back.
+
+use orlop_store::{Event, Key, ReadError, Revision, Snapshot};
+use std::sync::Arc;
+
+use super::model::Refusal;
+use super::world::mentions;
+use crate::dispatch;
+use crate::encode::stored;
+use crate::insight::past::read_error;
+use crate::object::Object;
+use crate::projection::Projection;
+use crate::registry::{Kind, by_storage_prefix};
+use crate::server::Inner;
+use crate::status::ApiError;
+
+/// Versions that are looked at, at most.
+const MOST: usize = 1000;
+
+/// What an object was at some time.
+#[derive(Clone, Debug)]
+pub(crate) struct Version {
+    /// The revision that wrote it.
+    pub(crate) revision: u64,
+    /// The revision that deleted it, if that was its end.
+    pub(crate) deleted: Option<u64>,
+    pub(crate) object: Object,
+}
+
+/// The versions of a key up to a snapshot, newest first.
+pub(super) async fn versions(
+    server: &Inner,
+    kind: &dyn Kind,
+    snapshot: &Snapshot<Projection>,
+    key: &str,
+) -> Result<Vec<Version>, ApiError> {
+    let key = Key::new(key);
+    let events = server.store.history(&key, MOST).await.map_err(read_error)?;
+    Ok(from_events(kind, snapshot.revision(), &events))
+}
+
+/// The last version of a key that is gone, and the one that it had at a revision, if that is asked for.
+pub(super) async fn last_version(
+    server: &Inner,
+    kind: &dyn Kind,
+    snapshot: &Snapshot<Projection>,
+    key: &str,
+    at: Option<u64>,
+) -> Result<Vec<Version>, ApiError> {
+    let key = Key::new(key);
+    let head = snapshot.revision();
+    let asked = at.map(|at| Revision(at.saturating_add(1)).min(head.next()));
+    let mut events = Vec::new();
+    for before in [Some(head.next()), asked].into_iter().flatten() {
+        events.extend(server.store.history_before(&key, before, 1).await.map_err(read_error)?);
+    }
+    Ok(from_events(kind, head, &events))
+}
+
+fn from_events(kind: &dyn Kind, head: Revision, events: &[Arc<Event<Projection>>]) -> Vec<Version> {
+    let mut found: Vec<Version> = Vec::new();
+    let mut add = |record: &orlop_store::Record<Projection>, deleted: Option<u64>| {
+        if found.iter().any(|version| version.revision == record.mod_revision.0) {
+            return;
+        }
+        let object = stored::decode_as(kind, record);
+        found.push(Version { revision: record.mod_revision.0, deleted, object });
+    };
+    for event in events.iter().filter(|event| event.revision <= head) {
+        match (&event.record, &event.prev) {
+            (Some(record), prev) => {
+                add(record, None);
+                // The log may end here, and what came before is known all the same.
+                if let Some(prev) = prev {
+                    add(prev, None);
+                }
+            }
+            (None, Some(prev)) => add(prev, Some(event.revision.0)),
+            (None, None) => {}
+        }
+    }
+    found
+}
+
+/// The version that an object had at a revision, or the last one.
+///
+/// # Errors
+/// There was none, or it is forgotten.
+pub(super) fn version_at(versions: &[Version], at: Option<u64>, oldest: u64) -> Result<&Version, Refusal> {
+    let found = match at {
+        None => versions.first(),
+        Some(at) => {
+            let newest = versions.iter().find(|version| version.revision <= at);
+            newest.filter(|version| version.deleted.is_none_or(|end| end > at))
+        }
+    };
+    match (found, at) {
+        (Some(found), _) => Ok(found),
+        (None, Some(at)) if at >= oldest => Err(Refusal::State(format!(
+            "there was no such object at revision {at}; its history tells when there was"
+        ))),
+        (None, _) => Err(Refusal::Expired(format!(
+            "the store has forgotten it; the oldest revision that it knows is {oldest}"
+        ))),
+    }
+}
+
+/// What was deleted after its owner was, as `RESOURCE NAMESPACE/NAME`: the dependents of `owner`, which was deleted at
+/// `deleted`. Nothing when that state is forgotten.
+pub(super) async fn dependents(
+    server: &Inner,
+    snapshot: &Snapshot<Projection>,
+    owner: &str,
+    deleted: u64,
+) -> Result<Vec<String>, ApiError> {
+    if owner.is_empty() {
+        return Ok(Vec::new());
+    }
+    let before = Revision(deleted.saturating_sub(1));
+    let then = match server.store.at(before, "/registry/").await {
+        Ok(then) => then,
+        Err(ReadError::Expired { .. } | ReadError::Future { .. }) => return Ok(Vec::new()),
+        Err(error @ ReadError::Damaged(_)) => return Err(ApiError::internal(error)),
+    };
+    let (owner, snapshot) = (owner.to_owned(), snapshot.clone());
+    // Every object of that time is looked at.
+    let look = move || owned(&then, &snapshot, &owner);
+    tokio::task::spawn_blocking(look).await.map_err(ApiError::internal)
+}
+
+/// What belonged to an owner then and is not there any more.
+fn owned(then: &Snapshot<Projection>, snapshot: &Snapshot<Projection>, owner: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for record in then.range("/registry/", None).filter(|record| mentions(record, owner)) {
+        let object = stored::decode(record);
+        let owners = object.at(&["metadata", "ownerReferences"]).and_then(serde_json::Value::as_array);
+        let is_owned = owners.into_iter().flatten().any(|one| one.get("uid").is_some_and(|uid| uid == owner));
+        let same = |there: &Arc<orlop_store::Record<Projection>>| stored::decode(there).uid() == object.uid();
+        if !is_owned || snapshot.get(record.key.as_str()).is_some_and(same) {
+            continue;
+        }
+        if let Some(kind) = by_storage_prefix(record.key.topic()) {
+            let (namespace, name) = dispatch::key_names(kind, record.key.as_str());
+            let place = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
+            found.push(format!("{} {place}", kind.names().plural));
+        }
+    }
+    found
+}

@@ -1,0 +1,191 @@
+//! `reclaim`: a volume whose claim is gone is offered again, with its data or scrubbed. Pure.
+//!
+//! By hand this is the removal of `spec.claimRef` (with the data), and a change of policy (scrubbed). What makes it
+//! dangerous by hand is refused here: a claim that is still there, pods and attachments that still use the volume, and
+//! a policy under which somebody else is at work on the data at this very moment.
+
+use super::facts::{
+    BOUND_BY_CONTROLLER, POLICY_AFTER_SCRUB, claim_ref, free, key_of, phase, policy, reference_to, set_phase,
+    some, users, volume_name, volumes_pointing_to,
+};
+use super::model::{Plan, PlanOptions, Refusal, Step, no};
+use super::world::{World, claims, volumes};
+use crate::insight::Target;
+use crate::object::Object;
+
+/// Kinds of volumes that the binder can scrub (controller/src/pv: hostPath and NFS).
+const SCRUBBED: [&str; 2] = ["hostPath", "nfs"];
+
+pub(super) fn plan(world: &World<'_>, target: &Target, options: &PlanOptions) -> Result<Plan, Refusal> {
+    let volume = world.target(target)?;
+    let kept_for = options.claim()?;
+    match (options.keep_data, options.scrub) {
+        (true, false) => {}
+        (false, true) if kept_for.is_none() => {}
+        (false, true) => {
+            return Err(Refusal::Options(
+                "for goes with keepData: a scrubbed volume is offered to everybody".to_owned(),
+            ));
+        }
+        (true, true) | (false, false) => {
+            return Err(Refusal::Options(
+                "say one of keepData (the next claim gets the data) and scrub (the data is deleted first)"
+                    .to_owned(),
+            ));
+        }
+    }
+    let former = check_released(world, &volume)?;
+    if options.scrub { scrub(volume, &former) } else { keep(world, volume, &former, kept_for) }
+}
+
+/// That the volume is nobody's any more. Answers with the claim that it had.
+fn check_released(world: &World<'_>, volume: &Object) -> Result<String, Refusal> {
+    if volume.is_terminating() {
+        return no("it is being deleted; when it is gone, undelete brings it back");
+    }
+    let reference = claim_ref(volume);
+    let former = reference.as_ref().map(|at| format!("{}/{}", at.namespace, at.name)).unwrap_or_default();
+    match phase(volume) {
+        "Released" | "Failed" => {}
+        "Bound" => {
+            return no(format!("it is bound to the claim {former}; that claim has to be deleted first"));
+        }
+        "Available" => return no("it is Available: a claim can have it as it is"),
+        other => {
+            return no(format!("its phase is {other:?}; only a Released or Failed volume can be reclaimed"));
+        }
+    }
+    let Some(reference) = reference else {
+        return no("it points to no claim any more, and the binder is about to make it Available");
+    };
+    let claim = world.get(claims(), &reference.namespace, &reference.name);
+    if let Some(claim) = &claim {
+        let is_meant = reference.uid.is_empty() || claim.uid() == reference.uid;
+        let named = volume_name(claim);
+        if named == volume.name() || is_meant && named.is_empty() {
+            return no(format!(
+                "the claim {former} is there and names it; delete that claim first, or recover it if it is Lost"
+            ));
+        }
+    }
+    let users = users(world, volume, claim.as_ref());
+    if !users.is_empty() {
+        return no(format!(
+            "it is still in use by {}; wait until that has let it go, or delete it",
+            some(&users)
+        ));
+    }
+    Ok(former)
+}
+
+fn keep(
+    world: &World<'_>,
+    volume: Object,
+    former: &str,
+    kept_for: Option<(String, String)>,
+) -> Result<Plan, Refusal> {
+    let name = volume.name().to_owned();
+    match policy(&volume) {
+        "Retain" => {}
+        other => {
+            return no(format!(
+                "its reclaim policy is {other}, so its data may be being deleted right now; set \
+                 spec.persistentVolumeReclaimPolicy to Retain, and reclaim it when no deletion of it is under way"
+            ));
+        }
+    }
+    let mut after = volume.clone();
+    free(&mut after);
+    set_phase(&mut after, "Available");
+    let mut warnings = Vec::new();
+    let (summary, message) = match kept_for {
+        None => {
+            warnings.push(format!(
+                "the next claim that fits gets the data that {former} has left, whoever makes it; name one with for to \
+                 choose"
+            ));
+            (format!("{name} becomes Available with the data of {former}"), "points to nobody any more")
+        }
+        Some((namespace, claim)) => {
+            check_receiver(world, &volume, &namespace, &claim)?;
+            after.set(&["spec", "claimRef"], reference_to(&namespace, &claim, ""));
+            warnings.push(format!("{namespace}/{claim} gets the data that {former} has left"));
+            let summary = format!("{name} is kept for {namespace}/{claim} with the data of {former}");
+            (summary, "reserved by name, as a person would write it")
+        }
+    };
+    let steps = vec![Step::update(volumes(), volume, after, message)];
+    Ok(Plan { verb: "reclaim", reason: "Reclaimed", summary, warnings, steps })
+}
+
+/// Whether a claim may be promised this volume.
+fn check_receiver(world: &World<'_>, volume: &Object, namespace: &str, name: &str) -> Result<(), Refusal> {
+    let claim = world.get(claims(), namespace, name);
+    let uid = claim.as_ref().map(Object::uid).unwrap_or_default();
+    let others = volumes_pointing_to(world, namespace, name, uid);
+    if let Some(other) = others.iter().find(|other| other.name() != volume.name()) {
+        return no(format!(
+            "the volume {} points to {namespace}/{name} already; a claim has one volume",
+            other.name()
+        ));
+    }
+    let Some(claim) = claim else { return Ok(()) };
+    if claim.is_terminating() {
+        return no(format!(
+            "{} is being deleted; wait until it is gone, or name another claim",
+            key_of(&claim)
+        ));
+    }
+    let named = volume_name(&claim);
+    if !named.is_empty() && named != volume.name() {
+        return no(format!("{} has the volume {named}; name a claim that has none", key_of(&claim)));
+    }
+    let mode = |object: &Object| match object.str_at(&["spec", "volumeMode"]) {
+        "" => "Filesystem".to_owned(),
+        mode => mode.to_owned(),
+    };
+    if mode(&claim) != mode(volume) {
+        return no(format!(
+            "{} wants volumeMode {} and the volume has {}",
+            key_of(&claim),
+            mode(&claim),
+            mode(volume)
+        ));
+    }
+    Ok(())
+}
+
+fn scrub(volume: Object, former: &str) -> Result<Plan, Refusal> {
+    let name = volume.name().to_owned();
+    if !SCRUBBED.iter().any(|source| volume.at(&["spec", source]).is_some()) {
+        return no(format!(
+            "volumes of this kind cannot be scrubbed (those of {} can); clear it by hand and reclaim it with keepData",
+            SCRUBBED.join(" and ")
+        ));
+    }
+    let before = policy(&volume).to_owned();
+    match before.as_str() {
+        "Retain" => {}
+        "Recycle" => return no("its reclaim policy is Recycle: it is scrubbed without being asked"),
+        other => {
+            return no(format!(
+                "its reclaim policy is {other}, so it may be being deleted right now; set \
+                 spec.persistentVolumeReclaimPolicy to Retain first"
+            ));
+        }
+    }
+    let mut after = volume.clone();
+    after.set(&["spec", "persistentVolumeReclaimPolicy"], "Recycle");
+    after.set(&["metadata", "annotations", POLICY_AFTER_SCRUB], before.as_str());
+    // A reference that a user wrote would stay behind by name: whoever is offered the volume is anybody.
+    after.set(&["metadata", "annotations", BOUND_BY_CONTROLLER], "yes");
+    Ok(Plan {
+        verb: "reclaim",
+        reason: "Scrubbing",
+        summary: format!(
+            "everything in {name} is deleted, then it becomes Available with policy {before} again"
+        ),
+        warnings: vec![format!("the data that {former} has left in {name} is deleted for good")],
+        steps: vec![Step::update(volumes(), volume, after, "policy Recycle for one round")],
+    })
+}

@@ -1,0 +1,240 @@
+//! `recover`: a Lost claim gets its volume back. Pure.
+//!
+//! A claim is Lost because its volume's object is gone, because the volume points to another claim of that name (one
+//! of the two was made anew), or because its own reference was taken away (docs/binding.md). The volume is written so
+//! that the binder finds the claim in its reference; the claim's status is the binder's, which makes it Bound as soon
+//! as it sees the volume. Writing it here would race with a binder that does not know the volume yet.
+
+use super::facts::{
+    BIND_COMPLETED, claim_ref, end_scrub, key_of, phase, reference_to, same_asset, set_phase, some, users,
+    volume_name, volumes_pointing_to,
+};
+use super::model::{Plan, Refusal, Step, as_new, no};
+use super::past::Version;
+use super::world::{World, claims, volumes};
+use crate::insight::Target;
+use crate::object::Object;
+
+pub(super) fn plan(world: &World<'_>, target: &Target, past: &[Version]) -> Result<Plan, Refusal> {
+    let claim = world.target(target)?;
+    match phase(&claim) {
+        "Lost" => {}
+        "Bound" => return no("it is Bound: there is nothing to recover"),
+        other => {
+            return no(format!(
+                "its phase is {other:?}; only a Lost claim had a volume that can be recovered"
+            ));
+        }
+    }
+    if claim.is_terminating() {
+        return no("it is being deleted; bring its volume back with undelete instead");
+    }
+    let named = volume_name(&claim);
+    let mine = volumes_pointing_to(world, claim.namespace(), claim.name(), claim.uid());
+    if named.is_empty() {
+        let points = |volume: &&Object| claim_ref(volume).is_some_and(|at| at.uid == claim.uid());
+        return match mine.iter().find(points) {
+            Some(other) => name_again(claim, other),
+            None => no("it names no volume and no volume points to it; make a claim anew"),
+        };
+    }
+    if let Some(other) = mine.iter().find(|volume| volume.name() != named) {
+        return no(format!(
+            "the volume {} points to it already and the claim names {named}; take spec.claimRef of {} away first",
+            other.name(),
+            other.name()
+        ));
+    }
+    match world.get(volumes(), "", named) {
+        Some(volume) => repoint(world, &claim, volume),
+        None => bring_back(world, &claim, past),
+    }
+}
+
+/// The claim has lost the name of its volume, and the volume still points to it.
+fn name_again(claim: Object, volume: &Object) -> Result<Plan, Refusal> {
+    let mut after = claim.clone();
+    after.set(&["spec", "volumeName"], volume.name());
+    Ok(Plan {
+        verb: "recover",
+        reason: "Recovered",
+        summary: format!("{} names {} again, which points to it", key_of(&claim), volume.name()),
+        warnings: Vec::new(),
+        steps: vec![Step::update(claims(), claim, after, "the name of its volume")],
+    })
+}
+
+/// The volume is there and points to somebody else, or to nobody.
+fn repoint(world: &World<'_>, claim: &Object, volume: Object) -> Result<Plan, Refusal> {
+    let name = volume.name().to_owned();
+    if volume.is_terminating() {
+        return no(format!("its volume {name} is being deleted; recover the claim when that is gone"));
+    }
+    let mut warnings = Vec::new();
+    if let Some(reference) = claim_ref(&volume) {
+        let owner = world.get(claims(), &reference.namespace, &reference.name);
+        let lives = owner.as_ref().is_some_and(|owner| {
+            owner.uid() != claim.uid() && (reference.uid.is_empty() || owner.uid() == reference.uid)
+        });
+        let elsewhere =
+            (reference.namespace.as_str(), reference.name.as_str()) != (claim.namespace(), claim.name());
+        if lives || elsewhere && reference.uid.is_empty() {
+            return no(format!(
+                "its volume {name} belongs to the claim {}/{} now; delete that claim, or take the data over from it",
+                reference.namespace, reference.name
+            ));
+        }
+        if reference.uid == claim.uid() {
+            return no(format!(
+                "its volume {name} points to it already; the binder is about to make it Bound"
+            ));
+        }
+        let using: Vec<String> = users(world, &volume, owner.as_ref());
+        // The claim's own pods wait for this very volume.
+        if elsewhere && !using.is_empty() {
+            return no(format!("its volume {name} is in use by {}; wait until it is let go", some(&using)));
+        }
+        if !reference.uid.is_empty() {
+            warnings.push(format!(
+                "the volume belonged to an earlier claim {}/{} (uid {}); {} gets what that one has left",
+                reference.namespace,
+                reference.name,
+                reference.uid,
+                key_of(claim)
+            ));
+        }
+    }
+    if matches!(phase(&volume), "Released" | "Failed") && super::facts::policy(&volume) != "Retain" {
+        return no(format!(
+            "its volume {name} is {} under the policy {}, so its data may be being deleted right now; set \
+             spec.persistentVolumeReclaimPolicy to Retain first",
+            phase(&volume),
+            super::facts::policy(&volume)
+        ));
+    }
+    let mut after = volume.clone();
+    point(&mut after, claim);
+    Ok(Plan {
+        verb: "recover",
+        reason: "Recovered",
+        summary: format!("{name} points to {} again, which is bound to it", key_of(claim)),
+        warnings,
+        steps: vec![Step::update(volumes(), volume, after, "its claim, and policy Retain")],
+    })
+}
+
+/// The volume's object is gone; it comes back from the history.
+fn bring_back(world: &World<'_>, claim: &Object, past: &[Version]) -> Result<Plan, Refusal> {
+    let named = volume_name(claim);
+    let belongs = |version: &&Version| {
+        claim_ref(&version.object).is_some_and(|reference| {
+            let by_name = reference.namespace == claim.namespace() && reference.name == claim.name();
+            reference.uid == claim.uid() || by_name
+        })
+    };
+    let Some(version) = past.iter().find(belongs) else {
+        return match past.is_empty() {
+            true => Err(Refusal::Expired(format!(
+                "its volume {named} is gone for so long that the store has forgotten it; make the volume anew with its \
+                 handle and a claimRef of this claim"
+            ))),
+            false => {
+                no(format!("no version of the volume {named} that is still known belonged to this claim"))
+            }
+        };
+    };
+    let mut warnings = deletion_warnings(&version.object);
+    let after = restored(world, &version.object, Some(claim), &mut warnings)?;
+    Ok(Plan {
+        verb: "recover",
+        reason: "Recovered",
+        summary: format!(
+            "{named} comes back as it was at revision {} and points to {}, which is bound to it",
+            version.revision,
+            key_of(claim)
+        ),
+        warnings,
+        steps: vec![Step::create(volumes(), after, "with its handle, policy Retain and its claim")],
+    })
+}
+
+/// A volume of the past as it may come back: with its asset, policy Retain, and the claim that waits for it, if any.
+///
+/// # Errors
+/// Another volume stands for the same asset.
+pub(super) fn restored(
+    world: &World<'_>,
+    volume: &Object,
+    claim: Option<&Object>,
+    warnings: &mut Vec<String>,
+) -> Result<Object, Refusal> {
+    let same = same_asset(world, volume);
+    if !same.is_empty() {
+        return no(format!(
+            "the volume {} stands for the same asset; two objects for one asset would free it under each other",
+            some(&same)
+        ));
+    }
+    let mut after = as_new(volume);
+    after.remove(&["status", "lastPhaseTransitionTime"]);
+    // Admission protects it anew; the others are put on by those who need them.
+    after.meta().remove("finalizers");
+    match claim {
+        Some(claim) => point(&mut after, claim),
+        None => {
+            end_scrub(&mut after);
+            after.set(&["spec", "persistentVolumeReclaimPolicy"], "Retain");
+            let reference = claim_ref(&after);
+            let is_gone = living_claim(world, volume).is_none();
+            let phase = match &reference {
+                Some(reference) if !reference.uid.is_empty() && is_gone => "Released",
+                Some(_) | None => "Available",
+            };
+            if phase == "Released" {
+                warnings.push(
+                    "the claim that it had is gone: it comes back Released; reclaim says who may have it"
+                        .to_owned(),
+                );
+            }
+            set_phase(&mut after, phase);
+        }
+    }
+    Ok(after)
+}
+
+/// What a deletion under this policy may have done to the data.
+pub(super) fn deletion_warnings(volume: &Object) -> Vec<String> {
+    match super::facts::policy(volume) {
+        "Retain" => Vec::new(),
+        policy => vec![format!(
+            "its reclaim policy was {policy}: whoever deleted the object may have deleted the data, too; look before you \
+             rely on it"
+        )],
+    }
+}
+
+/// Points a volume to a claim as a finished binding does, and keeps its data from now on.
+fn point(volume: &mut Object, claim: &Object) {
+    end_scrub(volume);
+    volume.set(&["spec", "claimRef"], reference_to(claim.namespace(), claim.name(), claim.uid()));
+    volume.set(&["spec", "persistentVolumeReclaimPolicy"], "Retain");
+    set_phase(volume, "Bound");
+}
+
+/// The claim that a volume points to by its uid, if it is there.
+pub(super) fn living_claim(world: &World<'_>, volume: &Object) -> Option<Object> {
+    let reference = claim_ref(volume)?;
+    let claim = world.get(claims(), &reference.namespace, &reference.name)?;
+    (!reference.uid.is_empty() && claim.uid() == reference.uid).then_some(claim)
+}
+
+/// The claim that waits for a volume of this name: it is Lost, or nobody has told it yet.
+pub(super) fn waiting_claim(world: &World<'_>, volume: &Object) -> Option<Object> {
+    let reference = claim_ref(volume)?;
+    let claim = world.get(claims(), &reference.namespace, &reference.name)?;
+    let waits = matches!(phase(&claim), "Lost" | "Bound")
+        && !claim.is_terminating()
+        && volume_name(&claim) == volume.name()
+        && claim.annotation(BIND_COMPLETED).is_some();
+    waits.then_some(claim)
+}

@@ -1,0 +1,129 @@
+//! `release`: an attachment whose node cannot let the volume go any more is taken away. Pure.
+//!
+//! An attachment is the proof that a node may write. It may only go when the node cannot any more (I7): it is gone, or
+//! somebody has said that it is out of service, or a person takes the danger on in words, which the Event keeps. The
+//! driver's finalizer stays as long as nobody says in these words that the driver is gone: a driver works without any
+//! object that tells of it, so that none being there proves nothing.
+
+use serde_json::Value;
+
+use super::facts::{attacher_finalizer, claim_ref, is_over, key_of, pods_of, some};
+use super::model::{FORCE_WORDS, Plan, PlanOptions, Refusal, Step, no};
+use super::world::{World, attachments, kind, mentions, nodes, volumes};
+use crate::insight::Target;
+use crate::object::Object;
+
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+pub(super) fn plan(world: &World<'_>, target: &Target, options: &PlanOptions) -> Result<Plan, Refusal> {
+    let attachment = world.target(target)?;
+    let forced = options.is_forced()?;
+    let node_name = attachment.str_at(&["spec", "nodeName"]).to_owned();
+    let volume_name = attachment.str_at(&["spec", "source", "persistentVolumeName"]).to_owned();
+    let driver = attachment.str_at(&["spec", "attacher"]).to_owned();
+    let node = world.get(nodes(), "", &node_name);
+    let using = pods_on(world, &volume_name, &node_name);
+    let mut warnings = Vec::new();
+    let because = match &node {
+        None => format!("the node {node_name} is gone"),
+        Some(node) if is_out_of_service(node) => {
+            if !using.is_empty() && !forced {
+                return no(format!(
+                    "the node {node_name} is out of service, but {} still use the volume there; delete them first",
+                    some(&using)
+                ));
+            }
+            format!("the node {node_name} is out of service")
+        }
+        Some(_) if forced => {
+            warnings.push(format!(
+                "{FORCE_WORDS}: nobody has said that {node_name} has stopped; when it still writes while another node \
+                 mounts the volume, the file system is destroyed"
+            ));
+            format!("somebody says that {node_name} has stopped")
+        }
+        Some(_) => {
+            return no(format!(
+                "the node {node_name} is there and may still write to the volume; switch it off and put the taint \
+                 {OUT_OF_SERVICE} on it, delete the Node, or send force: {FORCE_WORDS:?}"
+            ));
+        }
+    };
+    if !using.is_empty() {
+        warnings.push(format!("pods of that node still name the volume: {}", some(&using)));
+    }
+    let finalizer = attacher_finalizer(&driver);
+    let unregistered =
+        attachment.finalizers().any(|held| held == finalizer) && is_unregistered(world, &driver);
+    let gone = forced && unregistered;
+    let left: Vec<String> =
+        attachment.finalizers().filter(|held| !(gone && *held == finalizer)).map(str::to_owned).collect();
+    let if_gone = format!(
+        "the driver {driver} is registered nowhere, which does not prove that nobody runs it; {}",
+        words_for_gone("and the storage has let the volume go")
+    );
+    if attachment.is_terminating() && left.len() == attachment.finalizers().count() {
+        let waits = left.join(", ");
+        return no(match unregistered {
+            true => format!("it is being deleted already and waits for {waits}: {if_gone}"),
+            false => format!(
+                "it is being deleted already and waits for {waits}: the driver {driver} has to detach the volume; \
+                 status.detachError says what hinders it"
+            ),
+        });
+    }
+    if gone {
+        warnings.push(format!(
+            "{FORCE_WORDS}: nobody tells the storage to detach {volume_name} from {node_name}; make sure that it is free"
+        ));
+    } else if unregistered {
+        warnings.push(if_gone);
+    }
+    let message = match (gone, left.is_empty()) {
+        (true, true) => "goes with the finalizer of its driver, which somebody says is gone".to_owned(),
+        (false, true) => "goes at once: nothing holds it".to_owned(),
+        (_, false) => format!("goes when the driver {driver} has detached the volume ({})", left.join(", ")),
+    };
+    let name = attachment.name().to_owned();
+    Ok(Plan {
+        verb: "release",
+        reason: if forced { "ReleaseForced" } else { "ReleaseBegun" },
+        summary: format!("the attachment {name} of {volume_name} is deleted, because {because}"),
+        warnings,
+        steps: vec![Step::delete(attachments(), attachment, &left, message)],
+    })
+}
+
+fn is_out_of_service(node: &Object) -> bool {
+    let taints = node.at(&["spec", "taints"]).and_then(Value::as_array);
+    taints.into_iter().flatten().any(|taint| taint.get("key").is_some_and(|key| key == OUT_OF_SERVICE))
+}
+
+/// The pods on a node that use a volume and are not over.
+fn pods_on(world: &World<'_>, volume: &str, node: &str) -> Vec<String> {
+    let Some(volume) = world.get(volumes(), "", volume) else { return Vec::new() };
+    let Some(reference) = claim_ref(&volume) else { return Vec::new() };
+    pods_of(world, &reference.namespace, &reference.name)
+        .iter()
+        .filter(|pod| pod.str_at(&["spec", "nodeName"]) == node && !is_over(pod))
+        .map(|pod| format!("pod {}", key_of(pod)))
+        .collect()
+}
+
+/// What a person has to say to have a driver taken for gone, as the end of a sentence. `and` is what else has to be so.
+pub(super) fn words_for_gone(and: &str) -> String {
+    format!("whoever knows that it is gone for good {and} sends force: {FORCE_WORDS:?} (--force)")
+}
+
+/// Whether no object tells of a driver: it is neither registered nor on any node. It may work all the same: attachers
+/// and provisioners know theirs by a socket.
+pub(super) fn is_unregistered(world: &World<'_>, driver: &str) -> bool {
+    if world.get(kind("storage.k8s.io", "csidrivers"), "", driver).is_some() {
+        return false;
+    }
+    let has = |node: &Object| {
+        let drivers = node.at(&["spec", "drivers"]).and_then(Value::as_array);
+        drivers.into_iter().flatten().any(|entry| entry.get("name").is_some_and(|name| name == driver))
+    };
+    !world.list(kind("storage.k8s.io", "csinodes"), "", |record| mentions(record, driver)).iter().any(has)
+}

@@ -1,0 +1,155 @@
+//! `transfer`: a Bound claim goes to another namespace with its volume. Pure.
+//!
+//! In the API of Kubernetes this takes five steps by hand (policy, delete, reference, create, policy), and after each
+//! of them the data can go to somebody else. Here the claim there, the claim here and the volume's reference change in
+//! one commit. The volume is written first: who follows volumes and claims apart learns of the new owner first.
+
+use super::facts::{
+    BIND_COMPLETED, CLAIM_PROTECTION, attachments_of, claim_ref, is_over, key_of, phase, pods_of,
+    reference_to, some, volume_name, volumes_pointing_to,
+};
+use super::model::{Plan, PlanOptions, Refusal, Step, as_new, no};
+use super::world::{World, claims, kind, volumes};
+use crate::insight::Target;
+use crate::object::Object;
+
+/// `uid` is the one that the claim there gets.
+pub(super) fn plan(
+    world: &World<'_>,
+    target: &Target,
+    options: &PlanOptions,
+    uid: &str,
+) -> Result<Plan, Refusal> {
+    let claim = world.target(target)?;
+    let Some(namespace) = options.namespace.as_deref().filter(|namespace| !namespace.is_empty()) else {
+        return Err(Refusal::Options("say with namespace where the claim is to go".to_owned()));
+    };
+    let name = options.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(claim.name());
+    if (namespace, name) == (claim.namespace(), claim.name()) {
+        return Err(Refusal::Options("the claim is there already; name another namespace".to_owned()));
+    }
+    let volume = check_claim(world, &claim)?;
+    check_unused(world, &claim, &volume)?;
+    check_place(world, namespace, name)?;
+
+    let mut moved = as_new(&claim);
+    let mut warnings = leave_behind(&mut moved, &claim, &volume);
+    moved.set(&["metadata", "namespace"], namespace);
+    moved.set(&["metadata", "name"], name);
+    moved.set(&["metadata", "uid"], uid);
+    moved.meta().remove("finalizers");
+    let mut pointing = volume.clone();
+    pointing.set(&["spec", "claimRef"], reference_to(namespace, name, uid));
+    warnings.push(format!("whoever may read claims in {namespace} gets at the data of {}", key_of(&claim)));
+    let (from, to) = (key_of(&claim), format!("{namespace}/{name}"));
+    let summary = format!("{from} becomes {to} with its volume {}", volume.name());
+    let message = format!("points to {to}");
+    Ok(Plan {
+        verb: "transfer",
+        reason: "Transferred",
+        summary,
+        warnings,
+        steps: vec![
+            Step::update(volumes(), volume, pointing, message),
+            Step::create(claims(), moved, "the claim there, bound"),
+            Step::delete(claims(), claim, &[], "the claim here; nothing uses it"),
+        ],
+    })
+}
+
+/// That the claim and its volume belong to each other and to nobody else. Answers with the volume.
+fn check_claim(world: &World<'_>, claim: &Object) -> Result<Object, Refusal> {
+    if claim.is_terminating() {
+        return no("it is being deleted");
+    }
+    if phase(claim) != "Bound" || claim.annotation(BIND_COMPLETED).is_none() {
+        return no(format!("its phase is {:?}; only a Bound claim has something to hand over", phase(claim)));
+    }
+    let named = volume_name(claim);
+    let Some(volume) = world.get(volumes(), "", named) else {
+        return no(format!("its volume {named} is not there; recover the claim first"));
+    };
+    if claim_ref(&volume).is_none_or(|reference| reference.uid != claim.uid()) {
+        return no(format!("its volume {named} does not point to it; recover the claim first"));
+    }
+    if volume.is_terminating() {
+        return no(format!("its volume {named} is being deleted"));
+    }
+    let others: Vec<&str> = claim.finalizers().filter(|finalizer| *finalizer != CLAIM_PROTECTION).collect();
+    if !others.is_empty() {
+        return no(format!(
+            "it is held by {}; whoever put that there has to finish first",
+            others.join(", ")
+        ));
+    }
+    Ok(volume)
+}
+
+/// That nothing uses the claim: no pod names it, and the volume is on no node.
+fn check_unused(world: &World<'_>, claim: &Object, volume: &Object) -> Result<(), Refusal> {
+    let pods = pods_of(world, claim.namespace(), claim.name());
+    if !pods.is_empty() {
+        let told = |pod: &Object| match is_over(pod) {
+            true => format!("{} (it has ended and still names it)", pod.name()),
+            false => pod.name().to_owned(),
+        };
+        let pods: Vec<String> = pods.iter().map(told).collect();
+        return no(format!(
+            "it is used by pods of {}: {}; delete them first",
+            claim.namespace(),
+            some(&pods)
+        ));
+    }
+    let attached: Vec<String> = attachments_of(world, volume.name())
+        .iter()
+        .map(|attachment| attachment.str_at(&["spec", "nodeName"]).to_owned())
+        .collect();
+    if !attached.is_empty() {
+        return no(format!("its volume is still attached to {}; wait until it is detached", some(&attached)));
+    }
+    Ok(())
+}
+
+/// That there is room for the claim where it goes.
+fn check_place(world: &World<'_>, namespace: &str, name: &str) -> Result<(), Refusal> {
+    match world.get(kind("", "namespaces"), "", namespace) {
+        None => return no(format!("there is no namespace {namespace}; make it first")),
+        Some(there) if there.is_terminating() => {
+            return no(format!("the namespace {namespace} is being deleted; name another one"));
+        }
+        Some(_) => {}
+    }
+    if world.get(claims(), namespace, name).is_some() {
+        return no(format!("there is a claim {namespace}/{name}; choose another name"));
+    }
+    let waiting = volumes_pointing_to(world, namespace, name, "");
+    if let Some(volume) = waiting.first() {
+        return no(format!(
+            "the volume {} is kept for {namespace}/{name}; a claim has one volume, so choose another name",
+            volume.name()
+        ));
+    }
+    Ok(())
+}
+
+/// Takes off what means something in the old namespace only, and says so.
+fn leave_behind(moved: &mut Object, claim: &Object, volume: &Object) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if claim.at(&["metadata", "ownerReferences"]).is_some() {
+        moved.meta().remove("ownerReferences");
+        warnings
+            .push("its owners stay behind; one of them may make a new claim of this name here".to_owned());
+    }
+    for secret in
+        ["nodePublishSecretRef", "nodeStageSecretRef", "controllerPublishSecretRef", "nodeExpandSecretRef"]
+    {
+        if volume.str_at(&["spec", "csi", secret, "namespace"]) == claim.namespace() {
+            let name = volume.str_at(&["spec", "csi", secret, "name"]);
+            warnings.push(format!(
+                "the volume is used with the secret {}/{name}, which stays where it is",
+                claim.namespace()
+            ));
+        }
+    }
+    warnings
+}

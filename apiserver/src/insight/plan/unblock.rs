@@ -1,0 +1,205 @@
+//! `unblock`: of what is Terminating those finalizers go whose owner is gone or whose condition holds. Pure.
+//!
+//! By hand people remove all of them, and with them the data of others. Here each has a rule; one that has none stays,
+//! and the refusal says who puts it there and what it waits for. That a driver is gone is for a person to say.
+
+use super::facts::{
+    ATTACHER_PREFIX, CLAIM_PROTECTION, VOLUME_PROTECTION, attachments_of, claim_ref, key_of, phase, pods_of,
+    policy, some, users,
+};
+use super::model::{Plan, PlanOptions, Refusal, Step, no};
+use super::release::{is_unregistered, words_for_gone};
+use super::world::{World, claims, mentions, volumes};
+use crate::insight::Target;
+use crate::object::Object;
+
+const ATTRIBUTES_PROTECTION: &str = "kubernetes.io/vac-protection";
+const VOLUME_CONTROLLER: &str = "kubernetes.io/pv-controller";
+const PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
+/// The CSI driver that works on a volume of a plugin of old (upstream: csi-translation-lib).
+const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
+
+/// What a look at a finalizer gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It may go, because.
+    Goes(String),
+    /// It stays, because.
+    Stays(String),
+}
+
+use Verdict::{Goes, Stays};
+
+pub(super) fn plan(world: &World<'_>, target: &Target, options: &PlanOptions) -> Result<Plan, Refusal> {
+    let object = world.target(target)?;
+    let forced = options.is_forced()?;
+    if !object.is_terminating() {
+        return no("it is not being deleted; there is nothing to unblock");
+    }
+    let finalizers: Vec<String> = object.finalizers().map(str::to_owned).collect();
+    if finalizers.is_empty() {
+        return no(
+            "it has no finalizer; its kind ends it in its own time (a pod on its node, a namespace when it is empty)",
+        );
+    }
+    let (mut left, mut goes, mut stays, mut warnings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for finalizer in finalizers {
+        match judge(world, target, &object, &finalizer, forced, &mut warnings) {
+            Goes(why) => goes.push(format!("{finalizer} goes: {why}")),
+            Stays(why) => {
+                stays.push(format!("{finalizer} stays: {why}"));
+                left.push(finalizer);
+            }
+        }
+    }
+    if goes.is_empty() {
+        return no(stays.join("; "));
+    }
+    let name = key_of(&object);
+    let summary = match left.is_empty() {
+        true => format!("{name} goes: nothing holds it any more"),
+        false => format!("{name} still waits for {}", left.join(", ")),
+    };
+    warnings.extend(stays);
+    let message = goes.join("; ");
+    let steps = vec![Step::delete(target.kind.clone(), object, &left, message)];
+    let reason = if forced { "UnblockForced" } else { "Unblocked" };
+    Ok(Plan { verb: "unblock", reason, summary, warnings, steps })
+}
+
+fn judge(
+    world: &World<'_>,
+    target: &Target,
+    object: &Object,
+    finalizer: &str,
+    forced: bool,
+    warnings: &mut Vec<String>,
+) -> Verdict {
+    let names = target.kind.names();
+    match (names.plural, finalizer) {
+        ("persistentvolumes", VOLUME_PROTECTION) => volume_protection(world, object),
+        ("persistentvolumes", VOLUME_CONTROLLER) => match (policy(object), used(world, object)) {
+            (_, Some(why)) => Stays(why),
+            ("Retain" | "Recycle", None) => Goes("the policy does not delete the asset".to_owned()),
+            (_, None) => {
+                Stays("the binder deletes the asset first; its status says what hinders that".to_owned())
+            }
+        },
+        ("persistentvolumes", PROVISIONER) => provisioner(world, object, forced, warnings),
+        ("persistentvolumes", held) if held.starts_with(ATTACHER_PREFIX) => {
+            let attached = attachments_of(world, object.name());
+            match attached.first() {
+                Some(one) => Stays(format!(
+                    "the attachment {} to {} needs the handle; release that first",
+                    one.name(),
+                    one.str_at(&["spec", "nodeName"])
+                )),
+                None => Goes("no attachment needs the handle any more".to_owned()),
+            }
+        }
+        ("persistentvolumeclaims", CLAIM_PROTECTION) => {
+            let pods: Vec<String> =
+                pods_of(world, object.namespace(), object.name()).iter().map(key_of).collect();
+            match pods.is_empty() {
+                true => Goes("no pod uses the claim".to_owned()),
+                false => Stays(format!("pods use the claim: {}; delete them", some(&pods))),
+            }
+        }
+        ("volumeattributesclasses", ATTRIBUTES_PROTECTION) => attributes(world, object),
+        ("volumeattachments", held) if held.starts_with(ATTACHER_PREFIX) => {
+            // One rule in one place: an attachment is the proof that a node may write, and `release` looks at the node.
+            Stays(
+                "its driver has to detach the volume; release asks whether the node can still write"
+                    .to_owned(),
+            )
+        }
+        (_, "orphan" | "foregroundDeletion") => {
+            Stays("the garbage collector works on what belongs to it; delete or free that".to_owned())
+        }
+        (_, other) => {
+            let owner = other.split_once('/').map_or(other, |(owner, _)| owner);
+            Stays(format!(
+                "nothing is known here of what {owner} waits for; ask whoever runs it, or take it away with kubectl edit"
+            ))
+        }
+    }
+}
+
+/// Why a volume is not free, in words.
+fn used(world: &World<'_>, volume: &Object) -> Option<String> {
+    let claim = claim_ref(volume).and_then(|at| world.get(claims(), &at.namespace, &at.name));
+    let users = users(world, volume, claim.as_ref());
+    (!users.is_empty()).then(|| format!("it is in use by {}", some(&users)))
+}
+
+fn volume_protection(world: &World<'_>, volume: &Object) -> Verdict {
+    if let Some(why) = used(world, volume) {
+        return Stays(why);
+    }
+    let owner = claim_ref(volume).and_then(|reference| {
+        let claim = world.get(claims(), &reference.namespace, &reference.name)?;
+        (reference.uid.is_empty() || claim.uid() == reference.uid).then_some(claim)
+    });
+    match owner {
+        Some(claim) if phase(volume) == "Bound" || phase(&claim) == "Bound" => {
+            Stays(format!("the claim {} is bound to it; delete that first", key_of(&claim)))
+        }
+        Some(_) | None => Goes("no claim is bound to it".to_owned()),
+    }
+}
+
+fn provisioner(world: &World<'_>, volume: &Object, forced: bool, warnings: &mut Vec<String>) -> Verdict {
+    if let Some(why) = used(world, volume) {
+        return Stays(why);
+    }
+    // Only CSI drivers are registered anywhere: that another provisioner is not says nothing.
+    let driver = match volume.str_at(&["spec", "csi", "driver"]) {
+        "" => volume.annotation(MIGRATED_TO).unwrap_or_default().to_owned(),
+        driver => driver.to_owned(),
+    };
+    if driver.is_empty() {
+        let name = volume.annotation("pv.kubernetes.io/provisioned-by").unwrap_or("that made it");
+        return Stays(format!(
+            "the provisioner {name} looks after the asset first, and nothing is known here of whether it runs; ask whoever \
+             runs it"
+        ));
+    }
+    if !is_unregistered(world, &driver) {
+        return Stays(format!(
+            "the provisioner {driver} looks after the asset first; its events on the volume say what hinders it"
+        ));
+    }
+    if !forced {
+        return Stays(format!(
+            "the provisioner {driver} looks after the asset first; it is registered nowhere, which does not prove that \
+             nobody runs it; {}",
+            words_for_gone("and what becomes of the asset")
+        ));
+    }
+    if policy(volume) == "Delete" {
+        warnings.push(format!(
+            "nobody deletes the asset {} of {driver} any more; it stays in the storage",
+            volume.str_at(&["spec", "csi", "volumeHandle"])
+        ));
+    }
+    Goes(format!("the provisioner {driver} is registered nowhere, and somebody says that it is gone"))
+}
+
+fn attributes(world: &World<'_>, class: &Object) -> Verdict {
+    let name = class.name();
+    let places: [&[&str]; 3] = [
+        &["spec", "volumeAttributesClassName"],
+        &["status", "currentVolumeAttributesClassName"],
+        &["status", "modifyVolumeStatus", "targetVolumeAttributesClassName"],
+    ];
+    let names_it = |object: &Object| places.iter().any(|place| object.str_at(place) == name);
+    let mut users: Vec<String> = Vec::new();
+    for kind in [volumes(), claims()] {
+        let all = world.list(kind, "", |record| mentions(record, name));
+        users.extend(all.iter().filter(|object| names_it(object)).map(key_of));
+    }
+    match users.is_empty() {
+        true => Goes("no volume and no claim names the class".to_owned()),
+        false => Stays(format!("it is the class of {}", some(&users))),
+    }
+}

@@ -1,0 +1,123 @@
+//! Secrets keep their keys and lose their values, wherever they are told by this group.
+
+use serde_json::{Map, Value};
+
+use super::diff::Change;
+use crate::registry::Kind;
+
+/// Where kubectl keeps what was applied: the values once more.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Whether objects of the kind have values that are not told.
+pub(super) fn is_secret(kind: &dyn Kind) -> bool {
+    kind.names().group.is_empty() && kind.names().plural == "secrets"
+}
+
+/// Takes the values out of a secret.
+pub(super) fn object(value: &mut Value) {
+    for member in ["data", "stringData"] {
+        if let Some(data) = value.get_mut(member).and_then(Value::as_object_mut) {
+            blank_all(data);
+        }
+    }
+    if let Some(annotations) = value.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        blank_annotation(annotations);
+    }
+}
+
+fn blank_all(data: &mut Map<String, Value>) {
+    data.values_mut().for_each(|value| *value = Value::String(String::new()));
+}
+
+fn blank_annotation(annotations: &mut Map<String, Value>) {
+    if let Some(applied) = annotations.get_mut(LAST_APPLIED) {
+        *applied = Value::String(String::new());
+    }
+}
+
+/// Takes the values out of the changes of a secret; that something changed is still told.
+pub(super) fn changes(changes: &mut [Change]) {
+    for change in changes {
+        let path: Vec<&str> = change.path.iter().map(String::as_str).collect();
+        let sides = [&mut change.from, &mut change.to];
+        for side in sides.into_iter().flatten() {
+            match (path.as_slice(), side) {
+                ([], side) => object(side),
+                (["metadata"], Value::Object(metadata)) => {
+                    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
+                    {
+                        blank_annotation(annotations);
+                    }
+                }
+                (["data" | "stringData"], Value::Object(data)) => blank_all(data),
+                (["metadata", "annotations"], Value::Object(annotations)) => blank_annotation(annotations),
+                (["data" | "stringData", ..], side) => *side = Value::String(String::new()),
+                (["metadata", "annotations", LAST_APPLIED, ..], side) => *side = Value::String(String::new()),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::insight::diff::Op;
+
+    #[test]
+    fn nothing_is_left() {
+        let mut value = json!({
+            "metadata": {"annotations": {LAST_APPLIED: "HIDE", "a": "b"}},
+            "data": {"k": "HIDE"}, "stringData": {"l": "HIDE"}, "type": "Opaque",
+        });
+        object(&mut value);
+        let want = json!({
+            "metadata": {"annotations": {LAST_APPLIED: "", "a": "b"}},
+            "data": {"k": ""}, "stringData": {"l": ""}, "type": "Opaque",
+        });
+        assert_eq!(value, want);
+    }
+
+    #[test]
+    fn changes_tell_that_and_not_what() {
+        for (path, from, to, want_from, want_to) in [
+            (vec!["data", "k"], json!("HIDE"), json!("HIDE2"), json!(""), json!("")),
+            (vec!["data"], json!({"k": "HIDE"}), json!({"l": "HIDE"}), json!({"k": ""}), json!({"l": ""})),
+            (
+                vec!["metadata"],
+                json!({"annotations": {LAST_APPLIED: "HIDE", "a": "b"}, "name": "n"}),
+                json!({"name": "n"}),
+                json!({"annotations": {LAST_APPLIED: "", "a": "b"}, "name": "n"}),
+                json!({"name": "n"}),
+            ),
+            (vec![], json!({"data": {"k": "HIDE"}}), json!({}), json!({"data": {"k": ""}}), json!({})),
+            (
+                vec!["metadata", "annotations", LAST_APPLIED],
+                json!("HIDE"),
+                json!("HIDE"),
+                json!(""),
+                json!(""),
+            ),
+            (
+                vec!["metadata", "annotations"],
+                json!({LAST_APPLIED: "HIDE"}),
+                json!({"a": "b"}),
+                json!({LAST_APPLIED: ""}),
+                json!({"a": "b"}),
+            ),
+            (vec!["metadata", "labels", "data"], json!("x"), json!("y"), json!("x"), json!("y")),
+        ] {
+            let path: Vec<String> = path.into_iter().map(str::to_owned).collect();
+            let mut list = [Change { path, op: Op::Replace, from: Some(from), to: Some(to) }];
+            changes(&mut list);
+            assert_eq!(
+                (&list[0].from, &list[0].to),
+                (&Some(want_from), &Some(want_to)),
+                "{:?}",
+                list[0].path
+            );
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! A capture (docs/insight.md) written into an empty store, write by write: objects keep their UIDs and the times of their
+//! writes, revisions are new. What nobody could have written in that order is refused with the number of its line.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use orlop_store::{Clock, Expect, Key, Kv, Op, Revision, SystemClock, Write};
+use tokio_util::sync::CancellationToken;
+
+use super::places::{kinds, resource_name};
+use super::redact;
+use crate::custom::{Kinds, keeper};
+use crate::dispatch;
+use crate::encode::stored;
+use crate::object::Object;
+use crate::projection::Projection;
+use crate::registry::{KindRef, Scope};
+use crate::reserve;
+
+use line::{Line, Said};
+
+mod line;
+
+pub use line::Until;
+
+/// Writes that go into one commit at the most, and their bytes.
+const MOST_WRITES: usize = 256;
+const MOST_BYTES: usize = 1 << 20;
+
+/// What is being written shows through nobody's clock: the store's stands at the time of the line, and goes with that
+/// of the machine afterwards.
+#[derive(Debug)]
+pub struct HeldClock(AtomicI64);
+
+/// It goes with the machine's.
+const GOES: i64 = i64::MIN;
+
+impl Default for HeldClock {
+    fn default() -> Self {
+        HeldClock(AtomicI64::new(GOES))
+    }
+}
+
+impl HeldClock {
+    fn hold(&self, time_ms: i64) {
+        self.0.store(time_ms, Ordering::SeqCst);
+    }
+
+    /// From now on it is what time it is.
+    pub fn release(&self) {
+        self.0.store(GOES, Ordering::SeqCst);
+    }
+}
+
+impl Clock for HeldClock {
+    fn now_ms(&self) -> i64 {
+        match self.0.load(Ordering::SeqCst) {
+            GOES => SystemClock.now_ms(),
+            time_ms => time_ms,
+        }
+    }
+}
+
+/// Why a file is not replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// There is something that would be mixed up with it.
+    #[error(
+        "the store is not empty (it is at revision {0}): --from wants a --data-dir that holds nothing yet"
+    )]
+    NotEmpty(Revision),
+    /// The file cannot be read.
+    #[error("cannot read {}: {cause}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// A line is not what it has to be there.
+    #[error("{}, line {line}: {what}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// From 1 on.
+        line: u64,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The file ends too early, or begins too late.
+    #[error("{}: {what}", path.display())]
+    Short {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        what: String,
+    },
+    /// The store takes no writes.
+    #[error("the store does not take line {line} of {}: {what}", path.display())]
+    Store {
+        /// The file.
+        path: PathBuf,
+        /// The last line of the commit.
+        line: u64,
+        /// Why.
+        what: String,
+    },
+}
+
+/// What was replayed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// The revision of the file that was reached.
+    pub reached: u64,
+    /// Writes, the first state included.
+    pub writes: u64,
+    /// Objects that are there now.
+    pub objects: usize,
+    /// Secrets among them; they have their keys and no values.
+    pub secrets: usize,
+    /// Why the file ends before its end, if it does.
+    pub broken_off: Option<String>,
+}
+
+/// Writes a capture into a store that holds nothing, up to a moment or to its end.
+///
+/// # Errors
+/// The store holds something, or a line makes no sense; what was written before that line stays, so whoever writes to a
+/// disk tries it in memory first.
+pub async fn replay(
+    store: &dyn Kv<Projection>,
+    clock: &HeldClock,
+    path: &Path,
+    until: Option<Until>,
+) -> Result<Replayed, ReplayError> {
+    let head = store.head().revision();
+    if head != Revision::ZERO {
+        return Err(ReplayError::NotEmpty(head));
+    }
+    let mut replay = Replay {
+        store,
+        clock,
+        path,
+        kinds: Kinds::listing(false),
+        served: HashMap::new(),
+        closing: CancellationToken::new(),
+        waiting: Waiting::default(),
+        done: Replayed::default(),
+    };
+    replay.learn();
+    let done = replay.file(until).await;
+    clock.release();
+    done
+}
+
+/// Writes that are not committed yet.
+#[derive(Default)]
+struct Waiting {
+    writes: Vec<Write<Projection>>,
+    bytes: usize,
+    time_ms: i64,
+    line: u64,
+}
+
+struct Replay<'a> {
+    store: &'a dyn Kv<Projection>,
+    clock: &'a HeldClock,
+    path: &'a Path,
+    /// With the kinds of the definitions that were replayed.
+    kinds: Kinds,
+    /// By the names that lines have for them.
+    served: HashMap<String, KindRef>,
+    closing: CancellationToken,
+    waiting: Waiting,
+    done: Replayed,
+}
+
+impl Replay<'_> {
+    async fn file(&mut self, until: Option<Until>) -> Result<Replayed, ReplayError> {
+        let path = self.path;
+        let failed = |cause| ReplayError::Read { path: path.to_owned(), cause };
+        let mut lines = BufReader::new(File::open(path).map_err(failed)?).split(b'\n');
+        let mut number = 0;
+        let mut next = || -> Result<Option<(u64, Line)>, ReplayError> {
+            for bytes in lines.by_ref() {
+                number += 1;
+                let bytes = bytes.map_err(failed)?;
+                if bytes.iter().all(u8::is_ascii_whitespace) {
+                    continue;
+                }
+                let line = Line::parse(&bytes, number == 1);
+                return line.map(|line| Some((number, line))).map_err(|what| wrong(path, number, what));
+            }
+            Ok(None)
+        };
+
+        // The state comes kind by kind, and was written in the order of its revisions.
+        let mut state = Vec::new();
+        let mut end = None;
+        loop {
+            let Some((number, line)) = next()? else {
+                let what = "it ends before the state at its beginning is whole".to_owned();
+                return Err(ReplayError::Short { path: path.to_owned(), what });
+            };
+            match line.said {
+                Said::Header { until } => end = until,
+                Said::Added => state.push((number, line)),
+                Said::Synced => {
+                    self.done.reached = line.revision;
+                    break;
+                }
+                Said::Error(message) => {
+                    let what = format!("the server had no state to begin with: {message}");
+                    return Err(wrong(path, number, what));
+                }
+                Said::Modified | Said::Deleted | Said::Progress => {
+                    let what = "the state at the beginning has ADDED lines alone, up to SYNCED".to_owned();
+                    return Err(wrong(path, number, what));
+                }
+            }
+        }
+        state.sort_by_key(|(_, line)| line.revision);
+        let last = state.last().map(|(_, line)| line.time_ms);
+        if until.is_some_and(|until| until.is_before(self.done.reached, last)) {
+            let what = format!(
+                "it begins with the state at revision {}, which is later than what --at asks for",
+                self.done.reached
+            );
+            return Err(ReplayError::Short { path: path.to_owned(), what });
+        }
+        for (number, line) in &state {
+            self.write(*number, line, true).await?;
+        }
+        drop(state);
+
+        let (mut whole, mut reached) = (end.is_none_or(|end| end <= self.done.reached), self.done.reached);
+        while let Some((number, line)) = next()? {
+            match &line.said {
+                Said::Added | Said::Modified | Said::Deleted => {
+                    if line.revision <= reached {
+                        let what = format!("revision {} comes behind {reached}", line.revision);
+                        return Err(wrong(path, number, what));
+                    }
+                    reached = line.revision;
+                    if until.is_some_and(|until| until.is_before(line.revision, Some(line.time_ms))) {
+                        whole = true;
+                        break;
+                    }
+                    self.write(number, &line, false).await?;
+                    self.done.reached = line.revision;
+                }
+                Said::Progress => {
+                    reached = reached.max(line.revision);
+                    let is_asked = until.is_none_or(|until| !until.is_before(line.revision, None));
+                    if is_asked {
+                        self.done.reached = reached;
+                    }
+                    whole |= end.is_some_and(|end| line.revision >= end);
+                }
+                Said::Error(message) => {
+                    self.done.broken_off = Some(message.clone());
+                    whole = true;
+                }
+                Said::Header { .. } | Said::Synced => {
+                    let what = "a second beginning; a file is one stream".to_owned();
+                    return Err(wrong(path, number, what));
+                }
+            }
+        }
+        self.commit().await?;
+        if let Some(Until::Revision(wanted)) = until
+            && wanted > self.done.reached.max(reached)
+        {
+            let what = format!("it ends at revision {reached}, and --at asks for {wanted}");
+            return Err(ReplayError::Short { path: path.to_owned(), what });
+        }
+        if !whole && self.done.broken_off.is_none() {
+            self.done.broken_off = Some("its last lines are missing".to_owned());
+        }
+        self.count();
+        Ok(std::mem::take(&mut self.done))
+    }
+
+    /// Puts a line to the writes that wait. `state`: what it tells is an object of the first state, whose times within
+    /// a second count as one.
+    async fn write(&mut self, number: u64, line: &Line, state: bool) -> Result<(), ReplayError> {
+        let refused = |what: String| wrong(self.path, number, what);
+        let Some(kind) = self.served.get(&line.resource).cloned() else {
+            return Err(refused(format!(
+                "this server has no {}, and no CustomResourceDefinition of it came before",
+                line.resource
+            )));
+        };
+        let mut object = Object::from_value(line.object.clone());
+        for name in ["kind", "apiVersion"] {
+            object.0.remove(name);
+        }
+        object.meta().remove("resourceVersion");
+        let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
+        let is_namespaced = kind.scope() == Scope::Namespaced;
+        let is_part = |part: &str| !part.is_empty() && !part.contains('/');
+        if !is_part(&name) || is_namespaced != is_part(&namespace) || namespace.contains('/') {
+            return Err(refused(format!("{namespace:?} and {name:?} name no object of {}", line.resource)));
+        }
+        if object.uid().is_empty() || object.at(&["metadata", "creationTimestamp"]).is_none() {
+            return Err(refused(format!("{} {name} has no uid or no creationTimestamp", line.resource)));
+        }
+        let key = dispatch::key(&*kind, &namespace, &name);
+        let is_definition = key.starts_with(keeper::PREFIX);
+        let time_ms = line.time_ms;
+        let same_time = match state {
+            true => time_ms.div_euclid(1000) == self.waiting.time_ms.div_euclid(1000),
+            false => time_ms == self.waiting.time_ms,
+        };
+        let is_full = self.waiting.writes.len() >= MOST_WRITES || self.waiting.bytes >= MOST_BYTES;
+        // What an object reserves is looked up in the head.
+        let stands_alone =
+            kind.reserves() || self.waiting.writes.iter().any(|write| write.key.as_str() == key);
+        if !same_time || is_full || stands_alone {
+            self.commit().await?;
+        }
+        let head = self.store.head();
+        let there = head.get(&key);
+        let expect = match (line.said == Said::Added, there) {
+            (true, None) => Expect::Absent,
+            (false, Some(there)) => Expect::Revision(there.mod_revision),
+            (true, Some(_)) => {
+                return Err(refused(format!("{} {name} is ADDED, and is there already", line.resource)));
+            }
+            (false, None) => {
+                return Err(refused(format!("{} {name} changes, and is not there", line.resource)));
+            }
+        };
+        let bare = kind.to_stored(object);
+        let old = there.map(|there| stored::decode(there));
+        let new = (line.said != Said::Deleted).then_some(&bare);
+        let reserved = reserve::writes(&*kind, &key, old.as_ref(), new, &head);
+        let op = match new {
+            Some(new) => {
+                let (value, view) = stored::encode(&*kind, new);
+                self.waiting.bytes += value.len();
+                Op::Put { value, view }
+            }
+            None => Op::Delete,
+        };
+        self.waiting.writes.push(Write { key: Key::from(key), expect, op });
+        self.waiting.writes.extend(reserved);
+        self.waiting.time_ms = time_ms;
+        self.waiting.line = number;
+        self.done.writes += 1;
+        if is_definition {
+            self.commit().await?;
+            self.learn();
+        }
+        Ok(())
+    }
+
+    async fn commit(&mut self) -> Result<(), ReplayError> {
+        let Waiting { writes, time_ms, line, .. } = std::mem::take(&mut self.waiting);
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.clock.hold(time_ms);
+        let done = self.store.commit(writes).await;
+        let failed = |error: orlop_store::CommitError<Projection>| ReplayError::Store {
+            path: self.path.to_owned(),
+            line,
+            what: error.to_string(),
+        };
+        done.map(drop).map_err(failed)
+    }
+
+    /// The kinds that there are with the definitions that are there.
+    fn learn(&mut self) {
+        keeper::serve_all(&self.kinds, &self.store.head(), &self.closing);
+        let all = kinds(&self.kinds.now()).into_iter().filter(|kind| !kind.is_view());
+        self.served = all.map(|kind| (resource_name(&kind), kind)).collect();
+    }
+
+    /// How much is there now.
+    fn count(&mut self) {
+        let head = self.store.head();
+        for kind in self.served.values() {
+            let count = head.range(kind.storage_prefix(), None).count();
+            self.done.objects += count;
+            if redact::is_secret(&**kind) {
+                self.done.secrets += count;
+            }
+        }
+    }
+}
+
+fn wrong(path: &Path, line: u64, what: String) -> ReplayError {
+    ReplayError::Line { path: path.to_owned(), line, what }
+}

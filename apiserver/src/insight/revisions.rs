@@ -1,0 +1,36 @@
+//! Which revision it was at a time, and how far back is known.
+
+use orlop_store::Revision;
+use serde_json::{Value, json};
+
+use super::API_VERSION;
+use super::past::{expired, moment_of, time_text};
+use crate::query::Query;
+use crate::server::Inner;
+use crate::status::ApiError;
+
+/// `GET revisions?at=TIME` (or `at=REV`): without `at` it is now.
+pub(super) async fn revisions(server: &Inner, query: &Query) -> Result<Value, ApiError> {
+    let newest = server.store.head().revision();
+    let at = moment_of(server, query, "at").await?.unwrap_or(newest);
+    let oldest = server.store.oldest();
+    if at < oldest {
+        return Err(expired(format_args!("revision {at}"), oldest));
+    }
+    let mut document = told(server, at).await;
+    document["kind"] = "Revisions".into();
+    document["apiVersion"] = API_VERSION.into();
+    document["oldest"] = told(server, oldest).await;
+    document["newest"] = told(server, newest.max(at)).await;
+    Ok(document)
+}
+
+/// A revision with its time, where that is known.
+async fn told(server: &Inner, revision: Revision) -> Value {
+    let mut told = json!({"revision": revision.to_string()});
+    // What is compacted this very moment has no time any more, and is told without.
+    if let Ok(Some(time_ms)) = server.store.time_of(revision).await {
+        told["time"] = time_text(time_ms).into();
+    }
+    told
+}

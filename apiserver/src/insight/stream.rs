@@ -1,0 +1,351 @@
+//! All kinds in one connection: the state of one revision, then every change in order, live or up to a revision.
+//!
+//! The body is made when it is asked for. A client that reads slowly costs nothing but its place: a live stream is a
+//! cursor of the store, and one of the past reads the log page by page.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _, stream as futures_stream};
+use http::{HeaderValue, header};
+use orlop_store::watch::BATCH;
+use orlop_store::{Event, Record, Revision, WatchError, Watcher};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use super::lines::{self, Type};
+use super::past::{expired, moment_of, places, read_error};
+use super::places::Places;
+use crate::projection::Projection;
+use crate::query::Query;
+use crate::server::{Inner, LongBody};
+use crate::status::ApiError;
+
+pub(super) const CONTENT_TYPE: &str = "application/x-ndjson";
+/// Everything that can be watched lies below this.
+const EVERYTHING: &str = "/registry/";
+/// A live stream that has nothing to tell says so this often; readers count on 5 s.
+const PROGRESS_EVERY: Duration = Duration::from_secs(4);
+/// Lines are put together up to this many bytes.
+const PIECE: usize = 64 * 1024;
+
+/// Where a stream ends.
+#[derive(Clone, Copy)]
+pub(super) enum End {
+    /// It is followed.
+    Never,
+    /// With the state that it begins with.
+    State,
+    /// With what this revision has written.
+    At(Revision),
+}
+
+/// What a stream tells.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// It begins with the state at `at`; or it tells only what comes after.
+    pub(super) state: bool,
+    pub(super) at: Revision,
+    pub(super) end: End,
+    pub(super) managed_fields: bool,
+}
+
+/// Whether a request is for a stream that stays open.
+pub(super) fn follows(query: &Query) -> bool {
+    let follow = !query.has("follow") || query.flag("follow");
+    follow && query.text("until").is_empty()
+}
+
+/// The time by the server's clock, milliseconds since the epoch.
+pub(super) fn now_ms(server: &Inner) -> i64 {
+    (server.config.clock)().as_millisecond()
+}
+
+/// `GET stream`: `from=REV` what comes after; `at=REV|TIME` the state then; neither: the state now. `until=REV|TIME`
+/// or `follow=false` end it. What is forgotten is told as an ERROR line.
+pub(super) async fn stream(server: &Arc<Inner>, query: &Query) -> Result<Response, ApiError> {
+    if query.has("from") && query.has("at") {
+        return Err(ApiError::bad_request(
+            "from and at exclude each other: from=REV tells what came after, at=REV begins with the state then",
+        ));
+    }
+    let places = places(server, query)?;
+    let begun = match bounds(server, query).await {
+        Ok(bounds) => start(server, places, bounds).await,
+        Err(error) => Err(error),
+    };
+    let begun = match begun {
+        Err(error) if error.code == 410 => Running::failed(server, error),
+        begun => begun?,
+    };
+    let mut response = answer(begun);
+    if !follows(query) {
+        response.extensions_mut().insert(LongBody);
+    }
+    Ok(response)
+}
+
+async fn bounds(server: &Inner, query: &Query) -> Result<Bounds, ApiError> {
+    let from = moment_of(server, query, "from").await?;
+    let at = moment_of(server, query, "at").await?;
+    let until = moment_of(server, query, "until").await?;
+    let head = server.store.head().revision();
+    let start = from.or(at).unwrap_or(head);
+    let end = match until {
+        Some(until) => {
+            check_end(start, until)?;
+            End::At(until)
+        }
+        None if follows(query) => End::Never,
+        None if from.is_some() => End::At(head.max(start)),
+        None => End::State,
+    };
+    Ok(Bounds { state: from.is_none(), at: start, end, managed_fields: query.flag("managedFields") })
+}
+
+/// That the end is not before the beginning.
+///
+/// # Errors
+/// 400 when it is.
+pub(super) fn check_end(start: Revision, until: Revision) -> Result<(), ApiError> {
+    if until >= start {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "until is revision {until}, which is before the beginning of the stream, {start}"
+    )))
+}
+
+/// Reads the state that a stream begins with.
+///
+/// # Errors
+/// 410 when it is forgotten.
+pub(super) async fn start(server: &Arc<Inner>, places: Places, bounds: Bounds) -> Result<Running, ApiError> {
+    let store = &server.store;
+    let mut records = Vec::new();
+    if bounds.state {
+        let head = store.head();
+        let picture = if head.revision() == bounds.at {
+            head
+        } else {
+            store.at(bounds.at, EVERYTHING).await.map_err(read_error)?
+        };
+        for (number, place) in places.iter().enumerate() {
+            records.extend(picture.range(place.prefix, None).map(|record| (number, record.clone())));
+        }
+    } else if bounds.at < store.oldest() {
+        return Err(expired(format_args!("what came after revision {}", bounds.at), store.oldest()));
+    }
+    Ok(Running::new(server, places, bounds, State::Opening { records }))
+}
+
+/// The stream as an answer.
+pub(super) fn answer(running: Running) -> Response {
+    let mut response = Response::new(Body::from_stream(running.pieces()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Records with the numbers of their places.
+type Records = Vec<(usize, Arc<Record<Projection>>)>;
+
+/// The state of a stream.
+enum State {
+    /// Nothing sent yet.
+    Opening { records: Records },
+    /// The first state, from this position on.
+    Initial { records: Records, next: usize },
+    /// Pages of the log after a revision, up to the end.
+    Reading { after: Revision, until: Revision },
+    /// Events that have come, from this position on; then what comes after them.
+    Sending { events: Vec<Arc<Event<Projection>>>, next: usize, then: Box<State> },
+    /// Waiting for events.
+    Following { watcher: Watcher<Projection> },
+    /// The error is all that is left to say.
+    Failing(ApiError),
+    /// Nothing more comes.
+    Ended,
+}
+
+/// A stream on its way.
+pub(super) struct Running {
+    server: Arc<Inner>,
+    /// Taken out and put back when kinds come and go.
+    places: Option<Places>,
+    bounds: Bounds,
+    state: State,
+    /// The server is closing.
+    closing: Pin<Box<WaitForCancellationFutureOwned>>,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl Running {
+    fn new(server: &Arc<Inner>, places: Places, bounds: Bounds, state: State) -> Self {
+        Running {
+            server: server.clone(),
+            places: Some(places),
+            bounds,
+            state,
+            closing: Box::pin(server.closing.clone().cancelled_owned()),
+            alarm: Box::pin(sleep_until(Instant::now() + PROGRESS_EVERY)),
+        }
+    }
+
+    /// A stream that says only why there is none.
+    fn failed(server: &Arc<Inner>, error: ApiError) -> Self {
+        let bounds = Bounds {
+            state: false,
+            at: server.store.head().revision(),
+            end: End::Never,
+            managed_fields: false,
+        };
+        Running::new(server, Places::now(&server.kinds, Vec::new()), bounds, State::Failing(error))
+    }
+
+    fn pieces(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+        let mut header = Vec::new();
+        let until = match self.bounds.end {
+            End::At(until) => Some(until),
+            End::Never | End::State => None,
+        };
+        let oldest = self.server.store.oldest();
+        lines::header(&mut header, self.bounds.at, oldest, now_ms(&self.server), until);
+        let first = futures_stream::once(async move { Ok(Bytes::from(header)) });
+        let rest = futures_stream::unfold(self, |mut running| async move {
+            running.piece().await.map(|piece| (Ok(Bytes::from(piece)), running))
+        });
+        // Fused, so that who asks once more behind the end gets an answer.
+        first.chain(rest).fuse()
+    }
+
+    /// The next piece of the body; `None` at its end.
+    async fn piece(&mut self) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        while out.is_empty() {
+            if self.server.closing.is_cancelled() {
+                return None;
+            }
+            self.state = match std::mem::replace(&mut self.state, State::Ended) {
+                State::Opening { records } if self.bounds.state => State::Initial { records, next: 0 },
+                State::Opening { .. } => self.synced(&mut out),
+                State::Initial { records, next } => self.initial(&mut out, records, next),
+                State::Reading { after, until } => self.read(&mut out, after, until).await,
+                State::Following { watcher } => self.follow(&mut out, watcher).await,
+                State::Sending { events, next, then } => self.send(&mut out, events, next, then),
+                State::Failing(error) => {
+                    lines::error(&mut out, &error);
+                    State::Ended
+                }
+                State::Ended => return None,
+            };
+        }
+        Some(out)
+    }
+
+    fn initial(&mut self, out: &mut Vec<u8>, records: Records, mut next: usize) -> State {
+        let Some(places) = &self.places else { return State::Ended };
+        while let Some((place, record)) = records.get(next) {
+            next += 1;
+            if let Some(place) = places.get(*place) {
+                let written = (record.mod_revision, record.time_ms);
+                lines::object(out, place, Type::Added, record, written, self.bounds.managed_fields);
+            }
+            if out.len() >= PIECE {
+                return State::Initial { records, next };
+            }
+        }
+        self.synced(out)
+    }
+
+    /// The state is told; what comes then.
+    fn synced(&mut self, out: &mut Vec<u8>) -> State {
+        lines::synced(out, self.bounds.at);
+        match self.bounds.end {
+            End::State => State::Ended,
+            End::At(until) => State::Reading { after: self.bounds.at, until },
+            End::Never => match self.server.store.watch(EVERYTHING, self.bounds.at) {
+                Ok(watcher) => State::Following { watcher },
+                Err(error) => ended(error),
+            },
+        }
+    }
+
+    async fn read(&mut self, out: &mut Vec<u8>, after: Revision, until: Revision) -> State {
+        if after >= until {
+            lines::progress(out, until, now_ms(&self.server));
+            return State::Ended;
+        }
+        // The end is at most the head, so that there is an event for every step to it.
+        let most = usize::try_from(until.0 - after.0).unwrap_or(BATCH).min(BATCH);
+        let events = match self.server.store.events(after, most).await {
+            Ok(events) => events,
+            Err(error) => return State::Failing(read_error(error)),
+        };
+        let after = events.last().map_or(until, |event| event.revision);
+        State::Sending { events, next: 0, then: Box::new(State::Reading { after, until }) }
+    }
+
+    /// Tells events up to a piece of the body, whatever many and large there are: a reader that does not read keeps it.
+    fn send(
+        &self,
+        out: &mut Vec<u8>,
+        events: Vec<Arc<Event<Projection>>>,
+        mut next: usize,
+        then: Box<State>,
+    ) -> State {
+        while let Some(event) = events.get(next) {
+            self.event(out, event);
+            next += 1;
+            if out.len() >= PIECE {
+                return State::Sending { events, next, then };
+            }
+        }
+        *then
+    }
+
+    async fn follow(&mut self, out: &mut Vec<u8>, mut watcher: Watcher<Projection>) -> State {
+        let events = tokio::select! {
+            biased;
+            () = &mut self.closing => return State::Ended,
+            // It comes before the events: in a steady flow it would never have its turn.
+            () = &mut self.alarm => {
+                self.alarm.as_mut().reset(Instant::now() + PROGRESS_EVERY);
+                lines::progress(out, watcher.progress(), now_ms(&self.server));
+                return State::Following { watcher };
+            }
+            events = watcher.next() => events,
+        };
+        match events {
+            Ok(events) => {
+                self.places = self.places.take().map(|places| places.refreshed(&self.server.kinds));
+                State::Sending { events, next: 0, then: Box::new(State::Following { watcher }) }
+            }
+            Err(error) => ended(error),
+        }
+    }
+
+    fn event(&self, out: &mut Vec<u8>, event: &Event<Projection>) {
+        let place = self.places.as_ref().and_then(|places| places.of_key(event.key.as_str()));
+        if let (Some(place), Some((ty, record))) = (place, Type::of(event)) {
+            let written = (event.revision, event.time_ms);
+            lines::object(out, place, ty, record, written, self.bounds.managed_fields);
+        }
+    }
+}
+
+/// What is said when a watch has ended.
+fn ended(error: WatchError) -> State {
+    match error {
+        WatchError::Expired { after, oldest } => {
+            State::Failing(expired(format_args!("what came after revision {after}"), oldest))
+        }
+        WatchError::Closed => State::Ended,
+        WatchError::Damaged(why) => State::Failing(ApiError::internal(why)),
+    }
+}

@@ -1,0 +1,125 @@
+//! From `[namespaces/NS/]RESOURCE/NAME` to the object that is meant, whether it is there now or not.
+
+use serde_json::{Map, Value};
+
+use super::places::{kinds, resource_name};
+use super::{API_VERSION, no_such_path};
+use crate::dispatch;
+use crate::registry::{KindRef, Scope};
+use crate::server::Inner;
+use crate::status::ApiError;
+
+/// An object by its name.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// Its kind.
+    pub(crate) kind: KindRef,
+    /// `None` for cluster-scoped kinds.
+    pub(crate) namespace: Option<String>,
+    /// Its name.
+    pub(crate) name: String,
+}
+
+impl Target {
+    /// From the parts of a path.
+    ///
+    /// # Errors
+    /// 404 for a resource that is not served; 400 when the namespace is missing, too many, or the resource's
+    /// bare name stands for several.
+    pub(crate) fn parse(server: &Inner, path: &[&str]) -> Result<Self, ApiError> {
+        let (namespace, resource, name) = match path {
+            ["namespaces", namespace, resource, name] => (Some(*namespace), *resource, *name),
+            [resource, name] => (None, *resource, *name),
+            _ => {
+                let given = path.join("/");
+                return Err(no_such_path(format!(
+                    "{given:?} names no object in {API_VERSION}: wanted is [namespaces/NAMESPACE/]RESOURCE/NAME"
+                )));
+            }
+        };
+        if name.is_empty() || namespace == Some("") || name.contains('/') {
+            return Err(ApiError::bad_request(
+                "names of objects and namespaces cannot be empty or hold slashes",
+            ));
+        }
+        let kind = find(server, resource)?;
+        match (kind.scope(), namespace) {
+            (Scope::Namespaced, None) => Err(ApiError::bad_request(format!(
+                "{resource} live in namespaces: wanted is namespaces/NAMESPACE/{resource}/{name}"
+            ))),
+            (Scope::Cluster, Some(_)) => Err(ApiError::bad_request(format!(
+                "{resource} live in no namespace: wanted is {resource}/{name}"
+            ))),
+            (Scope::Namespaced, Some(_)) | (Scope::Cluster, None) => {
+                Ok(Target { kind, namespace: namespace.map(str::to_owned), name: name.to_owned() })
+            }
+        }
+    }
+
+    /// Where it lies in the store.
+    pub(crate) fn key(&self) -> String {
+        dispatch::key(&*self.kind, self.namespace.as_deref().unwrap_or_default(), &self.name)
+    }
+
+    /// What it is, as answers name it; without a UID.
+    pub(crate) fn reference(&self) -> Value {
+        let names = self.kind.names();
+        let mut map = Map::new();
+        map.insert("kind".to_owned(), names.kind.into());
+        map.insert("apiVersion".to_owned(), names.api_version().into());
+        map.insert("resource".to_owned(), resource_name(&self.kind).into());
+        if let Some(namespace) = &self.namespace {
+            map.insert("namespace".to_owned(), namespace.clone().into());
+        }
+        map.insert("name".to_owned(), self.name.clone().into());
+        Value::Object(map)
+    }
+
+    /// The same with the UID of one of the objects that had this name.
+    pub(crate) fn reference_with(&self, uid: &str) -> Value {
+        let mut reference = self.reference();
+        if !uid.is_empty() {
+            reference["uid"] = uid.into();
+        }
+        reference
+    }
+}
+
+/// The kind of a resource: `pods`, `volumeattachments.storage.k8s.io`, or a bare name that is unique. Singular and
+/// short names do as well.
+///
+/// # Errors
+/// 404 when there is none, 400 when a bare name stands for several; both say what there is.
+pub(super) fn find(server: &Inner, text: &str) -> Result<KindRef, ApiError> {
+    let kinds = kinds(&server.kinds.now());
+    if let Some((plural, group)) = text.split_once('.') {
+        let found =
+            kinds.into_iter().find(|kind| kind.names().group == group && kind.names().plural == plural);
+        return found.ok_or_else(|| unknown(text));
+    }
+    let by_plural = |kind: &KindRef| kind.names().plural == text;
+    let by_other = |kind: &KindRef| kind.names().singular == text || kind.names().short.contains(&text);
+    let mut found: Vec<KindRef> = kinds.iter().filter(|kind| by_plural(kind)).cloned().collect();
+    if found.is_empty() {
+        found = kinds.iter().filter(|kind| by_other(kind)).cloned().collect();
+    }
+    // Bare names are the core group's first of all.
+    if let Some(core) = found.iter().find(|kind| kind.names().group.is_empty()) {
+        return Ok(core.clone());
+    }
+    match found.as_slice() {
+        [] => Err(unknown(text)),
+        [one] => Ok(one.clone()),
+        several => {
+            let names: Vec<String> = several.iter().map(resource_name).collect();
+            Err(ApiError::bad_request(format!("{text:?} stands for several resources: {}", names.join(", "))))
+        }
+    }
+}
+
+fn unknown(text: &str) -> ApiError {
+    no_such_path(format!(
+        "there is no resource {text:?}: wanted is a plural name with its group, such as persistentvolumes or \
+         volumeattachments.storage.k8s.io"
+    ))
+}

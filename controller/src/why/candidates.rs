@@ -1,0 +1,307 @@
+//! The volumes that a claim could have: how many each rule speaks against first, and the nearest with every rule's verdict
+//! and what would make them fit. The many are judged by their facts, the nearest by the predicates of `pv/fit.rs`.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+
+use crate::names;
+use crate::pods;
+use crate::pv::affinity::{accepts_node, term_matches};
+use crate::pv::fit::{self, Misfit, Wanted};
+use crate::pv::object::{self, annotation};
+
+use super::facts::{Against, Asked, Facts, Held, Memory, Near};
+use super::fix;
+use super::model::{Candidate, Candidates, Rule, RuleCount, Verdict};
+use super::words;
+use super::world::World;
+
+/// How many are told in full.
+pub const NEAREST: usize = 20;
+
+/// The labels of nodes.
+pub type Labels = BTreeMap<String, String>;
+
+/// Where the pod of a claim may run.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// The names of the nodes.
+    pub nodes: Vec<String>,
+    /// Their labels.
+    pub labels: Vec<Labels>,
+    /// Every label that one of them has.
+    pub held: Held,
+    /// Whose nodes they are.
+    pub whose: String,
+    /// The pod, where it has no node yet.
+    pub pod: Option<Arc<Pod>>,
+}
+
+impl Places {
+    /// Where a claim whose class waits for a pod has to be used: on the node that the scheduler chose, else where its pod
+    /// may run. None when there is no pod yet.
+    pub fn of(world: &dyn World, claim: &PersistentVolumeClaim) -> Option<Self> {
+        if let Some(chosen) = annotation(&claim.metadata, names::ANN_SELECTED_NODE) {
+            let nodes: Vec<_> = world.node(chosen).into_iter().collect();
+            return Some(Self::among(&nodes, "the node that was chosen".to_owned()));
+        }
+        let pods = world.pods_of_claim(&object::claim_key(claim));
+        let pod = pods.iter().find(|pod| !pods::is_terminated(pod))?;
+        let nodes: Vec<_> = world.nodes().into_iter().filter(|node| may_run(pod, node)).collect();
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        let found = Self::among(&nodes, format!("pod {name}"));
+        Some(Self { pod: pods::node_name(pod).is_none().then(|| Arc::clone(pod)), ..found })
+    }
+
+    fn among(nodes: &[Arc<Node>], whose: String) -> Self {
+        let name = |node: &Arc<Node>| node.metadata.name.clone().unwrap_or_default();
+        let labels = |node: &Arc<Node>| node.metadata.labels.clone().unwrap_or_default();
+        let mut held = Held::new();
+        for (key, value) in nodes.iter().flat_map(|node| node.metadata.labels.iter().flatten()) {
+            held.entry(key.clone()).or_default().insert(value.clone());
+        }
+        Self {
+            held,
+            nodes: nodes.iter().map(name).collect(),
+            labels: nodes.iter().map(labels).collect(),
+            whose,
+            pod: None,
+        }
+    }
+
+    fn accept(&self, volume: &PersistentVolume) -> bool {
+        self.labels.iter().any(|labels| accepts_node(volume, labels))
+    }
+}
+
+/// Whether the node that a pod names, its node selector and its required node affinity let it run here.
+pub fn may_run(pod: &Pod, node: &Node) -> bool {
+    let Some(spec) = &pod.spec else { return true };
+    let (name, empty) = (node.metadata.name.as_deref().unwrap_or_default(), Labels::new());
+    if let Some(chosen) = pods::node_name(pod) {
+        return chosen == name;
+    }
+    let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
+    let selected = spec.node_selector.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    let required = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required =
+        required.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
+    selected
+        && required.is_none_or(|required| {
+            required.node_selector_terms.iter().any(|term| term_matches(term, labels, name))
+        })
+}
+
+/// What is found among all volumes.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// For the answer.
+    pub candidates: Candidates,
+    /// The nearest that fits.
+    pub fitting: Option<Arc<PersistentVolume>>,
+    /// The nearest of those that point to the claim, and whether it fits.
+    pub ours: Option<(Arc<PersistentVolume>, bool)>,
+}
+
+#[derive(Debug)]
+struct Ranked {
+    name: Arc<str>,
+    against: Against,
+    ours: bool,
+    distance: f64,
+}
+
+impl Ranked {
+    /// Fewest rules first; of equally many those that point to the claim, then the nearest in size, then by name.
+    fn order(&self, facts: &Facts, against: Against, ours: bool, distance: f64) -> Ordering {
+        (self.against.count, !self.ours)
+            .cmp(&(against.count, !ours))
+            .then_with(|| self.distance.total_cmp(&distance))
+            .then_with(|| self.name.cmp(&facts.name))
+    }
+}
+
+/// What a look at the facts of all volumes gives: the numbers, and the nearest in order.
+#[derive(Debug, Default)]
+pub struct Survey {
+    total: usize,
+    by_rule: BTreeMap<Rule, usize>,
+    nearest: Vec<Ranked>,
+    /// The nearest of those that point to the claim, wherever it stands.
+    ours: Option<Ranked>,
+}
+
+impl Survey {
+    /// One more volume, and what speaks against it. Nothing is kept of it unless it is among the nearest.
+    pub fn add(&mut self, facts: &Facts, asked: &Asked, against: Against) {
+        self.total += 1;
+        if let Some(first) = against.first {
+            *self.by_rule.entry(first).or_default() += 1;
+        }
+        let ours = facts.points_to(asked);
+        let full = self.nearest.len() >= NEAREST;
+        if !ours && full && self.nearest.last().is_some_and(|last| against.count > last.against.count) {
+            return;
+        }
+        let distance = facts.distance(asked);
+        let is_before = |one: &Ranked| one.order(facts, against, ours, distance) == Ordering::Less;
+        let ranked = || Ranked { name: Arc::clone(&facts.name), against, ours, distance };
+        if ours && !self.ours.as_ref().is_some_and(is_before) {
+            self.ours = Some(ranked());
+        }
+        let at = self.nearest.partition_point(is_before);
+        if at < NEAREST {
+            self.nearest.insert(at, ranked());
+            self.nearest.truncate(NEAREST);
+        }
+    }
+
+    /// How many there are, and how many of them nothing speaks against.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.total, self.total - self.by_rule.values().sum::<usize>())
+    }
+}
+
+/// Judges every volume for a claim. `places`: where it has to be usable; none: anywhere.
+pub fn judge(world: &dyn World, claim: &PersistentVolumeClaim, places: Option<&Places>) -> Found {
+    let (asked, mut memory) = (Asked::of(claim), Memory::new());
+    let mut survey = Survey::default();
+    world.facts(&mut |facts| {
+        let mut against = facts.against(&asked, &mut memory);
+        if let Some(places) = places {
+            let accepted = match facts.near(&places.held) {
+                Near::Yes => true,
+                Near::No => false,
+                // Only what fits otherwise is worth decoding; the nearest are looked at once more below.
+                Near::Ask if against.count > 0 => true,
+                Near::Ask => world.volume(&facts.name).is_some_and(|volume| places.accept(&volume)),
+            };
+            if !accepted {
+                against.add(Rule::NodeAffinity);
+            }
+        }
+        survey.add(facts, &asked, against);
+    });
+    let (total, fit) = survey.counts();
+    let fits = |one: &Ranked| one.against.count == 0;
+    let ours = survey.ours.as_ref().and_then(|one| Some((world.volume(&one.name)?, fits(one))));
+    let nearest: Vec<_> =
+        survey.nearest.iter().filter_map(|one| Some((one, world.volume(&one.name)?))).collect();
+    let fitting = nearest.iter().find(|(one, _)| fits(one)).map(|(_, volume)| Arc::clone(volume));
+    let mut by_rule: Vec<_> =
+        survey.by_rule.iter().map(|(rule, count)| RuleCount { rule: *rule, count: *count }).collect();
+    by_rule.sort_by_key(|one| (std::cmp::Reverse(one.count), one.rule));
+    let nearest =
+        nearest.iter().map(|(_, volume)| candidate(world, volume, claim, asked.wanted(), places)).collect();
+    Found { candidates: Candidates { total, fit, by_rule, nearest }, fitting, ours }
+}
+
+/// One volume with every rule's verdict and what would make it fit.
+pub fn candidate(
+    world: &dyn World,
+    volume: &PersistentVolume,
+    claim: &PersistentVolumeClaim,
+    wanted: &Wanted,
+    places: Option<&Places>,
+) -> Candidate {
+    let verdicts = verdicts(volume, claim, wanted, places);
+    let first = verdicts.iter().find(|verdict| !verdict.ok).map(|verdict| verdict.rule);
+    let against: Vec<Rule> =
+        verdicts.iter().filter(|verdict| !verdict.ok).map(|verdict| verdict.rule).collect();
+    let fix =
+        if against.is_empty() { None } else { fix::of_candidate(world, volume, claim, &against, places) };
+    Candidate { volume: object::name(&volume.metadata).to_owned(), verdicts, first, fix }
+}
+
+/// What every rule says of a volume, in the order in which the binder asks.
+pub fn verdicts(
+    volume: &PersistentVolume,
+    claim: &PersistentVolumeClaim,
+    wanted: &Wanted,
+    places: Option<&Places>,
+) -> Vec<Verdict> {
+    let ours = object::points_to(volume, claim);
+    let mut all = Vec::with_capacity(10);
+    let mut tell = |rule: Rule, misfit: Option<Misfit>, fine: String| {
+        let ok = misfit.is_none();
+        let message = misfit.map_or(fine, |misfit| told(&misfit, volume, claim));
+        all.push(Verdict { rule, ok, message });
+    };
+    let free = if ours { "it is reserved for this claim" } else { "it is reserved for nobody" };
+    tell(Rule::ClaimRef, fit::reserved_for_other(volume, claim), free.to_owned());
+    let offers = format!("it offers {}", words::modes(fit::offered_modes(volume)));
+    tell(Rule::AccessModes, fit::access_modes_missing(volume, claim), offers);
+    let holds = fit::capacity(volume).map_or_else(String::new, |size| format!("it holds {size}"));
+    tell(Rule::Size, fit::too_small(volume, claim), holds);
+    tell(Rule::VolumeMode, fit::mode_differs(volume, claim), "its mode is the claim's".to_owned());
+    let same = "its volume attributes class is the claim's".to_owned();
+    tell(Rule::AttributesClass, fit::attributes_class_differs(volume, claim), same);
+    tell(Rule::Terminating, fit::terminating(volume), "it is not being deleted".to_owned());
+    if ours {
+        let passed = || "not asked: the volume is reserved for this claim".to_owned();
+        for rule in [Rule::Phase, Rule::Selector, Rule::Class] {
+            tell(rule, None, passed());
+        }
+    } else {
+        tell(Rule::Phase, fit::not_available(volume), "it is Available".to_owned());
+        tell(Rule::Selector, fit::labels_differ(volume, wanted), "its labels will do".to_owned());
+        tell(Rule::Class, fit::class_differs(volume, claim), "its storage class is the claim's".to_owned());
+    }
+    if let Some(places) = places {
+        let (ok, only) = (places.accept(volume), words::affinity(volume));
+        let message = match (ok, places.nodes.is_empty()) {
+            (true, _) => format!("it can be used on {only}, and {} can run there", places.whose),
+            (false, true) => format!("it can be used on {only}; {} can run on no node at all", places.whose),
+            (false, false) => {
+                format!(
+                    "it can be used on {only}; {} can only run on {}",
+                    places.whose,
+                    words::list(&places.nodes)
+                )
+            }
+        };
+        all.push(Verdict { rule: Rule::NodeAffinity, ok, message });
+    }
+    all
+}
+
+/// A misfit in words; where the binder's are short, with what is missing.
+pub fn told(misfit: &Misfit, volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> String {
+    match misfit {
+        Misfit::AccessModes { .. } => {
+            let offered = fit::offered_modes(volume);
+            let missing: Vec<String> =
+                fit::requested_modes(claim).iter().filter(|mode| !offered.contains(mode)).cloned().collect();
+            format!(
+                "it offers {} and the claim asks for {} too",
+                words::modes(offered),
+                words::modes(&missing)
+            )
+        }
+        Misfit::Selector => {
+            let labels = volume.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
+            let selector = claim.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+            let wants = selector.map(words::selector).unwrap_or_default();
+            match labels {
+                Some(labels) => {
+                    format!("its labels are {} and the claim wants {wants}", words::labels(labels))
+                }
+                None => format!("it has no labels and the claim wants {wants}"),
+            }
+        }
+        Misfit::Reserved { claim: other } if *other == object::claim_key(claim) => {
+            format!("it is reserved for an earlier claim {other} with another UID")
+        }
+        Misfit::Reserved { .. }
+        | Misfit::TooSmall { .. }
+        | Misfit::Mode { .. }
+        | Misfit::AttributesClass { .. }
+        | Misfit::Terminating
+        | Misfit::Delayed
+        | Misfit::Phase(_)
+        | Misfit::Class { .. } => misfit.to_string(),
+    }
+}

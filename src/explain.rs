@@ -1,0 +1,52 @@
+//! Leads the API server's question "why" to the rules of the controllers.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use kube::Client;
+use orlop_apiserver::insight::why::{self, Asked, ExplainError, Explains};
+use orlop_controller::informers::Informers;
+use orlop_controller::options::Options;
+use orlop_controller::pv::error::chain;
+use orlop_controller::why::service::{Question, Service, ServiceError};
+use serde_json::Value;
+
+/// Explains objects of the server in this process, once it was told where to look.
+#[derive(Clone, Default)]
+pub(crate) struct Explainer(Arc<Service>);
+
+impl Explainer {
+    /// For the configuration of the server.
+    pub(crate) fn explains(&self) -> Explains {
+        Explains(Some(Arc::new(self.clone())))
+    }
+
+    /// The server is there: it is asked by `client`, and what is around an object is in `informers`.
+    pub(crate) fn look_at(&self, client: Client, informers: Informers, options: &Options) {
+        self.0.look_at(client, informers, options.into());
+    }
+
+    /// The server ends.
+    pub(crate) fn forget(&self) {
+        self.0.forget();
+    }
+}
+
+type Answer<'a> = Pin<Box<dyn Future<Output = Result<Value, ExplainError>> + Send + 'a>>;
+
+impl why::Explainer for Explainer {
+    fn explain(&self, what: Asked) -> Answer<'_> {
+        let Asked { api_version, kind, resource, namespace, name } = what;
+        let question = Question { api_version, kind, resource, namespace, name };
+        Box::pin(async move {
+            let why = self.0.explain(&question).await.map_err(|error| match error {
+                ServiceError::NotFound(_) => ExplainError::NotFound(error.to_string()),
+                ServiceError::Starting | ServiceError::Reading(_) => ExplainError::NotYet(error.to_string()),
+                ServiceError::Read { .. } | ServiceError::Odd { .. } | ServiceError::Panic(_) => {
+                    ExplainError::Failed(chain(&error))
+                }
+            })?;
+            serde_json::to_value(why).map_err(|error| ExplainError::Failed(error.to_string()))
+        })
+    }
+}

@@ -1,0 +1,107 @@
+// Whether everybody can use it: axe over every view, in light and dark, on a wide screen and on a phone, and nothing wider than a phone.
+
+import { readFileSync } from 'node:fs';
+import { CLAIMS, PHONE, PODS, VOLUMES, WIDE, axe, claim, connection, go, pod, same, story, until, volume } from './page.mjs';
+
+// Colours are asked of both themes, the rest of both sizes.
+const CONTRAST = { runOnly: ['color-contrast'] };
+const ALL = {};
+const LOOKS = [['light', WIDE, ALL], ['dark', WIDE, CONTRAST], ['light', PHONE, ALL], ['dark', PHONE, CONTRAST]];
+
+story(async ({ page, somebody, url }) => {
+  await page.addInitScript({ content: readFileSync(axe(), 'utf8') });
+  await somebody.create(CLAIMS, claim('data'));
+  await somebody.create(CLAIMS, claim('hopeless', { storageClassName: 'none' }));
+  await somebody.create(PODS, pod('web', 'data'));
+  await somebody.create(VOLUMES, volume('free', { storageClassName: 'manual', persistentVolumeReclaimPolicy: 'Recycle' }));
+  await somebody.create(VOLUMES, volume('left', { storageClassName: 'manual', claimRef: { namespace: 'default', name: 'gone', uid: 'gone' } }));
+  await somebody.until(`${PODS}/web`, 'runs', (object) => object.status.phase === 'Running');
+  const { spec: { volumeName } } = await somebody.get(`${CLAIMS}/data`);
+
+  const data = '#/object/persistentvolumeclaims/default/data';
+  const views = [
+    ['#/overview', page.getByRole('heading', { name: /^Needs you/ })],
+    ['#/machines', page.getByRole('group', { name: /^Volumes:/ })],
+    ['#/graph', page.getByRole('application')],
+    ['#/graph?as=table&follow=persistentvolumeclaims%2Fdefault%2Fdata', page.getByRole('complementary', { name: 'What is followed' })],
+    ['#/time', page.getByRole('cell', { name: /default\/data/ }).first()],
+    ['#/list/persistentvolumeclaims', page.getByRole('rowheader', { name: 'data' })],
+    ['#/list/persistentvolumes?phase=Bound', page.getByRole('rowheader', { name: volumeName })],
+    ['#/list/events', page.getByRole('row').nth(2)],
+    ['#/list/nodes', page.getByRole('rowheader', { name: 'virtual-1' })],
+    [data, page.getByRole('heading', { name: 'Related' })],
+    ['#/object/persistentvolumeclaims/default/hopeless?tab=why', page.locator('.why .lead')],
+    [`${data}?tab=yaml`, page.locator('pre.sheet')],
+    [`${data}?tab=edit`, page.getByRole('textbox', { name: 'YAML' })],
+    [`${data}?tab=history`, page.getByRole('heading', { name: 'All writes' })],
+    ['#/object/persistentvolumes/-/left', page.getByRole('group', { name: 'What can be done' })],
+    ['#/object/nodes/-/virtual-1', page.getByRole('heading', { name: 'Conditions' })],
+    ['#/remove/persistentvolumeclaims/default/data', page.getByRole('button', { name: 'Delete', exact: true })],
+    ['#/create/persistentvolumeclaims', page.getByRole('button', { name: 'Create' })],
+    ['#/list/nothing', page.getByRole('heading', { name: 'There is no such kind' })],
+  ];
+  const found = [];
+  let looks = 0;
+  const look = async (name, options) => {
+    looks += 1;
+    // What a person does with a view is to look at its end.
+    const violations = await page.evaluate(async (asked) => {
+      const { violations: all } = await globalThis.axe.run(document, { resultTypes: ['violations'], ...asked });
+      return all.map(({ id, help, nodes }) => ({ id, help, at: nodes.slice(0, 4).map((node) => `${node.target.join(' ')}: ${node.any[0]?.message ?? node.all[0]?.message ?? node.none[0]?.message ?? ''}`) }));
+    }, options);
+    for (const { id, help, at } of violations) found.push(`${name}: ${id}, ${help}\n    ${at.join('\n    ')}`);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    if (wide > 0) found.push(`${name}: it is ${wide} pixels wider than the window`);
+  };
+
+  await page.goto(`${url}/ui/#/object/persistentvolumeclaims/default/data?tab=edit`);
+  await connection(page, 'live');
+  await page.getByRole('button', { name: 'Allow changes in this tab' }).click();
+  for (const [address, there] of views) {
+    await go(page, address);
+    await there.waitFor();
+    for (const [colorScheme, size, options] of LOOKS) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+      await page.setViewportSize(size);
+      await there.waitFor();
+      await look(`${address} (${colorScheme}, ${size.width})`, options);
+    }
+    await page.setViewportSize(WIDE);
+  }
+
+  // What is opened over the views, and the past.
+  await go(page, '#/overview');
+  for (const [colorScheme, size, options] of LOOKS) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await page.setViewportSize(size);
+    await page.getByRole('button', { name: 'Keys and help' }).click();
+    await look(`help (${colorScheme}, ${size.width})`, options);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  }
+  await page.getByRole('button', { name: 'Menu', exact: true }).click();
+  await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: /^Volumes/ }).waitFor();
+  await look('the menu of a phone', ALL);
+  await page.getByRole('button', { name: 'Menu', exact: true }).click();
+  await page.setViewportSize(WIDE);
+  await page.getByRole('button', { name: 'Rewind' }).click();
+  const handle = page.getByRole('slider', { name: 'Revision shown' });
+  await until('a line', async () => Number(await handle.getAttribute('aria-valuemax')) > 5);
+  await handle.press('ArrowLeft');
+  await connection(page, 'past');
+  for (const [colorScheme, size, options] of LOOKS) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await page.setViewportSize(size);
+    await look(`the past (${colorScheme}, ${size.width})`, options);
+  }
+  // The page of the API.
+  await page.goto(`${url}/docs`);
+  await page.getByText(/kinds/).first().waitFor();
+  for (const [colorScheme, size, options] of LOOKS) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await page.setViewportSize(size);
+    await look(`the page of the API (${colorScheme}, ${size.width})`, options);
+  }
+  process.stdout.write(`${looks} looks\n`);
+  same(found.length, 0, `\n${found.join('\n')}\nviolations`);
+});

@@ -1,0 +1,118 @@
+// With the keyboard alone: from the address to why a claim waits, to an edit of it, the keys' own help, and back. The focus is always
+// somewhere and can be seen.
+
+import { CLAIMS, claim, connection, ensure, same, story, until } from './page.mjs';
+
+/** Where the focus is: its words, and what makes it visible. */
+const focused = (page) => page.evaluate(() => {
+  const at = document.activeElement;
+  if (!at || at === document.body || at === document.documentElement) return null;
+  const style = getComputedStyle(at);
+  const { left, top, right, bottom, width, height } = at.getBoundingClientRect();
+  const name = at.getAttribute('aria-label') || at.labels?.[0]?.innerText || at.innerText || at.value || '';
+  return {
+    role: at.getAttribute('role') || at.localName, name: name.trim().slice(0, 60), level: at.localName,
+    ring: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0,
+    inSight: width > 0 && height > 0 && right > 0 && bottom > 0 && left < innerWidth && top < innerHeight,
+  };
+});
+
+story(async ({ page, somebody, url }) => {
+  await somebody.create(CLAIMS, claim('waits', { storageClassName: 'nothing' }));
+  await somebody.create(CLAIMS, claim('waits-too', { storageClassName: 'nothing' }));
+  await page.goto(`${url}/`);
+  await connection(page, 'live');
+  const { keyboard } = page;
+
+  /** One key; afterwards somebody has the focus, and it is seen. A title that a journey ends at needs no ring: nothing can be done with it. */
+  const press = async (key) => {
+    await keyboard.press(key);
+    const at = await until(`a focus after ${key}`, () => focused(page), 5000);
+    if (at.level !== 'h1') ensure(at.ring && at.inSight, () => `after ${key} the focus is not to be seen: ${JSON.stringify(at)}`);
+    return at;
+  };
+  /** Tabs until the focus is on something of this role and name. */
+  const tab = async (role, name, key = 'Tab') => {
+    const way = [];
+    for (let steps = 0; steps < 60; steps += 1) {
+      const at = await press(key);
+      way.push(`${at.role} ${at.name}`);
+      if (at.role === role && name.test(at.name)) return at;
+    }
+    throw new Error(`no way to ${role} ${name}; it went over: ${way.join(', ')}`);
+  };
+
+  // The first thing leads past the navigation.
+  const skip = await press('Tab');
+  same(skip.name, 'To the content', 'the first stop');
+  await keyboard.press('Enter');
+  same((await until('the title', () => focused(page))).level, 'h1', 'where it leads');
+
+  // The help.
+  await keyboard.press('?');
+  const help = page.getByRole('dialog', { name: 'Keys' });
+  await help.getByText('next and previous row').waitFor();
+  ensure(await help.evaluate((dialog) => dialog.contains(document.activeElement)), 'the focus is in the dialog');
+  await keyboard.press('Escape');
+  await help.waitFor({ state: 'hidden' });
+  ensure(await until('the focus after the help', () => focused(page)), 'it is somewhere');
+
+  // To the claims, to the second of them, to why it waits.
+  await keyboard.press('g');
+  await keyboard.press('c');
+  await page.getByRole('heading', { name: 'Claims', level: 1 }).waitFor();
+  await until('the title has the focus', async () => (await focused(page))?.level === 'h1');
+  await page.getByRole('rowheader', { name: 'waits', exact: true }).waitFor();
+  same((await press('j')).name, 'waits', 'the first row');
+  await keyboard.press('j');
+  await until('the second row', async () => (await focused(page))?.name === 'waits-too');
+  await keyboard.press('k');
+  await until('the first row', async () => (await focused(page))?.name === 'waits');
+  await press('Enter');
+  await page.getByRole('heading', { name: 'waits', level: 1, exact: true }).waitFor();
+  await press('w');
+  await page.getByRole('tab', { name: 'Why', selected: true }).waitFor();
+  await page.getByRole('tabpanel').getByText(/nothing/).first().waitFor();
+  const lead = await page.locator('.why .lead').innerText();
+  ensure(lead.length > 20, `the reason in words: ${lead}`);
+
+  // Edited: the tabs by arrows, the button that allows, the text, the check, the saving.
+  await tab('tab', /^Why/);
+  await press('ArrowRight');
+  await until('the tab YAML', async () => (await focused(page))?.name === 'YAML');
+  await press('ArrowRight');
+  await until('the tab Edit', async () => (await focused(page))?.name === 'Edit');
+  await tab('button', /^Allow changes/);
+  await press('Enter');
+  await tab('textarea', /^YAML/);
+  // Keys are letters while one types.
+  await keyboard.press('Control+Home');
+  await keyboard.press('ArrowDown');
+  await keyboard.press('ArrowDown');
+  await keyboard.press('End');
+  await keyboard.type('\n  labels:\n    typed: "gjw"');
+  await tab('button', /^Check/);
+  await press('Enter');
+  await page.getByText('What would change').waitFor();
+  await until('a focus after the check', async () => (await focused(page))?.ring);
+  await tab('button', /^Save/);
+  await keyboard.press('Enter');
+  await page.getByText('Saved.').waitFor();
+  same((await somebody.get(`${CLAIMS}/waits`)).metadata.labels, { typed: 'gjw' }, 'what was typed');
+  ensure(await until('a focus after saving', () => focused(page)), 'it is somewhere');
+
+  // Found by the search, and back to the list.
+  await keyboard.press('/');
+  const search = page.getByRole('combobox', { name: 'Search all objects' });
+  await until('the search has the focus', async () => search.evaluate((field) => field === document.activeElement));
+  await keyboard.type('waits-t');
+  await page.getByRole('option', { name: /waits-too/ }).waitFor();
+  await keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'waits-too', level: 1 }).waitFor();
+  await until('the title has the focus', async () => (await focused(page))?.level === 'h1');
+  await keyboard.press('Escape');
+  await page.getByRole('heading', { name: 'Claims', level: 1 }).waitFor();
+  await until('the title has the focus', async () => (await focused(page))?.level === 'h1');
+  // All the way round: each stop can be seen.
+  for (let steps = 0; steps < 45; steps += 1) await press('Tab').catch((error) => ensure(steps > 10 && /a focus after Tab/.test(error.message), error.message));
+});

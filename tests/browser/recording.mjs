@@ -1,0 +1,71 @@
+// A recording saved by the page, opened when the server is gone: everything can be looked at, in all views and at each moment. What is no recording
+// is refused with words. The test that has started this kills the server when it is asked to.
+
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CLAIMS, VOLUMES, claim, connection, ensure, go, row, same, say, story, until, volume } from './page.mjs';
+
+story(async ({ page, complaints, somebody, url }) => {
+  complaints.allow(/net::ERR_/);
+  await somebody.create(VOLUMES, volume('disk', { storageClassName: 'manual' }));
+  await somebody.create(CLAIMS, claim('early', { storageClassName: 'manual' }));
+  await somebody.until(`${CLAIMS}/early`, 'is bound', (object) => object.status?.phase === 'Bound');
+  await somebody.create('/api/v1/namespaces/default/secrets', { metadata: { name: 'key' }, stringData: { word: 'nobody-may-read-this' } });
+  await somebody.remove(`${CLAIMS}/early`);
+  await somebody.until(`${VOLUMES}/disk`, 'is released', (object) => object.status?.phase === 'Released');
+
+  await page.goto(`${url}/ui/#/list/persistentvolumes`);
+  await connection(page, 'live');
+  await page.getByRole('button', { name: 'Rewind' }).click();
+  const bar = page.getByRole('region', { name: 'Time' });
+  const [download] = await Promise.all([page.waitForEvent('download'), bar.getByRole('link', { name: 'Save a recording' }).click()]);
+  const kept = join(mkdtempSync(join(tmpdir(), 'orlop-recording-')), 'kept.capture');
+  await download.saveAs(kept);
+  const text = readFileSync(kept, 'utf8');
+  ensure(JSON.parse(text.split('\n', 1)[0]).format === 'orlop.dev/stream.1', `the file begins with: ${text.slice(0, 200)}`);
+  ensure(!text.includes('nobody-may-read-this') && !text.includes(Buffer.from('nobody-may-read-this').toString('base64')), 'a secret is in the recording');
+  // What comes now is not in the file.
+  await somebody.create(VOLUMES, volume('later', { storageClassName: 'manual' }));
+  await row(page, 'later').waitFor();
+
+  say('kill');
+  await page.getByRole('status').filter({ hasText: /^Not live/ }).waitFor();
+  const broken = join(kept, '..', 'broken.capture');
+  writeFileSync(broken, 'certainly no recording\n');
+  const open = (file) => page.getByLabel('A recording', { exact: true }).setInputFiles(file);
+  await open(broken);
+  await bar.getByRole('alert').waitFor();
+  same(await row(page, 'later').count(), 1, 'rows after a file that was refused');
+
+  await open(kept);
+  await connection(page, 'past');
+  await row(page, 'disk').getByText('Released').waitFor();
+  await row(page, 'later').waitFor({ state: 'detached' });
+  await bar.getByText('kept.capture').waitFor();
+  same(await page.getByRole('status').filter({ hasText: /^Not live/ }).count(), 0, 'warnings about a connection that nothing depends on');
+
+  // All views, though there is no server to ask for them.
+  for (const view of ['overview', 'machines', 'graph', 'time']) {
+    await go(page, `#/${view}`);
+    await page.locator(`main[data-view=${view}]`).waitFor();
+    await until(`the view ${view}`, async () => !(await page.getByText('Loading …').count()) && !(await page.getByText('This did not load').count()));
+  }
+  await go(page, '#/machines');
+  const volumes = page.getByRole('group', { name: /^Volumes:/ });
+  await volumes.getByRole('link', { name: /^1 Released/ }).waitFor();
+  // Back to where the claim was bound.
+  const handle = bar.getByRole('slider', { name: 'Revision shown' });
+  await until('the volume is bound', async () => {
+    await handle.press('ArrowLeft');
+    return volumes.getByRole('link', { name: /^1 Bound/ }).count();
+  });
+  await go(page, '#/object/persistentvolumes/-/disk?tab=yaml');
+  await page.locator('pre.sheet', { hasText: 'name: early' }).waitFor();
+
+  // Live again: what was known last, and grey.
+  await bar.getByRole('button', { name: 'Back to live' }).click();
+  await page.getByRole('status').filter({ hasText: /^Not live/ }).waitFor();
+  await go(page, '#/list/persistentvolumes');
+  await row(page, 'later').waitFor();
+});

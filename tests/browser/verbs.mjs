@@ -1,0 +1,59 @@
+// The safe verbs: a released volume is given to a claim with its data, what was deleted is brought back from its history, and something is deleted.
+// Each time the plan is shown first and nothing is written by that; what is done is what was shown.
+
+import { CLAIMS, VOLUMES, claim, connection, ensure, go, same, story, until, volume } from './page.mjs';
+
+story(async ({ page, complaints, somebody, url }) => {
+  complaints.allow(/Failed to load resource: the server responded with a status of (404|409)/);
+  const given = { storageClassName: 'manual' };
+  await somebody.create(VOLUMES, volume('disk', given));
+  await somebody.create(CLAIMS, claim('first', given));
+  await somebody.until(`${CLAIMS}/first`, 'is bound', (object) => object.status?.phase === 'Bound');
+  await somebody.remove(`${CLAIMS}/first`);
+  await somebody.until(`${VOLUMES}/disk`, 'is released', (object) => object.status?.phase === 'Released');
+  await somebody.create(CLAIMS, claim('waits', given));
+
+  await page.goto(`${url}/ui/#/object/persistentvolumes/-/disk`);
+  await connection(page, 'live');
+  const can = page.getByRole('group', { name: 'What can be done' });
+  await can.getByRole('button', { name: /^Give it back with its data/ }).click();
+  const verb = can.getByRole('region', { name: 'Give it back with its data' });
+  await verb.getByLabel(/^For this claim only/).fill('default/waits');
+  await verb.getByRole('button', { name: /^Show the plan/ }).click();
+  await verb.getByRole('listitem').filter({ hasText: 'PersistentVolume disk is changed' }).first().waitFor();
+  same((await somebody.get(`${VOLUMES}/disk`)).status.phase, 'Released', 'the volume while its plan is shown');
+  await verb.getByRole('button', { name: 'Allow changes in this tab' }).click();
+
+  // Somebody writes in between: a plan of how it was is refused, and made again.
+  await somebody.patch(`${VOLUMES}/disk`, { metadata: { labels: { theirs: 'yes' } } });
+  await verb.getByRole('button', { name: 'Do it' }).click();
+  await verb.getByRole('alert').waitFor();
+  same((await somebody.get(`${VOLUMES}/disk`)).status.phase, 'Released', 'the volume after a plan that was too old');
+  await verb.getByRole('button', { name: 'Make the plan again' }).click();
+  await verb.getByRole('button', { name: 'Do it' }).click();
+  await verb.getByText(/Done/).first().waitFor();
+  await somebody.until(`${CLAIMS}/waits`, 'is bound', (object) => object.status?.phase === 'Bound' && object.spec.volumeName === 'disk');
+  await page.locator('main .title').getByText('Bound').waitFor();
+  same((await somebody.get(`${VOLUMES}/disk`)).metadata.labels, { theirs: 'yes' }, 'what somebody else has written');
+
+  // Back from the history.
+  await go(page, '#/object/persistentvolumeclaims/default/first?tab=history');
+  await page.getByText('PersistentVolumeClaim default/first is not there').waitFor();
+  // As it was made: the volume that it had later belongs to somebody else.
+  await page.getByRole('button', { name: /^made/ }).click();
+  await page.getByRole('button', { name: /^Bring it back as it was here/ }).click();
+  await page.getByText('PersistentVolumeClaim default/first is made').first().waitFor();
+  await page.getByRole('button', { name: 'Do it' }).click();
+  const back = await until('it is there again', () => somebody.get(`${CLAIMS}/first`));
+  same(back.spec.storageClassName, 'manual', 'what came back');
+
+  // Deleted: what that means is told, and the name is typed.
+  await go(page, '#/remove/persistentvolumeclaims/default/waits');
+  await page.locator('main .plan, main .notice').first().waitFor();
+  const really = page.getByRole('button', { name: 'Delete', exact: true });
+  await really.waitFor();
+  ensure(await really.isDisabled(), 'it can be deleted without its name');
+  await page.getByLabel(/^Type the name/).fill('waits');
+  await really.click();
+  await until('it is gone', async () => !(await somebody.get(CLAIMS)).items.some((one) => one.metadata.name === 'waits'));
+});

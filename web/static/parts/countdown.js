@@ -1,0 +1,133 @@
+// What goes on by itself at a known time: forced detach, back-off, leases, eviction, the grace of a deletion. `countdowns`
+// reads them from an object and is pure; the component counts on the page's clock, which stands still in the past and while
+// the connection is down.
+
+import { html, useEffect, useState } from '../vendor/preact.js';
+import { time } from '../state/time.js';
+import { kindOf } from '../state/kinds.js';
+
+const DETACH = 'orlop.dev/detach-not-before';
+const DAY = 86400000;
+
+/** `1m30s`, `500ms`, `2h` in milliseconds; NaN when it is no duration. */
+export function duration(text) {
+  const units = { h: 3600000, m: 60000, s: 1000, ms: 1, us: 0.001, 'µs': 0.001, ns: 0.000001 };
+  let [sum, rest] = [0, text];
+  for (;;) {
+    const found = /^(\d+(?:\.\d+)?)(ms|us|µs|ns|h|m|s)/.exec(rest);
+    if (!found) return rest === '' && text !== '' ? sum : NaN;
+    sum += Number(found[1]) * units[found[2]];
+    rest = rest.slice(found[0].length);
+  }
+}
+
+/** `0:07`, `4:32`, `1:04:05`, `3 d 4 h`; after the end how long ago, with a minus. */
+export function clock(milliseconds) {
+  const sign = milliseconds < 0 ? '−' : '';
+  // Up: a count that has begun is not over before it is.
+  const seconds = Math.abs(Math.ceil(milliseconds / 1000));
+  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+  const two = (number) => String(number).padStart(2, '0');
+  if (h >= 48) return `${sign}${Math.floor(h / 24)} d ${h % 24} h`;
+  return h ? `${sign}${h}:${two(m)}:${two(s)}` : `${sign}${m}:${two(s)}`;
+}
+
+function backoffs(pod) {
+  const all = [...(pod.status?.initContainerStatuses || []), ...(pod.status?.containerStatuses || [])];
+  return all.flatMap((container) => {
+    const { reason, message = '' } = container.state?.waiting || {};
+    if (reason !== 'CrashLoopBackOff') return [];
+    const pause = duration(/back-off ([0-9hmsµun.]+)/.exec(message)?.[1] || '');
+    const since = Date.parse(container.lastState?.terminated?.finishedAt || '');
+    if (Number.isNaN(pause + since)) return [];
+    return [{ what: `${container.name} starts again`, at: since + pause, since, tone: 'wait' }];
+  });
+}
+
+function evictions(pod, node) {
+  return (node?.spec?.taints || []).flatMap((taint) => {
+    if (taint.effect !== 'NoExecute' || !taint.timeAdded) return [];
+    const fits = (t) => (!t.key || t.key === taint.key) && (!t.effect || t.effect === taint.effect);
+    const patient = (pod.spec?.tolerations || []).filter(fits);
+    if (patient.some((t) => t.tolerationSeconds === undefined)) return [];
+    const since = Date.parse(taint.timeAdded);
+    const seconds = Math.min(...patient.map((t) => t.tolerationSeconds));
+    if (!Number.isFinite(seconds)) return [];
+    return [{ what: 'is evicted', at: since + seconds * 1000, since, tone: 'bad' }];
+  });
+}
+
+/**
+ * What will happen to an object, and when: `{what, at, since, tone}` with times in milliseconds; `since` may be absent.
+ * `node` is the node of a pod, where it is known; `now` leaves out what is over by more than a day.
+ */
+export function countdowns(object, { node, now = time.now() } = {}) {
+  const { metadata = {}, spec = {} } = object;
+  const found = [];
+  const detach = Date.parse(metadata.annotations?.[DETACH] || '');
+  if (!Number.isNaN(detach)) found.push({ what: 'is detached by force', at: detach, tone: 'bad' });
+  switch (kindOf(object.__resource || object.kind)?.kind || object.kind) {
+    case 'Pod': {
+      found.push(...backoffs(object), ...evictions(object, node));
+      const end = Date.parse(metadata.deletionTimestamp || '');
+      const grace = metadata.deletionGracePeriodSeconds;
+      if (grace) found.push({ what: 'is killed', at: end, since: end - grace * 1000, tone: 'wait' });
+      break;
+    }
+    case 'Lease': {
+      const since = Date.parse(spec.renewTime || '');
+      const at = since + (spec.leaseDurationSeconds || NaN) * 1000;
+      if (!Number.isNaN(at) && spec.holderIdentity) found.push({ what: 'the lease runs out', at, since, tone: 'wait' });
+      break;
+    }
+    default:
+  }
+  return found.filter(({ at }) => at > now - DAY).sort((a, b) => a.at - b.at);
+}
+
+// One timer for all countdowns of the page, and none when there are none.
+const readers = new Set();
+let timer = 0;
+function tick() {
+  for (const fn of [...readers]) fn();
+}
+function useSeconds() {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    const fn = () => draw((count) => count + 1);
+    readers.add(fn);
+    timer ||= setInterval(tick, 1000);
+    const unsubscribe = time.subscribe(fn);
+    return () => {
+      readers.delete(fn);
+      unsubscribe();
+      if (readers.size) return;
+      clearInterval(timer);
+      timer = 0;
+    };
+  }, []);
+}
+
+const R = 6;
+const ROUND = 2 * Math.PI * R;
+
+/** One countdown: a ring that empties, and words. `until` and `since` are times as text or in milliseconds. */
+export function Countdown({ until, since, what = '', tone = 'wait' }) {
+  useSeconds();
+  const at = typeof until === 'number' ? until : Date.parse(until);
+  if (Number.isNaN(at)) return null;
+  const begun = typeof since === 'number' ? since : Date.parse(since || '');
+  const left = at - time.now();
+  const part = begun < at ? Math.min(1, Math.max(0, left / (at - begun))) : NaN;
+  const text = new Date(at).toISOString();
+  return html`<span class="count-down" data-tone=${left > 0 ? tone : 'bad'}>
+    ${!Number.isNaN(part) && html`<svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
+      <circle class="whole" cx="8" cy="8" r=${R} /><circle class="left" cx="8" cy="8" r=${R}
+        stroke-dasharray=${`${ROUND * part} ${ROUND}`} transform="rotate(-90 8 8)" /></svg>`}
+    ${what && `${what} `}<time datetime=${text} title=${text}>${left > 0 ? `in ${clock(left)}` : `due for ${clock(-left)}`}</time></span>`;
+}
+
+/** All countdowns of an object. */
+export function Countdowns({ object, node }) {
+  return countdowns(object, { node }).map((one) => html`<${Countdown} key=${one.what} what=${one.what} until=${one.at} since=${one.since} tone=${one.tone} />`);
+}

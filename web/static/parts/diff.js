@@ -1,0 +1,71 @@
+// What differs between two objects, field by field. `changes` is pure.
+
+import { html } from '../vendor/preact.js';
+import { toYaml, visible } from './yaml.js';
+
+const isMap = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+// What the server writes for itself with every write says nothing.
+const NOISE = new Set(['managedFields', 'resourceVersion']);
+
+/** Lists of named things are compared by name. */
+function keyed(list) {
+  for (const by of ['name', 'type', 'uid', 'key']) {
+    const names = list.map((one) => (isMap(one) ? one[by] : undefined));
+    if (names.every((one) => typeof one === 'string') && new Set(names).size === names.length) return by;
+  }
+  return null;
+}
+
+/** `{path, op: add|remove|replace, from, to}` for each field that differs. */
+export function changes(from, to, path = []) {
+  if (same(from, to)) return [];
+  if (from === undefined) return [{ path, op: 'add', to }];
+  if (to === undefined) return [{ path, op: 'remove', from }];
+  if (isMap(from) && isMap(to)) {
+    const names = [...new Set([...Object.keys(from), ...Object.keys(to)])];
+    return names.flatMap((name) =>
+      (path.length === 1 && path[0] === 'metadata' && NOISE.has(name)) || name === '__resource'
+        ? []
+        : changes(from[name], to[name], [...path, name]));
+  }
+  if (Array.isArray(from) && Array.isArray(to) && from.length && to.length) {
+    const by = keyed(from);
+    if (by && by === keyed(to)) {
+      const map = (list) => Object.fromEntries(list.map((one) => [`[${by}=${one[by]}]`, one]));
+      const [a, b] = [map(from), map(to)];
+      return [...new Set([...Object.keys(a), ...Object.keys(b)])].flatMap((name) => changes(a[name], b[name], [...path, name]));
+    }
+  }
+  return [{ path, op: 'replace', from, to }];
+}
+
+/** `spec.claimRef.name`; what is in brackets follows without a dot. */
+export const pathText = (path) => path.map(String).reduce((text, part) => (part.startsWith('[') || !text ? text + part : `${text}.${part}`), '');
+
+// What is longer than this scrolls in a box of its own.
+const LONG = 2000;
+
+function valueText(value) {
+  if (typeof value === 'string') return value === '' ? '""' : visible(value);
+  return value !== null && typeof value === 'object' ? toYaml(value).trimEnd() : String(value);
+}
+
+function Value({ of, before }) {
+  const text = valueText(of);
+  return html`<pre class=${before ? 'from' : 'to'} tabindex=${text.length > LONG ? 0 : null}><span class="hidden">${before ? 'before: ' : 'after: '}</span>${text}</pre>`;
+}
+
+const WORDS = { add: 'added', remove: 'removed', replace: 'changed' };
+
+/** Changes as a list that says with words, signs and colours what goes and what comes. */
+export function Diff({ changes: list, empty = 'No field differs.' }) {
+  if (!list.length) return html`<p class="note">${empty}</p>`;
+  return html`<ul class="diff">
+    ${list.map((one) => html`<li key=${pathText(one.path)} data-op=${one.op}>
+      <p><code>${pathText(one.path) || 'the whole object'}</code> <span class="soft">${WORDS[one.op] || one.op}</span></p>
+      ${one.op !== 'add' && html`<${Value} of=${one.from} before />`}
+      ${one.op !== 'remove' && html`<${Value} of=${one.to} />`}
+    </li>`)}
+  </ul>`;
+}

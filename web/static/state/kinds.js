@@ -1,0 +1,95 @@
+// The kinds of the page: their names in the API and their words. Pure: nothing is fetched here.
+
+const kind = (plural, group, version, name, title, namespaced) => ({
+  id: group ? `${plural}.${group}` : plural, plural, group, version, kind: name, title, namespaced,
+  apiVersion: group ? `${group}/${version}` : version,
+  base: group ? `/apis/${group}/${version}` : `/api/${version}`,
+});
+const STORAGE = 'storage.k8s.io';
+const SNAPSHOT = 'snapshot.storage.k8s.io';
+
+/** In the order of the navigation. */
+export const KINDS = [
+  kind('persistentvolumeclaims', '', 'v1', 'PersistentVolumeClaim', 'Claims', true),
+  kind('persistentvolumes', '', 'v1', 'PersistentVolume', 'Volumes', false),
+  kind('pods', '', 'v1', 'Pod', 'Pods', true),
+  kind('events', '', 'v1', 'Event', 'Events', true),
+  kind('storageclasses', STORAGE, 'v1', 'StorageClass', 'Classes', false),
+  kind('volumeattachments', STORAGE, 'v1', 'VolumeAttachment', 'Attachments', false),
+  kind('nodes', '', 'v1', 'Node', 'Nodes', false),
+  kind('csidrivers', STORAGE, 'v1', 'CSIDriver', 'Drivers', false),
+  kind('csinodes', STORAGE, 'v1', 'CSINode', 'Drivers of nodes', false),
+  kind('csistoragecapacities', STORAGE, 'v1', 'CSIStorageCapacity', 'Capacities', true),
+  kind('volumeattributesclasses', STORAGE, 'v1', 'VolumeAttributesClass', 'Attributes classes', false),
+  kind('volumesnapshots', SNAPSHOT, 'v1', 'VolumeSnapshot', 'Snapshots', true),
+  kind('volumesnapshotcontents', SNAPSHOT, 'v1', 'VolumeSnapshotContent', 'Snapshot contents', false),
+  kind('volumesnapshotclasses', SNAPSHOT, 'v1', 'VolumeSnapshotClass', 'Snapshot classes', false),
+  kind('namespaces', '', 'v1', 'Namespace', 'Namespaces', false),
+];
+
+const names = new Map();
+for (const one of KINDS) {
+  names.set(one.id, one);
+  names.set(one.plural, one);
+  names.set(`${one.kind}`, one);
+}
+
+/** A kind by its resource (`volumeattachments`, with its group or without) or by its name (`VolumeAttachment`). */
+export const kindOf = (name) => names.get(name) || null;
+
+/** The full name of a resource, or the name itself where it is not known. */
+export const canonical = (resource) => names.get(resource)?.id || resource;
+
+/** The path of an object in the API. */
+export function path(resource, namespace, name) {
+  const of = kindOf(resource);
+  if (!of) return null;
+  const where = of.namespaced && namespace ? `/namespaces/${encodeURIComponent(namespace)}` : '';
+  return `${of.base}${where}/${of.plural}${name ? `/${encodeURIComponent(name)}` : ''}`;
+}
+
+/** The path of an object in the group that explains. */
+export function insight(resource, namespace, name, rest) {
+  const where = namespace ? `/namespaces/${encodeURIComponent(namespace)}` : '';
+  return `/apis/orlop.dev/v1${where}/${canonical(resource)}/${encodeURIComponent(name)}/${rest}`;
+}
+
+/** An object that is being deleted says so, whatever its phase. */
+export function phase(object) {
+  if (object.metadata.deletionTimestamp) return 'Terminating';
+  if (object.status?.phase) return object.status.phase;
+  switch (kindOf(object.__resource)?.kind) {
+    case 'PersistentVolume':
+    case 'PersistentVolumeClaim':
+    case 'Pod':
+      return 'Pending';
+    case 'VolumeAttachment':
+      if (object.status?.attachError) return 'Failed';
+      return object.status?.attached ? 'Attached' : 'Attaching';
+    case 'Node': {
+      const ready = object.status?.conditions?.find((one) => one.type === 'Ready');
+      return ready?.status === 'True' ? 'Ready' : 'NotReady';
+    }
+    case 'VolumeSnapshot':
+    case 'VolumeSnapshotContent':
+      if (object.status?.error) return 'Failed';
+      return object.status?.readyToUse ? 'Ready' : 'Pending';
+    case 'Event':
+      return object.type || 'Normal';
+    default:
+      return '';
+  }
+}
+
+const FREE = ['Available'];
+const GOOD = ['Bound', 'Running', 'Succeeded', 'Active', 'Attached', 'Ready', 'Normal', 'ok'];
+const WAIT = ['Pending', 'Released', 'Terminating', 'Attaching', 'waiting'];
+const BAD = ['Failed', 'Lost', 'Warning', 'NotReady', 'Unknown', 'attention'];
+
+/** What a phase means: `good`, `wait`, `bad`, `free` (nobody has it) or nothing. */
+export function tone(word) {
+  if (FREE.includes(word)) return 'free';
+  if (GOOD.includes(word)) return 'good';
+  if (WAIT.includes(word)) return 'wait';
+  return BAD.includes(word) ? 'bad' : '';
+}

@@ -1,0 +1,36 @@
+// The keys, and what the signs mean. Shown over the page.
+
+import { html, useEffect, useRef } from '../vendor/preact.js';
+import { Badge } from '../parts/bits.js';
+
+/** Keys and what they do, for the overlay. */
+export const KEYS = [
+  ['/', 'search everything'], ['f', 'filter the list'], ['?', 'these keys'], ['Esc', 'close, or back to the list'],
+  ['g o', 'overview'], ['g g', 'graph'], ['g m', 'machines'], ['g t', 'time'], ['g c', 'claims'], ['g v', 'volumes'], ['g p', 'pods'], ['g a', 'attachments'],
+  ['g s', 'classes'], ['g n', 'nodes'], ['g e', 'events'], ['j, k', 'next and previous row'], ['Enter', 'open the row'],
+  ['s, w, y, e, h', 'of an object: summary, why, YAML, edit, history'], ['d', 'delete the object (it asks first)'], ['n', 'new object'], ['t', 'theme: auto, dark, light'],
+];
+
+/** Keys on the line of time and in the graph, when they have the focus. */
+export const KEYS_OF = [
+  ['Line of time', [['←, →', 'one change back, one on (with Shift ten)'], ['Home, End', 'the first, the last'], ['Space', 'play, pause'], ['<, >', 'slower, faster'], ['l', 'back to live']]],
+  ['Graph', [['← ↑ → ↓', 'from node to node, along edges'], ['Enter', 'open it'], ['f', 'show only what hangs on it'], ['+, -, 0', 'larger, smaller, all of it'], ['Esc', 'all again']]],
+];
+
+const List = ({ keys }) => html`<dl class="keys">${keys.map(([each, words]) => html`<div key=${each}><dt>${each.split(/,? /).map((one, at) => html`<kbd key=${at}>${one}</kbd> `)}</dt><dd>${words}</dd></div>`)}</dl>`;
+
+export function Help({ open, close }) {
+  const ref = useRef(null);
+  useEffect(() => {
+    if (open && !ref.current.open) ref.current.showModal();
+    if (!open && ref.current.open) ref.current.close();
+  }, [open]);
+  return html`<dialog ref=${ref} aria-labelledby="help-title" onClose=${close} onClick=${(event) => event.target === ref.current && close()}>
+    <div class="title"><h2 id="help-title">Keys</h2><span class="grow"></span><button type="button" onClick=${close}>Close</button></div>
+    <${List} keys=${KEYS} />
+    ${KEYS_OF.map(([title, keys]) => html`<h2 key=${title}>${title}</h2><${List} keys=${keys} />`)}
+    <h2>Signs</h2>
+    <p><${Badge} word="Bound" /> is well, <${Badge} word="Available" /> is free, <${Badge} word="Pending" /> waits, <${Badge} word="Failed" /> needs somebody. All is grey while the connection is down: it is what was known last.</p>
+    <p><a href="/docs">The API of this server</a></p>
+  </dialog>`;
+}

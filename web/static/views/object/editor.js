@@ -1,0 +1,95 @@
+// An object as text to change. The server tries it first; what would change is shown; only then is it written.
+
+import { html, useRef, useState } from '../../vendor/preact.js';
+import { path } from '../../state/kinds.js';
+import { get, send } from '../../parts/api.js';
+import { Notice } from '../../parts/bits.js';
+import { Diff, changes } from '../../parts/diff.js';
+import { toYaml } from '../../parts/yaml.js';
+import { applied, replaced, versioned } from './text.js';
+
+const MANAGER = 'orlop-page';
+
+export function Editor({ object, kind }) {
+  const { namespace, name } = object.metadata;
+  const address = path(kind.id, namespace, name);
+  const [way, choose] = useState('replace');
+  // What was there when the text was made: the other side of every comparison with others' writes.
+  const base = useRef(object);
+  const [text, type] = useState(toYaml(replaced(object)));
+  const [state, put] = useState({});
+  const changed = object.metadata.resourceVersion !== base.current.metadata.resourceVersion;
+
+  const start = (next) => {
+    base.current = object;
+    choose(next);
+    type(toYaml(next === 'apply' ? applied(object) : replaced(object)));
+    put({});
+  };
+  const request = (body, dryRun, force) => {
+    const query = { fieldManager: MANAGER, ...(dryRun && { dryRun: 'All' }) };
+    return way === 'apply'
+      ? send('PATCH', address, { body, type: 'application/apply-patch+yaml', query: { ...query, ...(force && { force: 'true' }) } })
+      : send('PUT', address, { body, type: 'application/yaml', query });
+  };
+  // While the server is asked, text and way stand still: the answer is about them.
+  const attempt = async (body, force) => {
+    put({ busy: true });
+    try {
+      const [before, after] = await Promise.all([get(address), request(body, true, force)]);
+      put({ changes: changes(before, after), force, checked: body });
+    } catch (error) {
+      if (error.status !== 409) return put({ error: error.message });
+      const now = await get(address).catch(() => null);
+      put({ conflict: error.message, now, others: now ? changes(base.current, now) : [] });
+    }
+  };
+  const save = async () => {
+    put((before) => ({ ...before, busy: true }));
+    try {
+      const after = await request(state.checked, false, state.force);
+      base.current = after;
+      type(toYaml(way === 'apply' ? applied(after) : replaced(after)));
+      put({ done: true });
+    } catch (error) {
+      if (error.status !== 409) return put({ error: error.message });
+      const now = await get(address).catch(() => null);
+      put({ conflict: error.message, now, others: now ? changes(base.current, now) : [] });
+    }
+  };
+  /** The text against what is there now: the version in it is the new one, the rest is the person's. */
+  const again = () => {
+    if (way === 'apply') return attempt(text, true);
+    const next = versioned(text, state.now.metadata.resourceVersion);
+    base.current = state.now;
+    type(next);
+    return attempt(next, false);
+  };
+
+  return html`<div class="editor">
+    <fieldset disabled=${state.busy}><legend>How it is written</legend>
+      <label><input type="radio" name="way" checked=${way === 'replace'} onChange=${() => start('replace')} /> replace the object (PUT): what is not in the text goes</label>
+      <label><input type="radio" name="way" checked=${way === 'apply'} onChange=${() => start('apply')} /> apply (server-side): only what is in the text is yours</label>
+    </fieldset>
+    ${changed && !state.conflict && html`<${Notice} tone="wait">It has been written since this text was made. The check compares with how it is now.
+      <div class="buttons"><button type="button" disabled=${state.busy} onClick=${() => start(way)}>Start again from how it is now</button></div><//>`}
+    <label class="text"><span>YAML</span>
+      <textarea spellcheck=${false} readonly=${state.busy} rows=${Math.min(40, text.split('\n').length + 1)} value=${text} onInput=${(event) => {
+        type(event.target.value);
+        if (state.changes || state.done || state.error) put({});
+      }}></textarea></label>
+    <div class="buttons">
+      <button type="button" disabled=${state.busy} onClick=${() => attempt(text, false)}>Check (nothing is written)</button>
+      <button type="button" class="primary" disabled=${state.busy || !state.changes?.length} onClick=${save}>Save</button>
+    </div>
+    <div aria-live="polite">
+      ${state.changes && html`<h2>What would change</h2><${Diff} changes=${state.changes} empty="Nothing would change." />`}
+      ${state.done && html`<${Notice} tone="good">Saved.<//>`}
+      ${state.error && html`<${Notice} tone="bad">${state.error}<//>`}
+      ${state.conflict && html`<${Notice} tone="bad"><p>Somebody else has a say in this: ${state.conflict}</p><//>
+        ${way === 'replace' && html`<h2>What others have changed</h2><${Diff} changes=${state.others} />`}
+        <div class="buttons"><button type="button" disabled=${way === 'replace' && !state.now} onClick=${again}>${way === 'apply' ? 'Check it with these fields taken over' : 'Compare my text with how it is now'}</button>
+        <button type="button" onClick=${() => start(way)}>Drop my text</button></div>`}
+    </div>
+  </div>`;
+}

@@ -1,0 +1,140 @@
+// The first thing that a person sees: how many of what in which phase, and what needs somebody, with the reason in words.
+
+import { html, useEffect, useReducer, useState } from '../vendor/preact.js';
+import { objects } from '../state/objects.js';
+import { time } from '../state/time.js';
+import { canonical, insight, kindOf, phase, tone } from '../state/kinds.js';
+import { link, write } from '../route.js';
+import { Countdown, Countdowns } from '../parts/countdown.js';
+import { CODES, needs } from './overview/needs.js';
+import { Asker } from './overview/why.js';
+
+const COUNTED = ['persistentvolumeclaims', 'persistentvolumes', 'volumeattachments', 'pods', 'nodes', 'storageclasses', 'csidrivers'];
+const ORDER = ['Bound', 'Running', 'Attached', 'Ready', 'Available', 'Succeeded', 'Pending', 'Attaching', 'Released', 'Terminating', 'NotReady', 'Failed', 'Lost'];
+// With many changes the reasons are worked out at most so often, and with many objects so seldom that it takes no more than a
+// twentieth of the time.
+const LAZY = 500;
+const SHARE = 20;
+const FEW = 6;
+const SHAPES = { good: '●', wait: '◆', bad: '✕', free: '○', '': '■' };
+
+const bare = (resource) => resource.split('.')[0];
+const place = (word) => (ORDER.includes(word) ? ORDER.indexOf(word) : ORDER.length);
+
+/** How many objects are in which phase, in the order of `ORDER`. Pure. */
+export function count(list) {
+  const found = new Map();
+  for (const object of list) {
+    const word = phase(object);
+    found.set(word, (found.get(word) || 0) + 1);
+  }
+  return [...found].sort(([a], [b]) => place(a) - place(b) || (a < b ? -1 : 1));
+}
+
+/** One kind: its number, a bar of its phases, and the phases as links to lists. */
+function Card({ resource }) {
+  const list = objects.list(resource);
+  const phases = count(list).filter(([word]) => word);
+  const title = kindOf(resource)?.title || resource;
+  let x = 0;
+  return html`<section class="card">
+    <h3><a href=${write(`list/${canonical(resource)}`)}>${title}</a> <span class="number">${list.length}</span></h3>
+    ${phases.length > 0 && html`<svg class="bar" viewBox="0 0 ${list.length} 1" preserveAspectRatio="none" aria-hidden="true">
+      ${phases.map(([word, number]) => {
+        const from = x;
+        x += number;
+        return html`<rect key=${word} data-tone=${tone(word)} data-word=${word} x=${from} y="0" width=${number} height="1" />`;
+      })}</svg>`}
+    <ul>${phases.map(([word, number]) => html`<li key=${word}><a href=${write(`list/${canonical(resource)}`, { phase: word })}>
+      <span class="tone" data-tone=${tone(word)}>${SHAPES[tone(word)]} ${word}</span> <span class="number">${number}</span></a></li>`)}</ul>
+  </section>`;
+}
+
+/** One thing that needs somebody. The server's words, where it has them, are in place of ours. */
+function Item({ one, asker }) {
+  const { object } = one;
+  const said = asker.answer(object);
+  const causes = said?.causes || [];
+  const fix = causes.map((cause) => cause.fix).find(Boolean) || said?.candidates?.nearest?.[0]?.fix;
+  const { namespace, name } = object.metadata;
+  const severity = said?.severity || one.severity;
+  const node = one.kind === 'Pod' ? objects.get('nodes', '', object.spec?.nodeName || '') : undefined;
+  return html`<li class="need" data-severity=${severity}>
+    <p class="who"><span class="kind">${one.kind}</span> <a href=${link(object)}>${namespace ? `${namespace}/${name}` : name}</a>
+      <span class="tone" data-tone=${tone(phase(object))}>${SHAPES[tone(phase(object))]} ${phase(object)}</span>
+      <${Countdowns} object=${object} node=${node} />
+      ${one.about && html`<${Countdowns} object=${one.about} />`}
+      ${causes.map((cause) => cause.until && html`<${Countdown} key=${cause.code} until=${cause.until} />`)}</p>
+    <p class="reason">${said?.summary || one.reason}</p>
+    ${said && causes.length > 1 && html`<ul class="causes">${causes.filter((cause) => cause.message !== said.summary).slice(0, 4).map((cause) => html`<li key=${cause.code}>${cause.message}</li>`)}</ul>`}
+    ${fix && html`<p class="fix">${fix.message}${fix.command && html` <code tabindex="0">${fix.command}</code>`}</p>`}
+    <p class="go"><a href=${`${link(object)}?tab=why`}>Why</a> <a href=${write('graph', { follow: [bare(object.__resource), namespace || '-', name].join('/') })}>Show who holds it</a></p>
+  </li>`;
+}
+
+/** Those of one code, under one heading. */
+function Group({ title, items, asker }) {
+  const [all, setAll] = useState(FEW);
+  const shown = items.slice(0, all);
+  asker.want(shown.map((one) => one.object));
+  return html`<section class="group"><h3>${title} <span class="count">${items.length}</span></h3>
+    <ul>${shown.map((one) => html`<${Item} key=${`${one.object.metadata.uid} ${one.code}`} one=${one} asker=${asker} />`)}</ul>
+    ${items.length > all && html`<button type="button" onClick=${() => setAll(all + 50)}>Show ${Math.min(50, items.length - all)} more</button>`}
+  </section>`;
+}
+
+/** What is found, in groups by code in the order of `CODES`, oldest first in each. Pure. */
+export function grouped(found, severity) {
+  const groups = new Map();
+  for (const one of found) {
+    if (one.severity !== severity) continue;
+    if (!groups.has(one.code)) groups.set(one.code, []);
+    groups.get(one.code).push(one);
+  }
+  const titles = new Map(CODES);
+  const codes = [...titles.keys()].filter((code) => groups.has(code));
+  return codes.map((code) => ({ code, title: titles.get(code), items: groups.get(code).sort((a, b) => a.at - b.at) }));
+}
+
+export function View() {
+  const [, draw] = useReducer((n) => n + 1, 0);
+  const [asker] = useState(() => new Asker({ path: (object) => insight(object.__resource, object.metadata.namespace, object.metadata.name, 'why'), changed: draw }));
+  const [state] = useState({ found: [], next: -Infinity });
+  useEffect(() => {
+    let timer = 0;
+    const hear = () => {
+      timer ||= setTimeout(() => {
+        timer = 0;
+        draw();
+      }, Math.max(0, state.next - performance.now()));
+    };
+    const ends = [objects.subscribe(hear), time.subscribe(hear)];
+    // What is young becomes old without anybody writing.
+    const clock = setInterval(hear, 5000);
+    return () => {
+      ends.forEach((end) => end());
+      clearTimeout(timer);
+      clearInterval(clock);
+      asker.stop();
+    };
+  }, []);
+  const begun = performance.now();
+  if (begun >= state.next) {
+    state.found = needs(objects.list, time.now());
+    state.next = begun + Math.max(LAZY, SHARE * (performance.now() - begun));
+  }
+  // What the server says is about now: of the past there are only the objects.
+  asker.allow(time.mode === 'live');
+  const attention = grouped(state.found, 'attention');
+  const waiting = grouped(state.found, 'waiting');
+  const number = attention.reduce((sum, group) => sum + group.items.length, 0);
+  return html`<div class="overview">
+    <section aria-labelledby="counts-title"><h2 id="counts-title" class="hidden">How many</h2>
+      <div class="cards">${COUNTED.map((resource) => html`<${Card} key=${resource} resource=${resource} />`)}</div></section>
+    <section aria-labelledby="needs-title" class="needs"><h2 id="needs-title">Needs you <span class="count">${number}</span></h2>
+      ${number === 0 && html`<p class="fine">Nothing does: everything is in order or on its way.</p>`}
+      ${attention.map((group) => html`<${Group} key=${group.code} ...${group} asker=${asker} />`)}</section>
+    ${waiting.length > 0 && html`<section aria-labelledby="waits-title" class="needs"><h2 id="waits-title">Goes on by itself</h2>
+      ${waiting.map((group) => html`<${Group} key=${group.code} ...${group} asker=${asker} />`)}</section>`}
+  </div>`;
+}

@@ -1,0 +1,240 @@
+// What needs somebody, told from the objects alone. Pure. What may be said here is what the objects show; where the server
+// explains (`why`), its words are taken in place of these.
+
+import { kindOf, phase } from '../../state/kinds.js';
+import { countdowns } from '../../parts/countdown.js';
+
+// What is younger may still be on its way.
+const YOUNG = 30000;
+const NO_PROVISIONER = 'kubernetes.io/no-provisioner';
+
+const named = ({ metadata: { namespace, name } }) => (namespace ? `${namespace}/${name}` : name);
+const since = (object) => Date.parse(object.metadata.creationTimestamp || '');
+const some = (list, most = 3) => {
+  const rest = list.length > most ? ` and ${list.length - most} more` : '';
+  return list.slice(0, most).join(', ') + rest;
+};
+
+/** Tables of the objects that the rules below look things up in; made once for each round. */
+export function world(list) {
+  const table = (resource) => new Map(list(resource).map((object) => [named(object), object]));
+  const found = {
+    claims: table('persistentvolumeclaims'), volumes: table('persistentvolumes'), pods: table('pods'), nodes: table('nodes'),
+    classes: table('storageclasses'), drivers: table('csidrivers'), attachments: table('volumeattachments'),
+    users: new Map(), attached: new Map(), warnings: new Map(), free: new Map(),
+  };
+  const add = (map, key, value) => {
+    if (!map.has(key)) map.set(key, []);
+    map.get(key).push(value);
+  };
+  for (const pod of found.pods.values()) {
+    for (const claim of claimsOf(pod)) add(found.users, claim, pod);
+  }
+  for (const attachment of found.attachments.values()) {
+    const volume = attachment.spec?.source?.persistentVolumeName;
+    if (volume) add(found.attached, volume, attachment);
+  }
+  for (const volume of found.volumes.values()) {
+    if (phase(volume) === 'Available') add(found.free, volume.spec?.storageClassName || '', volume);
+  }
+  for (const event of list('events')) {
+    const { uid } = event.involvedObject || event.regarding || {};
+    if (event.type !== 'Warning' || !uid) continue;
+    const before = found.warnings.get(uid);
+    if (!before || seen(before) < seen(event)) found.warnings.set(uid, event);
+  }
+  return found;
+}
+
+const seen = (event) => event.series?.lastObservedTime || event.lastTimestamp || event.eventTime || event.metadata.creationTimestamp || '';
+
+/** The claims of a pod, those of its ephemeral volumes too. */
+function claimsOf({ metadata: { namespace, name }, spec = {} }) {
+  return (spec.volumes || []).flatMap((volume) => {
+    if (volume.persistentVolumeClaim) return [`${namespace}/${volume.persistentVolumeClaim.claimName}`];
+    return volume.ephemeral ? [`${namespace}/${name}-${volume.name}`] : [];
+  });
+}
+
+const over = (pod) => ['Succeeded', 'Failed'].includes(pod.status?.phase);
+const users = (w, claim) => (w.users.get(named(claim)) || []).filter((pod) => !over(pod));
+
+function claim(object, w, now) {
+  const { spec = {} } = object;
+  switch (phase(object)) {
+    case 'Lost': {
+      const volume = w.volumes.get(spec.volumeName);
+      if (!volume) return need('LostVolume', 'attention', `Its volume ${spec.volumeName} is gone.`);
+      return need('LostVolume', 'attention', `Its volume ${spec.volumeName} belongs to another claim or to an earlier one of this name.`);
+    }
+    case 'Pending':
+      return pending(object, w, now);
+    case 'Bound': {
+      const failed = (object.status?.conditions || []).find((c) => /Error$/.test(c.type) && c.status === 'True');
+      return failed ? need('ResizeFailed', 'attention', failed.message || `${failed.type}.`) : null;
+    }
+    default:
+      return null;
+  }
+}
+
+function pending(object, w, now) {
+  const { spec = {} } = object;
+  if (spec.volumeName) {
+    const volume = w.volumes.get(spec.volumeName);
+    if (!volume) return need('NoSuchVolume', 'attention', `It asks for the volume ${spec.volumeName}, and there is none of this name.`);
+    const other = volume.spec?.claimRef;
+    if (other && (other.name !== object.metadata.name || other.namespace !== object.metadata.namespace)) {
+      return need('VolumeTaken', 'attention', `It asks for the volume ${spec.volumeName}, which is of the claim ${other.namespace}/${other.name}.`);
+    }
+  }
+  const name = spec.storageClassName;
+  const free = (w.free.get(name || '') || []).length;
+  const kind = name ? w.classes.get(name) : undefined;
+  const warning = w.warnings.get(object.metadata.uid);
+  const told = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
+  if (kind?.volumeBindingMode === 'WaitForFirstConsumer') {
+    const pods = users(w, object);
+    if (!pods.length) return need('NoConsumer', 'waiting', `Class ${name} waits for the first pod, and no pod uses this claim.`);
+    const scheduled = object.metadata.annotations?.['volume.kubernetes.io/selected-node'];
+    if (!scheduled) return need('PodNotPlaced', 'attention', `It waits for pod ${some(pods.map(named))} to be given a node.${told}`);
+  }
+  if (kind && kind.provisioner && kind.provisioner !== NO_PROVISIONER && !spec.volumeName) {
+    const absent = !w.drivers.has(kind.provisioner) && !kind.provisioner.startsWith('kubernetes.io/');
+    if (absent) return need('NoDriver', 'attention', `Its class ${name} asks the driver ${kind.provisioner}, which is not registered.${told}`);
+    if (warning) return need('ProvisioningFailed', 'attention', warning.message || warning.note || warning.reason);
+    return now - since(object) < YOUNG ? null : need('Provisioning', 'waiting', `${kind.provisioner} has not made its volume yet.`);
+  }
+  if (now - since(object) < YOUNG / 10) return null;
+  const which = name ? `of class ${name}` : 'without a class';
+  if (name && !kind && !free) return need('NoSuchClass', 'attention', `The class ${name} does not exist, and no free volume names it.`);
+  if (!free) return need('NoVolume', 'attention', `There is no free volume ${which}, and nothing makes one.`);
+  return need('NoVolumeFits', 'attention', `There ${free === 1 ? 'is 1 free volume' : `are ${free} free volumes`} ${which}; none fits.`);
+}
+
+function volume(object, w) {
+  const { spec = {}, status = {} } = object;
+  const of = spec.claimRef ? `${spec.claimRef.namespace}/${spec.claimRef.name}` : '';
+  switch (phase(object)) {
+    case 'Failed':
+      return need('VolumeFailed', 'attention', status.message || 'It failed, and nothing says why.');
+    case 'Released': {
+      if (spec.persistentVolumeReclaimPolicy === 'Retain') {
+        return need('Released', 'attention', `Its claim ${of} is gone. It keeps its data, and no claim can have it before somebody reclaims it.`);
+      }
+      const warning = w.warnings.get(object.metadata.uid);
+      const doing = spec.persistentVolumeReclaimPolicy === 'Recycle' ? 'scrubbed' : 'deleted';
+      const told = warning ? ` Last warning: ${warning.message || warning.note || warning.reason}` : '';
+      return need('Reclaiming', warning ? 'attention' : 'waiting', `Its claim ${of} is gone; it is being ${doing}.${told}`);
+    }
+    default:
+      return null;
+  }
+}
+
+function attachment(object, w, now) {
+  const { spec = {}, status = {} } = object;
+  const failed = status.attachError || status.detachError;
+  const doing = status.detachError ? 'Detaching' : 'Attaching';
+  const where = `${spec.source?.persistentVolumeName || 'a volume'} at ${spec.nodeName}`;
+  if (failed) return need('AttachFailed', 'attention', `${doing} ${where} failed: ${failed.message || 'no reason is told'}`);
+  if (!w.nodes.has(spec.nodeName)) return need('NodeGone', 'attention', `Its node ${spec.nodeName} is gone; ${where} is still said to be attached.`);
+  const [forced] = countdowns(object, { now });
+  if (forced) return need('DetachWaiting', 'waiting', `No pod wants ${where} any more, and the node does not let go of it.`);
+  if (!status.attached && now - since(object) > 2 * YOUNG) return need('Attaching', 'waiting', `${spec.attacher} has not attached ${where} yet.`);
+  return null;
+}
+
+function pod(object, w) {
+  const claims = claimsOf(object);
+  if (!claims.length || over(object)) return null;
+  const here = object.spec?.nodeName;
+  if (phase(object) !== 'Pending') return null;
+  const placed = (object.status?.conditions || []).find((c) => c.type === 'PodScheduled');
+  if (!here) {
+    const gone = claims.filter((name) => !w.claims.has(name));
+    if (gone.length) return need('NoClaim', 'attention', `Its claim ${some(gone)} does not exist.`);
+    return placed?.status === 'False' && placed.message ? need('NotPlaced', 'attention', placed.message) : null;
+  }
+  for (const name of claims) {
+    const held = w.claims.get(name)?.spec?.volumeName;
+    const single = (w.volumes.get(held)?.spec?.accessModes || []).every((mode) => mode.startsWith('ReadWriteOnce'));
+    const elsewhere = (w.attached.get(held) || []).filter((a) => a.spec.nodeName !== here);
+    if (!held || !single || !elsewhere.length) continue;
+    const [holder] = (w.users.get(name) || []).filter((p) => p !== object && p.spec?.nodeName === elsewhere[0].spec.nodeName);
+    const who = holder ? `, where pod ${named(holder)} has it` : '';
+    return { ...need('MultiAttach', 'attention', `Volume ${held} is still attached to ${elsewhere[0].spec.nodeName}${who}; it can be at one node only.`), about: elsewhere[0] };
+  }
+  const warning = w.warnings.get(object.metadata.uid);
+  return warning ? need('PodWaits', 'attention', warning.message || warning.note || warning.reason) : null;
+}
+
+function node(object, w) {
+  if (phase(object) === 'Ready') return null;
+  let held = 0;
+  for (const one of w.attachments.values()) if (one.spec?.nodeName === object.metadata.name) held += 1;
+  const said = (object.status?.conditions || []).find((c) => c.type === 'Ready')?.message;
+  const volumes = held === 1 ? '1 volume is' : `${held} volumes are`;
+  return need('NodeNotReady', 'attention', `The node is not ready${said ? ` (${said})` : ''}; ${volumes} attached to it.`);
+}
+
+/** Who takes a finalizer away, and what of ours holds it. */
+function held(object, finalizer, w) {
+  if (finalizer === 'kubernetes.io/pvc-protection') {
+    const pods = users(w, object);
+    return pods.length ? `pod ${some(pods.map(named))} uses it` : 'its protection is about to go';
+  }
+  if (finalizer === 'kubernetes.io/pv-protection') {
+    const ref = object.spec?.claimRef;
+    return ref && w.claims.has(`${ref.namespace}/${ref.name}`) ? `the claim ${ref.namespace}/${ref.name} is bound to it` : 'its protection is about to go';
+  }
+  if (finalizer.startsWith('external-attacher/')) {
+    const at = (w.attached.get(object.metadata.name) || []).map((a) => a.spec.nodeName);
+    return at.length ? `it is attached to ${some(at)}` : `${finalizer} is not taken away by its driver`;
+  }
+  return `${finalizer} is not taken away by its owner`;
+}
+
+function terminating(object, w, now) {
+  const begun = Date.parse(object.metadata.deletionTimestamp);
+  if (now - begun < YOUNG) return null;
+  const by = (object.metadata.finalizers || []).map((finalizer) => held(object, finalizer, w));
+  return need('Terminating', 'attention', by.length ? `Its deletion waits: ${by.join('; ')}.` : 'Its deletion waits for its agent.', begun);
+}
+
+const need = (code, severity, reason, at) => ({ code, severity, reason, at });
+
+const RULES = {
+  persistentvolumeclaims: claim, persistentvolumes: volume, volumeattachments: attachment, pods: pod, nodes: node,
+};
+
+/** The headings of the groups, in their order: where data is in danger first. */
+export const CODES = [
+  ['LostVolume', 'Claims that lost their volume'], ['VolumeFailed', 'Volumes that failed'], ['NodeNotReady', 'Nodes that are not ready'],
+  ['MultiAttach', 'Volumes wanted at two nodes'], ['AttachFailed', 'Attaching or detaching failed'], ['NodeGone', 'Attachments of nodes that are gone'],
+  ['Terminating', 'Deletions that do not end'], ['NoSuchVolume', 'Claims of a volume that is not there'], ['VolumeTaken', 'Claims of a volume that another has'],
+  ['NoSuchClass', 'Claims of a class that is not there'], ['NoDriver', 'Claims of a driver that is not there'], ['ProvisioningFailed', 'Making a volume failed'],
+  ['NoVolumeFits', 'Claims that no volume fits'], ['NoVolume', 'Claims without a volume'], ['PodNotPlaced', 'Claims that wait for the place of a pod'],
+  ['NoClaim', 'Pods without their claim'], ['NotPlaced', 'Pods without a node'], ['PodWaits', 'Pods that cannot start'], ['ResizeFailed', 'Resizing failed'],
+  ['Released', 'Volumes whose claim is gone'], ['Reclaiming', 'Volumes being reclaimed'], ['DetachWaiting', 'Volumes that a node does not let go of'],
+  ['Attaching', 'Being attached'], ['Provisioning', 'Being made'], ['NoConsumer', 'Claims that wait for a pod'],
+];
+
+/** Of all objects: `{object, code, severity, reason, at}`; `severity` is `attention` (it does not end by itself) or `waiting`. */
+export function needs(list, now) {
+  const w = world(list);
+  const found = [];
+  for (const [resource, rule] of Object.entries(RULES)) {
+    for (const object of list(resource)) {
+      const gone = object.metadata.deletionTimestamp;
+      const answer = gone && resource !== 'nodes' ? terminating(object, w, now) || alsoGone(resource, object, w, now) : rule(object, w, now);
+      if (answer) found.push({ object, kind: kindOf(resource)?.kind || resource, ...answer, at: answer.at || since(object) });
+    }
+  }
+  return found;
+}
+
+/** An attachment on its way out still has its error and its countdown to tell. */
+function alsoGone(resource, object, w, now) {
+  return resource === 'volumeattachments' ? attachment(object, w, now) : null;
+}

@@ -1,0 +1,88 @@
+// Deleting: what would go with it is told first.
+
+import { html, useState } from '../vendor/preact.js';
+import { insight, kindOf, path } from '../state/kinds.js';
+import { objects } from '../state/objects.js';
+import { related } from '../state/relations.js';
+import { link } from '../route.js';
+import { get, send } from '../parts/api.js';
+import { Allow, Notice, Phase, Ref } from '../parts/bits.js';
+import { useAnswer, useObjects, useTime } from '../parts/hooks.js';
+import { Plan } from '../parts/plan.js';
+
+/** What a deletion means, told from the objects alone: for a server that has no plans. Pure but for what is related. */
+export function consequences(object, others) {
+  const { kind, metadata, spec = {} } = object;
+  const found = [];
+  const of = (name) => others.filter((one) => one.object?.kind === name).map((one) => one.object);
+  if (kind === 'PersistentVolumeClaim') {
+    const volume = of('PersistentVolume').find((one) => one.metadata.name === spec.volumeName);
+    const policy = volume?.spec.persistentVolumeReclaimPolicy;
+    if (policy === 'Delete') found.push(['bad', `Its volume ${spec.volumeName} has the reclaim policy Delete: the volume and its data go.`]);
+    else if (policy === 'Recycle') found.push(['bad', `Its volume ${spec.volumeName} has the reclaim policy Recycle: its data is wiped.`]);
+    else if (policy) found.push(['', `Its volume ${spec.volumeName} stays, Released, with its data.`]);
+    const pods = of('Pod').filter((one) => !['Succeeded', 'Failed'].includes(one.status?.phase));
+    if (pods.length) found.push(['wait', `It stays Terminating while pods use it: ${pods.map((one) => one.metadata.name).join(', ')}.`]);
+  }
+  if (kind === 'PersistentVolume' && spec.claimRef) {
+    const claim = of('PersistentVolumeClaim')[0];
+    if (claim) found.push(['wait', `It stays Terminating while the claim ${spec.claimRef.namespace}/${spec.claimRef.name} is bound to it.`]);
+    else if (spec.persistentVolumeReclaimPolicy === 'Delete') found.push(['bad', 'Its reclaim policy is Delete: its data goes.']);
+  }
+  if (kind === 'VolumeAttachment') found.push(['wait', `The volume is detached from ${spec.nodeName}: whoever uses it there loses it.`]);
+  if (kind === 'StorageClass') found.push(['', 'Claims that wait for volumes of this class will wait on. Bound ones stay.']);
+  if (kind === 'Namespace') found.push(['bad', 'Everything in it is deleted.']);
+  if (metadata.finalizers?.length) found.push(['', `These must go first: ${metadata.finalizers.join(', ')}.`]);
+  if (!found.length) found.push(['', 'Nothing else is known to go with it.']);
+  return found;
+}
+
+/** What the server says would go. */
+function Preview({ object, kind }) {
+  const { namespace, name, resourceVersion } = object.metadata;
+  const { data, error, missing } = useAnswer(() => get(insight(kind.id, namespace, name, 'impact')), [kind.id, namespace, name, resourceVersion]);
+  if (data) return html`<${Plan} plan=${data} />`;
+  if (!error) return html`<p class="note">Asking …</p>`;
+  const others = related(object);
+  return html`${!missing && html`<${Notice} tone="wait">The server's own preview could not be had: ${error}<//>`}
+    ${consequences(object, others).map(([tone, words]) => html`<${Notice} key=${words} tone=${tone}>${words}<//>`)}
+    ${others.length > 0 && html`<h2>Related</h2><ul class="related">${others.filter((one) => one.object).slice(0, 50).map((one) => html`<li key=${one.object.metadata.uid}><span class="soft">${one.why}</span> <${Ref} object=${one.object} resource=${one.resource} /> <${Phase} object=${one.object} /></li>`)}</ul>`}`;
+}
+
+function Confirm({ object, kind }) {
+  const [typed, type] = useState('');
+  const [state, put] = useState({});
+  const { namespace, name, uid } = object.metadata;
+  const submit = async (event) => {
+    event.preventDefault();
+    put({ busy: true });
+    try {
+      // Only this object: a new one of the same name is somebody else's.
+      await send('DELETE', path(kind.id, namespace, name), { body: { kind: 'DeleteOptions', apiVersion: 'v1', preconditions: { uid }, propagationPolicy: 'Background' } });
+      put({ done: true });
+    } catch (error) {
+      put({ error: error.message });
+    }
+  };
+  if (state.done) return html`<${Notice} tone="wait">The deletion was asked for. What holds it is told by <a href=${`${link(object)}?tab=why`}>why</a>.<//>`;
+  return html`<form class="confirm" onSubmit=${submit}>
+    <label><span>Type the name, ${name}, to go on</span><input value=${typed} autocomplete="off" spellcheck=${false} onInput=${(event) => type(event.target.value)} /></label>
+    <div class="buttons"><button type="submit" class="danger" disabled=${typed !== name || state.busy}>Delete</button><a class="button" href=${link(object)}>Leave it</a></div>
+    ${state.error && html`<${Notice} tone="bad">${state.error}<//>`}
+  </form>`;
+}
+
+export function View({ route }) {
+  useObjects();
+  const { mode } = useTime();
+  const [resource, ns, name] = route.parts;
+  const kind = kindOf(resource);
+  const object = kind && name ? objects.get(kind.id, ns, name) : null;
+  if (!object) return html`<div><h1 tabindex="-1">${name || 'This'} is not there</h1><p class="note">${objects.synced ? 'It has been deleted, or it never was.' : 'Loading …'}
+    ${objects.synced && kind && name && html`${' '}<a href=${`${link({ namespace: ns === '-' ? '' : ns, name }, kind.id)}?tab=history`}>Its history may still be kept.</a>`}</p></div>`;
+  return html`<div>
+    <div class="title"><h1 tabindex="-1">Delete ${kind.kind} ${name}?</h1><${Phase} object=${object} /></div>
+    ${mode === 'live' && html`<${Preview} object=${object} kind=${kind} />`}
+    <${Allow}><${Confirm} key=${object.metadata.uid} object=${object} kind=${kind} /><//>
+  </div>`;
+}

@@ -1,0 +1,73 @@
+// What can be made here: fields of a form in, objects out; and whole samples. Pure.
+
+const meta = (name, namespace) => (namespace ? { name, namespace } : { name });
+const field = (id, label, value, more) => ({ id, label, value, ...more });
+const select = (id, label, options, value = options[0]) => ({ id, label, value, options });
+const MODES = ['ReadWriteOnce', 'ReadOnlyMany', 'ReadWriteMany', 'ReadWriteOncePod'];
+
+export const FORMS = {
+  'storageclasses.storage.k8s.io': {
+    fields: [
+      field('name', 'Name', 'fast'), field('provisioner', 'Provisioner', 'kubernetes.io/no-provisioner', { from: 'csidrivers' }),
+      select('binding', 'Binding', ['WaitForFirstConsumer', 'Immediate']), select('reclaim', 'Reclaim policy', ['Delete', 'Retain']),
+      { id: 'expand', label: 'Volumes may grow', value: true, check: true }, { id: 'default', label: 'Default class', value: false, check: true },
+    ],
+    make: (f) => ({
+      apiVersion: 'storage.k8s.io/v1', kind: 'StorageClass',
+      metadata: { name: f.name, ...(f.default && { annotations: { 'storageclass.kubernetes.io/is-default-class': 'true' } }) },
+      provisioner: f.provisioner, volumeBindingMode: f.binding, reclaimPolicy: f.reclaim, allowVolumeExpansion: f.expand,
+    }),
+    samples: [['Volumes made by hand, of one node', { name: 'local', provisioner: 'kubernetes.io/no-provisioner', binding: 'WaitForFirstConsumer', reclaim: 'Delete', expand: false }],
+      ['Kept after their claims', { name: 'keep', reclaim: 'Retain', binding: 'Immediate' }]],
+  },
+  persistentvolumes: {
+    fields: [
+      field('name', 'Name', 'volume-1'), field('size', 'Capacity', '1Gi'), select('mode', 'Access', MODES), field('class', 'Class', 'manual', { from: 'storageclasses' }),
+      select('reclaim', 'Reclaim policy', ['Retain', 'Delete', 'Recycle']), select('source', 'Where it is', ['hostPath', 'nfs', 'csi', 'local']),
+      field('path', 'Path or handle', '/tmp/volume-1'), field('server', 'Server, driver or node', '', { optional: true }),
+    ],
+    make: (f) => {
+      const sources = {
+        hostPath: { hostPath: { path: f.path } },
+        nfs: { nfs: { server: f.server, path: f.path } },
+        csi: { csi: { driver: f.server, volumeHandle: f.path } },
+        local: { local: { path: f.path }, nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions: [{ key: 'kubernetes.io/hostname', operator: 'In', values: [f.server] }] }] } } },
+      };
+      return {
+        apiVersion: 'v1', kind: 'PersistentVolume', metadata: meta(f.name),
+        spec: { capacity: { storage: f.size }, accessModes: [f.mode], persistentVolumeReclaimPolicy: f.reclaim, ...(f.class && { storageClassName: f.class }), ...sources[f.source] },
+      };
+    },
+    samples: [['A directory of the node', { source: 'hostPath', path: '/tmp/volume-1', server: '' }],
+      ['An NFS share', { source: 'nfs', server: 'nfs.example', path: '/exports/a', mode: 'ReadWriteMany' }],
+      ['A disk of one node', { source: 'local', server: 'node-1', path: '/mnt/disk-1', class: 'local' }]],
+  },
+  persistentvolumeclaims: {
+    fields: [
+      field('name', 'Name', 'claim-1'), field('namespace', 'Namespace', 'default', { from: 'namespaces' }), field('size', 'Size', '1Gi'), select('mode', 'Access', MODES),
+      field('class', 'Class (empty: the default one)', '', { from: 'storageclasses', optional: true }), field('volume', 'This volume only', '', { from: 'persistentvolumes', optional: true }),
+    ],
+    make: (f) => ({
+      apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: meta(f.name, f.namespace),
+      spec: { accessModes: [f.mode], resources: { requests: { storage: f.size } }, ...(f.class && { storageClassName: f.class }), ...(f.volume && { volumeName: f.volume }) },
+    }),
+    samples: [['Any volume of a class', { class: 'manual' }], ['Shared by many nodes', { mode: 'ReadWriteMany', class: 'manual' }], ['One volume by its name', { volume: 'volume-1', class: 'manual' }]],
+  },
+  pods: {
+    fields: [
+      field('name', 'Name', 'pod-1'), field('namespace', 'Namespace', 'default', { from: 'namespaces' }), field('image', 'Image', 'busybox'),
+      field('claim', 'Claim', 'claim-1', { from: 'persistentvolumeclaims' }), field('path', 'Mounted at', '/data'), field('node', 'Node', '', { from: 'nodes', optional: true }),
+    ],
+    make: (f) => ({
+      apiVersion: 'v1', kind: 'Pod', metadata: meta(f.name, f.namespace),
+      spec: {
+        containers: [{ name: 'main', image: f.image, command: ['sleep', 'infinity'], ...(f.claim && { volumeMounts: [{ name: 'data', mountPath: f.path }] }) }],
+        ...(f.claim && { volumes: [{ name: 'data', persistentVolumeClaim: { claimName: f.claim } }] }), ...(f.node && { nodeName: f.node }),
+      },
+    }),
+    samples: [['With a claim', { claim: 'claim-1' }], ['Without one', { claim: '' }]],
+  },
+};
+
+/** The values that a form starts with. */
+export const values = (form, changes = {}) => ({ ...Object.fromEntries(form.fields.map((one) => [one.id, one.value])), ...changes });

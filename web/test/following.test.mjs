@@ -1,0 +1,181 @@
+// Following a server, and going through its past, against a server that is a table: what is asked for, and when.
+
+import assert from 'node:assert/strict';
+import { mock, test } from 'node:test';
+
+const asked = [];
+let answer = () => new Response('', { status: 404 });
+globalThis.fetch = async (url, { signal } = {}) => {
+  asked.push(url);
+  const response = await answer(url, signal);
+  if (signal?.aborted) throw signal.reason;
+  return response;
+};
+const heard = {};
+globalThis.document = { hidden: false, addEventListener: (name, fn) => { heard[name] = fn; } };
+globalThis.window = { addEventListener() {} };
+Object.defineProperty(globalThis, 'navigator', { value: { onLine: true }, configurable: true });
+
+const { connection, start } = await import('../static/state/stream.js');
+const { objects } = await import('../static/state/objects.js');
+const { time } = await import('../static/state/time.js');
+
+const pv = (name, revision, type = 'ADDED') => ({ type, resource: 'persistentvolumes', revision: String(revision), time: new Date(1e12 + 1000 * revision).toISOString(), object: { metadata: { name, uid: name }, spec: {} } });
+const header = (revision, oldest = 0, more) => ({ type: 'HEADER', format: 'orlop.dev/stream.1', revision: String(revision), oldest: String(oldest), time: new Date().toISOString(), ...more });
+const synced = (revision) => ({ type: 'SYNCED', revision: String(revision) });
+const lines = (...all) => all.map((one) => `${JSON.stringify(one)}\n`).join('');
+/** A response that stays open until it is aborted or `end` is called. */
+function open(text, signal) {
+  let end;
+  const body = new ReadableStream({
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode(text));
+      end = () => controller.close();
+      signal.addEventListener('abort', () => controller.error(signal.reason));
+    },
+  });
+  return { response: new Response(body), end };
+}
+const status = (code, more = {}) => new Response(JSON.stringify({ kind: 'Status', code, ...more }), { status: code });
+const tooLarge = () => status(504, { message: 'Too large resource version', details: { causes: [{ reason: 'ResourceVersionTooLarge' }] } });
+const names = () => objects.list('persistentvolumes').map((one) => one.metadata.name).join();
+const until = async (is) => {
+  for (let i = 0; i < 500; i += 1) {
+    if (is()) return;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  assert.fail(`never: ${is}`);
+};
+
+test('a server that was replaced is read anew, whatever its revisions are', async () => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  let [uid, head, name, end] = ['first', 300, 'old', null];
+  const streams = [];
+  answer = async (url, signal) => {
+    if (url === '/apis/orlop.dev/v1/revisions') return new Response('{}');
+    if (url.endsWith('/kube-system')) return new Response(JSON.stringify({ metadata: { uid } }));
+    if (!url.includes('/stream')) return status(404);
+    streams.push(url.split('stream')[1]);
+    const from = Number(/from=(\d+)/.exec(url)?.[1] || 0);
+    if (from > head) return tooLarge();
+    const found = open(from ? lines(header(head), { type: 'PROGRESS', revision: String(head) }) : lines(header(head), pv(name, head), synced(head)), signal);
+    ({ end } = found);
+    return found.response;
+  };
+  const again = async () => {
+    end();
+    await until(() => connection.state !== 'live');
+    await until(() => {
+      mock.timers.tick(100);
+      return connection.state === 'live';
+    });
+  };
+  start();
+  await until(() => connection.state === 'live');
+  assert.equal(names(), 'old');
+  await again();
+  assert.deepEqual(streams.splice(0), ['', '?from=300'], 'the same one goes on');
+  // Another one that has written more.
+  [uid, head, name] = ['second', 900, 'new'];
+  await again();
+  assert.deepEqual(streams.splice(0), ['']);
+  assert.equal(names(), 'new');
+  assert.equal(time.newest, 900);
+  // The same one, put back to a state of before.
+  [head, name] = [500, 'restored'];
+  await again();
+  assert.deepEqual(streams.splice(0), ['?from=900', '']);
+  assert.equal(names(), 'restored');
+  assert.equal(time.newest, 500);
+});
+
+test('what is shown is as of when something was heard, and stays old in a sleep', async () => {
+  const real = Date.now;
+  const before = real();
+  try {
+    Date.now = () => real() + 9 * 3600000;
+    document.hidden = true;
+    heard.visibilitychange();
+    mock.timers.tick(5000);
+    await until(() => connection.state === 'paused');
+    assert.ok(connection.since <= real() && connection.since > before - 10000);
+    assert.ok(time.now() < real() + 3600000, 'its clock stands where it was');
+  } finally {
+    Date.now = real;
+    mock.timers.reset();
+  }
+});
+
+test('of many moments the last is read, one at a time', async () => {
+  const waiting = [];
+  let slow = false;
+  time.ends(0, 100000);
+  answer = (url) => new Promise((resolve) => {
+    const query = new URLSearchParams(url.split('?')[1]);
+    const at = Number(query.get('at') || query.get('from'));
+    const end = query.get('until') ? { until: query.get('until') } : {};
+    const go = () => resolve(new Response(lines(header(at, 0, end), pv(`v${at}`, at), synced(at))));
+    if (url.includes('stream?at') || slow) waiting.push(go);
+    else go();
+  });
+  asked.length = 0;
+  const all = [5000, 9000, 13000, 17000].map((at) => time.seek(at));
+  assert.equal(waiting.length, 1);
+  assert.equal(time.wanted, 17000);
+  waiting.shift()();
+  await until(() => waiting.length === 1);
+  assert.equal(time.revision, '5000');
+  assert.equal(time.wanted, 17000);
+  waiting.shift()();
+  await Promise.all(all);
+  assert.equal(time.revision, '17000');
+  assert.equal(time.busy, false);
+  assert.deepEqual(asked.map((url) => url.split('v1/')[1]), ['stream?at=5000&follow=false', 'stream?at=17000&follow=false', 'capture?from=16000&until=19000']);
+  // Within what is known nobody is asked.
+  asked.length = 0;
+  for (let at = 17000; at > 16800; at -= 1) await time.seek(at);
+  assert.deepEqual(asked, []);
+  assert.equal(time.revision, '16801');
+  // Who turns back on the way elsewhere is not taken there.
+  const away = time.seek(50000);
+  await time.seek(16900);
+  waiting.shift()();
+  await away;
+  assert.equal(time.revision, '16900');
+  assert.equal(time.busy, false);
+  // What is on its way is waited for.
+  slow = true;
+  const there = time.seek(50000);
+  waiting.shift()();
+  await until(() => waiting.length === 1);
+  asked.length = 0;
+  const near = [50100, 50200, 51900].map((at) => time.seek(at));
+  assert.deepEqual([asked.length, time.revision, time.busy], [0, '50000', true]);
+  waiting.shift()();
+  await Promise.all([there, ...near]);
+  assert.deepEqual([asked.length, time.revision, time.busy, waiting.length], [0, '51900', false, 0]);
+  time.live();
+});
+
+test('what was forgotten meanwhile is no problem, and a moment that is forgotten is told of', async () => {
+  time.ends(0, 12000);
+  answer = async (url) => {
+    if (url.endsWith('/revisions')) return new Response(JSON.stringify({ oldest: { revision: '2000' }, newest: { revision: '12000' } }));
+    const query = new URLSearchParams(url.split('?')[1]);
+    const at = Number(query.get('at') || query.get('from'));
+    if (at < 2000) return status(410, { message: 'the oldest revision is 2000' });
+    return new Response(lines(header(at, 2000, query.get('until') ? { until: query.get('until') } : {}), synced(at)));
+  };
+  asked.length = 0;
+  await time.seek(2500);
+  assert.deepEqual(asked.map((url) => url.split('v1/')[1]), ['stream?at=2500&follow=false', 'capture?from=1500&until=4500', 'revisions', 'capture?from=2000&until=4500']);
+  assert.deepEqual([time.problem, time.oldest, time.mode], ['', 2000, 'paused']);
+  await time.seek(900);
+  assert.match(time.problem, /2000/);
+  assert.equal(time.revision, '2500');
+  // Another server: nothing of this past is its past.
+  time.another();
+  assert.equal(time.mode, 'live');
+  assert.match(time.problem, /another server/);
+  time.live();
+});
