@@ -1,15 +1,15 @@
-//! What only reads: `why`, `impact`, `history`, `diff`, `get` and `list`. Each gives the text of stdout and how it ended.
+//! What only reads of orlop's own group: `why`, `impact`, `history` and `diff`. Each gives the text of stdout and how it ended.
 
 use serde_json::Value;
 
 use super::kinds::{Object, escaped};
 use super::names::{Named, Point};
 use super::render::{self, Look, short};
-use super::session::{AskError, JSON, Session, TABLE, failed};
-use super::{Ended, Get, InsightError};
-use crate::cli::{ObjectOutput, TextOrJson};
+use super::session::{AskError, JSON, Session};
+use super::{Ended, InsightError};
+use crate::cli::TextOrJson;
 
-type Told = Result<(String, Ended), InsightError>;
+pub(super) type Told = Result<(String, Ended), InsightError>;
 
 pub(super) async fn why(session: &Session, named: &Named, output: TextOrJson, look: Look) -> Told {
     let object = session.object(named)?;
@@ -52,7 +52,12 @@ async fn of_object(
 }
 
 /// Of what is not there: when it went, if the server knows.
-async fn absent(session: &Session, object: &Object, what: String, cause: AskError) -> InsightError {
+pub(super) async fn absent(
+    session: &Session,
+    object: &Object,
+    what: String,
+    cause: AskError,
+) -> InsightError {
     if cause.is_not_found() && session.has_insight {
         let told = session.get(&object.insight("history?limit=1"), JSON).await.unwrap_or_default();
         let last = &told["items"][0];
@@ -106,99 +111,4 @@ pub(super) async fn diff(
         TextOrJson::Json => render::json(&told),
     };
     Ok((text, Ended::Well))
-}
-
-pub(super) async fn get(session: &Session, get: &Get, look: Look) -> Told {
-    let kind = session.kind(&get.kind)?;
-    let is_of_all = get.all_namespaces && kind.is_namespaced();
-    if is_of_all && get.name.is_some() {
-        return Err(InsightError::NameInAll { kind: kind.resource.clone() });
-    }
-    let namespace = (!is_of_all).then_some(session.namespace.as_str());
-    let mut query = Vec::new();
-    if let Some(point) = &get.as_of {
-        let revision = session.revision(point).await?;
-        if revision == "0" {
-            return Err(InsightError::BeforeAll { when: point.to_string() });
-        }
-        query.push(format!("resourceVersion={revision}&resourceVersionMatch=Exact"));
-    }
-    if let Some(selector) = &get.selector {
-        query.push(format!("labelSelector={}", escaped(selector)));
-    }
-    // A get gives the newest object whatever it is asked for; only lists know the past.
-    let listed = get.name.as_deref().filter(|_| get.as_of.is_some());
-    if let Some(name) = listed {
-        query.push(format!("fieldSelector={}", escaped(&format!("metadata.name={name}"))));
-    }
-    let mut path = kind.path(namespace, get.name.as_deref().filter(|_| listed.is_none()));
-    if !query.is_empty() {
-        path = format!("{path}?{}", query.join("&"));
-    }
-    let accept = match get.output {
-        ObjectOutput::Table => TABLE,
-        ObjectOutput::Yaml | ObjectOutput::Json => JSON,
-    };
-    let mut told = match (session.get(&path, accept).await, &get.name) {
-        (Ok(told), _) => told,
-        (Err(cause), Some(name)) if get.as_of.is_none() => {
-            let object = Object::new(kind, &session.namespace, name);
-            let what = format!("get {}", object.shown());
-            // A server of another kind knows nothing of what was; then its own words will do.
-            return Err(match session.has_insight {
-                true => absent(session, &object, what, cause).await,
-                false => InsightError::Ask { what, cause },
-            });
-        }
-        (Err(cause), Some(name)) => {
-            let what = format!("get {}", Object::new(kind, &session.namespace, name).shown());
-            return Err(InsightError::Ask { what, cause });
-        }
-        (Err(cause), None) => return Err(failed(format!("get {}", kind.resource))(cause)),
-    };
-    if let Some(name) = listed {
-        let found = told.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take);
-        let rows = told["rows"].as_array().map_or(0, Vec::len);
-        match found.and_then(|found| found.into_iter().next()) {
-            Some(mut object) => {
-                // Items of a list do not say what they are.
-                let is = told["kind"].as_str().unwrap_or_default().trim_end_matches("List").to_owned();
-                object["kind"] = is.into();
-                object["apiVersion"] = told["apiVersion"].take();
-                told = object;
-            }
-            None if rows > 0 => {}
-            None => {
-                let what = format!("get {}", Object::new(kind, &session.namespace, name).shown());
-                return Err(InsightError::WasNotThere { what });
-            }
-        }
-    }
-    let text = match get.output {
-        ObjectOutput::Table if told["kind"] == "Table" => render::table(&told, is_of_all, look),
-        ObjectOutput::Table => return Err(InsightError::NoTable { kind: kind.resource.clone() }),
-        ObjectOutput::Json => {
-            without_managed_fields(&mut told);
-            render::json(&told)
-        }
-        ObjectOutput::Yaml => {
-            without_managed_fields(&mut told);
-            let yaml = render::yaml(&told);
-            yaml.map_err(|cause| InsightError::Yaml { kind: kind.resource.clone(), cause })?
-        }
-    };
-    Ok((text, Ended::Well))
-}
-
-/// They say who wrote which field, which `history` says better. kubectl leaves them out, too.
-fn without_managed_fields(told: &mut Value) {
-    let remove = |object: &mut Value| {
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
-    };
-    remove(told);
-    for item in told.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
-        remove(item);
-    }
 }

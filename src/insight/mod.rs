@@ -1,10 +1,11 @@
 //! The commands that explain, rewind and repair: `orlop why`, `impact`, `history`, `diff`, `get`, `list`, `undelete`, `record`, `unblock`,
 //! `pv`, `pvc` and `attachment`. The answers are the server's (group `orlop.dev`, docs/insight.md); here they are asked for and shown.
 //!
-//! `names` reads what a person writes, `kinds` says which kind a word means, `session` asks the server, `look` does what
-//! only reads, `change` what has a plan, `record` keeps the past in a file, and `render` makes text of answers (pure).
+//! `names` reads what a person writes, `kinds` says which kind a word means, `session` asks the server, `get` and
+//! `look` do what only reads, `change` what has a plan, `record` keeps the past in a file, and `render` makes text of answers (pure).
 
 mod change;
+mod get;
 mod kinds;
 mod look;
 pub(crate) mod names;
@@ -171,7 +172,7 @@ async fn perform(client: Client, namespace: Option<&str>, deed: &Deed) -> Result
         Deed::Diff { object, from, to, output } => {
             look::diff(&session, object, from, to.as_ref(), *output, look).await?
         }
-        Deed::Get(get) => look::get(&session, get, look).await?,
+        Deed::Get(get) => get::get(&session, get, look).await?,
         Deed::Record { file, from } => {
             let said = record::run(&session, file, from.as_ref()).await?;
             eprintln!("{said}");

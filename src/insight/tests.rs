@@ -197,7 +197,7 @@ async fn moments_become_revisions() {
         selector: Some("a=b".into()),
         output: ObjectOutput::Json,
     };
-    let (text, _) = look::get(&session, &get, look()).await.unwrap();
+    let (text, _) = get::get(&session, &get, look()).await.unwrap();
     assert_eq!(
         serde_json::from_str::<Value>(&text).unwrap(),
         json!({"items": [{"metadata": {"name": "a"}}]})
@@ -234,4 +234,44 @@ async fn what_was_deleted() {
     session.has_insight = true;
     let error = look::why(&session, &claim, TextOrJson::Text, look()).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot explain pvc ns/c: no such thing");
+}
+
+/// One object of the past is asked for as a list, and shown as an object.
+#[tokio::test]
+async fn one_object_of_the_past() {
+    const LIST: &str = "GET /api/v1/persistentvolumes?resourceVersion=7&resourceVersionMatch=Exact&fieldSelector=metadata.name%3Da";
+    let get = |output| Get {
+        kind: "pv".into(),
+        name: Some("a".into()),
+        as_of: Some(Point::Revision(7)),
+        all_namespaces: false,
+        selector: None,
+        output,
+    };
+    let list = |items: Value| json!({"kind": "PersistentVolumeList", "apiVersion": "v1", "metadata": {}, "items": items});
+    let table = |rows: Value| json!({"kind": "Table", "columnDefinitions": [{"name": "Name", "type": "string", "priority": 0}], "rows": rows});
+    let told = async |answer: (u16, Value), output| {
+        let server = Server::default().with(LIST, answer.0, answer.1);
+        let session = Session::begin(server.client(), None).await.unwrap();
+        get::get(&session, &get(output), look())
+            .await
+            .map(|(text, _)| text)
+            .map_err(|error| error.to_string())
+    };
+
+    let item = json!({"metadata": {"name": "a", "managedFields": [{}]}});
+    let object = json!({"kind": "PersistentVolume", "apiVersion": "v1", "metadata": {"name": "a"}});
+    let text = told((200, list(json!([item]))), ObjectOutput::Json).await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), object);
+    let text = told((200, table(json!([{"cells": ["a"]}]))), ObjectOutput::Table).await.unwrap();
+    assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["NAME", "a"]);
+
+    let absent = "cannot get pv a: it was not there then; `orlop history` says when it was";
+    assert_eq!(told((200, list(json!([]))), ObjectOutput::Yaml).await.unwrap_err(), absent);
+    assert_eq!(told((200, table(json!([]))), ObjectOutput::Table).await.unwrap_err(), absent);
+    let refusal = (410, json!({"message": "too old resource version"}));
+    assert_eq!(
+        told(refusal, ObjectOutput::Json).await.unwrap_err(),
+        "cannot get pv a: too old resource version"
+    );
 }

@@ -273,21 +273,13 @@ fn detaching(world: &dyn World, attachment: &VolumeAttachment) -> Held {
     let driver = attachment.spec.attacher.as_str();
     let owner = format!("the attacher of {driver}");
     if !world.has_driver(driver) {
+        // Words only: what gives up a volume that may still be written to is nothing to click on.
         let message = format!(
             "Nothing here answers to {driver}, so nobody detaches the volume. Install that driver; if it is gone for good and the node cannot \
-             write to the storage any more, take the attachment away."
+             write to the storage any more, take the attachment away with `orlop attachment release {} --force`.",
+            attachment.metadata.name.as_deref().unwrap_or_default()
         );
-        let target = Reference::to(attachment);
-        let command = format!("orlop attachment release {} --force", target.name);
-        let means = "Takes the attachment away: nobody tells the storage to detach.";
-        let fix = Fix::plan(
-            target,
-            "release",
-            serde_json::json!({"force": "data may be corrupted"}),
-            command,
-            means,
-        );
-        return Held::attention(&owner, message, Vec::new()).fixed_by(Some(fix));
+        return Held::attention(&owner, message, Vec::new());
     }
     Held::waiting(
         &owner,

@@ -13,8 +13,10 @@ import { Model, addressOf, words } from './graph/model.js';
 const TITLES = ['Pods', 'Claims', 'Volumes', 'Attachments', 'Nodes', 'Drivers, classes'];
 // Of a frame of 16 ms: what is left is for drawing, and for the rest of the page.
 const PIECE = 5;
-// Thousands of objects are compared at most so often.
-const LAZY = 200;
+// All objects are compared again at most so often, in milliseconds, and after so many times as long as the last comparison took:
+// a thousand are followed closely, tens of thousands take no more than their share of the page.
+const LAZY = 30;
+const SHARE = 10;
 const SHAPES = { good: '●', wait: '◆', bad: '✕', free: '○', plain: '■' };
 const LEGEND = [['good', 'in order'], ['wait', 'waits'], ['bad', 'needs somebody'], ['free', 'free'], ['plain', 'no state']];
 const ROWS = 200;
@@ -235,11 +237,13 @@ export function View({ route }) {
     const now = new Stage(canvas.current, () => redraw((n) => n + 1));
     stage.current = now;
     canvas.current.stage = now;
-    let [timer, last, shape] = [0, -Infinity, -1];
+    let [timer, next, shape] = [0, 0, -1];
     const take = () => {
       timer = 0;
-      last = performance.now();
-      if (!now.model.update(objects.list, references)) return;
+      const begun = performance.now();
+      const changed = now.model.update(objects.list, references);
+      next = begun + Math.max(LAZY, SHARE * (performance.now() - begun));
+      if (!changed) return;
       // A state may be what is filtered by; otherwise only another shape asks for another layout.
       if (now.model.shape !== shape || wanted.current.phase) choose(shape === -1);
       shape = now.model.shape;
@@ -247,7 +251,7 @@ export function View({ route }) {
       redraw((n) => n + 1);
     };
     const hear = () => {
-      timer ||= setTimeout(take, Math.max(0, last + LAZY - performance.now()));
+      timer ||= setTimeout(take, Math.max(0, next - performance.now()));
     };
     take();
     const unsubscribe = objects.subscribe(hear);

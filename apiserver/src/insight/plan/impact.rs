@@ -122,9 +122,10 @@ fn claim(world: &World<'_>, claim: &Object, using: &[&Object], found: &mut Found
         .filter(|pod| !pod.str_at(&["spec", "nodeName"]).is_empty())
         .map(|pod| format!("pod {}", key_of(pod)))
         .collect();
-    let message = match holding.is_empty() {
-        true => "goes at once".to_owned(),
-        false => format!("goes when {} are gone", some(&holding)),
+    let message = match holding.len() {
+        0 => "goes at once".to_owned(),
+        1 => format!("goes when {} is gone", some(&holding)),
+        _ => format!("goes when {} are gone", some(&holding)),
     };
     found.waits.extend(holding);
     found.step(claims(), claim, message);

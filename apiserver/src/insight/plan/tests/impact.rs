@@ -36,14 +36,14 @@ fn a_namespace_with_pods_and_claims() {
             .find(|step| step.after.name() == name && step.kind().names().plural == "persistentvolumeclaims");
         step.map(|step| step.message.as_str())
     };
-    assert_eq!(message("c"), Some("goes when pod a/p are gone"), "told once, and not of the other namespace");
+    assert_eq!(message("c"), Some("goes when pod a/p is gone"), "told once, and not of the other namespace");
     assert_eq!(message("d"), Some("goes at once"));
-    assert_eq!(message("p-own"), Some("goes when pod a/p are gone"));
+    assert_eq!(message("p-own"), Some("goes when pod a/p is gone"));
     assert!(plan.warnings.iter().any(|warning| warning.contains("no node yet") && warning.contains("a/q")));
     assert_eq!(plan.steps.len(), 7, "{:#?}", plan.steps);
     // The same of the claim alone.
     let alone = told(&objects, &target("persistentvolumeclaims", "a", "c"));
-    assert_eq!(alone.steps[0].message, "goes when pod a/p are gone");
+    assert_eq!(alone.steps[0].message, "goes when pod a/p is gone");
 }
 
 #[test]
