@@ -46,8 +46,12 @@ async fn measured(rows: &[&str]) -> Value {
     assert_eq!(code, Some(0), "{err}\n{result:#}");
     assert_eq!(result["orlop_version"], env!("CARGO_PKG_VERSION"));
     assert_eq!((&result["scale"], &result["problems"]), (&"small".into(), &serde_json::json!([])));
-    for field in ["cores", "memory_bytes", "sync_of_2_kib_p50_us", "sync_of_2_kib_p99_us"] {
+    for field in ["cores", "memory_bytes"] {
         assert!(number(&result["machine"], field) > 0.0, "{field}");
+    }
+    // In memory it takes no time that could be seen.
+    for field in ["sync_of_2_kib_p50_us", "sync_of_2_kib_p99_us"] {
+        assert!(number(&result["machine"], field) >= 0.0, "{field}");
     }
     for field in ["cpu_model", "kernel", "file_system", "file_system_source"] {
         assert!(result["machine"][field].as_str().is_some_and(|text| !text.is_empty()), "{field}");

@@ -32,6 +32,8 @@ mod routes;
 pub mod server;
 pub mod services;
 pub mod status;
+#[cfg(test)]
+mod thread_time;
 pub mod validate;
 mod verbs;
 

@@ -61,9 +61,9 @@ story(async ({ page, complaints, somebody, url }) => {
     ['#/list/constructor', page.getByRole('heading', { name: 'There is no such kind' })],
     [`#/object/persistentvolumes/-/${encodeURIComponent(TRAP)}`, page.getByRole('heading', { level: 1, name: TRAP.slice(0, 20) })],
     ['#/object/persistentvolumes/-/..%2f..%2fx?tab=why', page.getByRole('heading', { level: 1 })],
-    ['#/constructor', page.getByRole('heading', { name: 'This did not load' })],
-    ['#/__proto__', page.getByRole('heading', { name: 'This did not load' })],
-    ['#/%E0%A4%A', page.getByRole('heading', { name: 'This did not load' })],
+    ['#/constructor', page.getByRole('heading', { name: 'There is no such page' })],
+    ['#/__proto__', page.getByRole('heading', { name: 'There is no such page' })],
+    ['#/%E0%A4%A', page.getByRole('heading', { name: 'There is no such page' })],
     [`#/list/persistentvolumeclaims?q=${encodeURIComponent(TRAP)}&phase=${encodeURIComponent(SVG)}`, page.getByText('Nothing fits the filters.')],
   ]) {
     await go(page, address);

@@ -208,6 +208,12 @@ impl Plane {
     pub(crate) async fn stop(&mut self) {
         for process in [&mut self.controllers, &mut self.server] {
             if let Some(mut process) = process.take() {
+                // A process that was started just now hears no signals before it has said something.
+                wait::until("the process has begun", async || {
+                    let has_begun = process.ended().is_some() || !process.log().is_empty();
+                    if has_begun { Ok(()) } else { Err("nothing is logged".to_owned()) }
+                })
+                .await;
                 process.signal(Signal::TERM);
                 let code = process.exit_code().await;
                 assert_eq!(code, 0, "a clean stop; the log:\n{}", process.log());

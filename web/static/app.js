@@ -38,6 +38,8 @@ async function load(name) {
   return module.View;
 }
 
+const isView = (name) => loaded.has(name) || PICTURES.some(([id]) => id === name);
+
 /** All views, while nothing else is to do: a recording can be looked at when the server has gone. */
 function loadAll() {
   const idle = globalThis.requestIdleCallback || ((fn) => setTimeout(fn, 1000));
@@ -91,10 +93,7 @@ function Body() {
   useEffect(() => {
     let mine = true;
     tell(null);
-    if (!loaded.has(name) && !PICTURES.some(([id]) => id === name)) {
-      tell(new Error(`there is no view ${name}`));
-      return undefined;
-    }
+    if (!isView(name)) return undefined;
     load(name).then((View) => mine && put({ name, View }), (problem) => {
       if (!mine) return;
       // Who asked for nothing in particular gets what there is.
@@ -114,6 +113,10 @@ function Body() {
   }, [place, view]);
   const kind = loaded.has(name) && !PICTURES.some(([id]) => id === name) ? place : name;
   const picture = PICTURES.find(([id]) => id === name);
+  if (!isView(name)) {
+    return html`<main id="main" ref=${main}><h1 tabindex="-1">There is no such page</h1>
+      <p>Nothing here is called ${name}. The <a href=${write(HOME)}>overview</a> leads on.</p></main>`;
+  }
   return html`<main id="main" ref=${main} data-view=${name}>
     ${picture && !error && html`<h1 class="hidden" tabindex="-1">${picture[1]}</h1>`}
     ${error ? html`<div><h1 tabindex="-1">This did not load</h1><${Notice} tone="bad"><p>${error.message}</p><button type="button" onClick=${() => again(tries + 1)}>Try again</button><//></div>`

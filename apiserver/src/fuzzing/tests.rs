@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::mutate::{Change, Cut, change, changes, cut, cuts};
 use super::patches::BETWEEN;
 use super::*;
+use crate::thread_time::ThreadTime;
 
 /// No input of these runs takes longer. They are small; what is slow for them would hang for large ones.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -29,9 +30,9 @@ fn run<S: Strategy>(target: &str, cases: u32, inputs: &S, try_one: impl Fn(&S::V
     let config = Config { cases, failure_persistence: None, max_shrink_time: 20_000, ..Config::default() };
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let result = TestRunner::new_with_rng(config, rng).run(inputs, |input| {
-        let started = Instant::now();
+        let started = ThreadTime::start();
         try_one(&input);
-        match started.elapsed() {
+        match started.spent() {
             took if took > PATIENCE => Err(TestCaseError::fail(format!("it took {took:?}"))),
             _ => Ok(()),
         }

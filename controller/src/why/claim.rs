@@ -85,9 +85,17 @@ pub fn explain(world: &dyn World, claim: &Arc<PersistentVolumeClaim>, why: &mut 
         }
         ClaimSituation::WantsProvisioning => {
             this.unfit_reservation(why, ours.as_ref());
-            let makes = provisioning::explain(world, claim, class.as_deref(), why);
-            if !makes {
-                this.nothing_fits(why);
+            let before = why.causes.len();
+            match provisioning::explain(world, claim, class.as_deref(), why) {
+                provisioning::Source::Made => {}
+                provisioning::Source::Broken => this.nothing_fits(why),
+                provisioning::Source::ByHand => {
+                    this.nothing_fits(why);
+                    // Where there are volumes of a class by hand, what speaks against them says more than that nobody makes any.
+                    if is_held(why) {
+                        why.causes[before..].reverse();
+                    }
+                }
             }
         }
         ClaimSituation::NothingFits => {
@@ -274,6 +282,12 @@ impl Asking<'_> {
         let fix = found.nearest.iter().find_map(|candidate| candidate.fix.clone());
         why.push(Severity::Attention, Cause::new(Code::NoVolumeFits, message, objects).fixed_by(fix));
     }
+}
+
+/// Whether one of the volumes that were judged has the class of the claim.
+fn is_held(why: &Why) -> bool {
+    let nearest = why.candidates.iter().flat_map(|found| &found.nearest);
+    nearest.flat_map(|one| &one.verdicts).any(|verdict| verdict.rule == Rule::Class && verdict.ok)
 }
 
 /// What a claim asks for, in words.

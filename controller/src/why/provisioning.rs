@@ -29,13 +29,24 @@ pub(super) fn class(name: &str) -> Reference {
     Reference::named::<StorageClass>(None, name)
 }
 
-/// Says who is asked for a volume. False: nobody is, so only a volume that is there will do.
+/// Where the volume of a claim comes from, when none fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// Somebody is asked to make it.
+    Made,
+    /// Whoever should make it does not.
+    Broken,
+    /// Nobody makes volumes of this class: only one that is there will do.
+    ByHand,
+}
+
+/// Says who is asked for a volume.
 pub(super) fn explain(
     world: &dyn World,
     claim: &PersistentVolumeClaim,
     found: Option<&StorageClass>,
     why: &mut Why,
-) -> bool {
+) -> Source {
     let name = claim_class(claim);
     let this = vec![class(name)];
     let Some(found) = found else {
@@ -43,19 +54,19 @@ pub(super) fn explain(
             "Storage class {name} does not exist, so nobody makes a volume. Make the class, or a volume with this class name."
         );
         why.push(Severity::Attention, Cause::new(Code::ClassMissing, message, this));
-        return false;
+        return Source::ByHand;
     };
     if !world.settings().dynamic_provisioning {
         let message =
             "Dynamic provisioning is off (--enable-dynamic-provisioning=false): volumes are made by hand.";
         why.push(Severity::Attention, Cause::new(Code::ProvisioningOff, message, this));
-        return false;
+        return Source::ByHand;
     }
     let provisioner = found.provisioner.as_str();
     if is_static(found) {
         let message = format!("Class {name} makes no volumes (provisioner {NOBODY}): they are made by hand.");
         why.push(Severity::Attention, Cause::new(Code::NoProvisioner, message, this));
-        return false;
+        return Source::ByHand;
     }
     if let Some(node) = chosen_node(claim)
         && world.node(node).is_none()
@@ -75,7 +86,7 @@ pub(super) fn explain(
             message.push_str(" Start the controllers with --enable-hostpath-provisioner for it.");
         }
         why.push(Severity::Attention, Cause::new(Code::PluginMissing, message, this));
-        return false;
+        return Source::Broken;
     }
     super::claim::source::explain(world, claim, Some(found), why);
     attributes_class(world, claim, why);
@@ -91,7 +102,7 @@ pub(super) fn explain(
         let mut objects = this.clone();
         objects.push(Reference::named::<CSIDriver>(None, driver));
         why.push(Severity::Attention, Cause::new(Code::ProvisioningFailed, message, objects));
-        return true;
+        return Source::Made;
     }
     if !own && !world.has_driver(driver) {
         let message = format!(
@@ -99,7 +110,7 @@ pub(super) fn explain(
              has it, and it has said nothing about this claim. Install it, or correct the provisioner of the class."
         );
         why.push(Severity::Attention, Cause::new(Code::ProvisionerMissing, message, this));
-        return false;
+        return Source::Broken;
     }
     let asked = object::annotation(&claim.metadata, names::ANN_STORAGE_PROVISIONER) == Some(driver);
     let state = if asked {
@@ -109,7 +120,7 @@ pub(super) fn explain(
     };
     let message = format!("{driver} {state}. If it takes long, see whether its provisioner runs.");
     why.push(Severity::Waiting, Cause::new(Code::WaitsForProvisioner, message, this));
-    true
+    Source::Made
 }
 
 /// Whether the class makes volumes and somebody is there to do it.

@@ -15,18 +15,19 @@ export function amount(text = '') {
 }
 
 const text = (id, name, read, more) => ({ id, name, read, ...more });
-const NAME = text('name', 'Name', (o) => o.metadata.name, { width: 'minmax(9rem, 2fr)', opens: true });
-const NS = text('ns', 'Namespace', (o) => o.metadata.namespace || '', { width: 'minmax(6rem, 1fr)' });
+const NAME = text('name', 'Name', (o) => o.metadata.name, { width: 'minmax(9rem, 3fr)', opens: true });
+const NS = text('ns', 'Namespace', (o) => o.metadata.namespace || '', { width: 'minmax(6rem, .8fr)' });
 const PHASE = text('phase', 'Phase', phase, { width: '8.5rem', phase: true });
 const AGE = text('age', 'Age', (o) => o.metadata.creationTimestamp || '', { width: '4.5rem', time: true });
 const size = (id, name, read) => text(id, name, read, { width: '6rem', sort: (o) => amount(read(o)) });
-const CLASS = text('class', 'Class', (o) => o.spec?.storageClassName || '', { width: 'minmax(6rem, 1fr)' });
-const wide = (id, name, read) => text(id, name, read, { width: 'minmax(8rem, 1.6fr)' });
-const access = (read) => text('access', 'Access', read, { width: 'minmax(8.2rem, .8fr)' });
-const short = (id, name, read) => text(id, name, read, { width: 'minmax(5rem, .8fr)' });
+const CLASS = text('class', 'Class', (o) => o.spec?.storageClassName || '', { width: 'minmax(6rem, .8fr)' });
+const wide = (id, name, read) => text(id, name, read, { width: 'minmax(8rem, 2fr)' });
+const access = (read) => text('access', 'Access', read, { width: '8.2rem' });
+const short = (id, name, read) => text(id, name, read, { width: 'minmax(5rem, .5fr)' });
 
 const claims = (o) => references(o).filter((one) => one.kind === 'claim').map((one) => one.name).join(', ');
-const involved = ({ involvedObject: of = {} }) => [of.kind, [of.namespace, of.name].filter(Boolean).join('/')].filter(Boolean).join(' ');
+// The name first: it is what tells one from the other where there is little room.
+const involved = ({ involvedObject: of = {} }) => [[of.namespace, of.name].filter(Boolean).join('/'), of.kind].filter(Boolean).join(' · ');
 const isDefault = (o) => (o.metadata.annotations?.['storageclass.kubernetes.io/is-default-class'] === 'true' ? 'default' : '');
 
 const COLUMNS = {
@@ -42,8 +43,8 @@ const COLUMNS = {
   ],
   pods: [NAME, NS, PHASE, short('node', 'Node', (o) => o.spec.nodeName || ''), wide('claims', 'Claims', claims), AGE],
   events: [
-    text('name', 'Reason', (o) => o.reason || '', { width: 'minmax(8rem, 1fr)', opens: true }), text('phase', 'Type', phase, { width: '7rem', phase: true }),
-    wide('object', 'Object', involved), text('message', 'Message', (o) => o.message || o.note || '', { width: 'minmax(12rem, 3fr)' }),
+    text('name', 'Reason', (o) => o.reason || '', { width: 'minmax(8rem, 1.5fr)', opens: true }), text('phase', 'Type', phase, { width: '7rem', phase: true }),
+    wide('object', 'Object', involved), text('message', 'Message', (o) => o.message || o.note || '', { width: 'minmax(12rem, 4fr)' }),
     text('count', 'Count', (o) => String(o.series?.count || o.count || 1), { width: '4.5rem', sort: (o) => o.series?.count || o.count || 1 }),
     text('age', 'Seen', seen, { width: '4.5rem', time: true }),
   ],

@@ -71,6 +71,7 @@ export function View({ route }) {
   return html`<div>
     <div class="title"><h1 tabindex="-1">${form ? `New ${kind.kind}` : 'What is to be made?'}</h1></div>
     <nav class="buttons" aria-label="Kinds that can be made here">${Object.keys(FORMS).map((id) => html`<a class="button" key=${id} aria-current=${kind?.id === id ? 'page' : null} href=${write(`create/${id}`)}>${kindOf(id).kind}</a>`)}</nav>
-    ${form && html`<${Allow}><${Maker} key=${kind.id} kind=${kind} form=${form} ns=${route.query.ns} /><//>`}
+    ${!form && html`<dl class="kinds">${Object.entries(FORMS).map(([id, one]) => html`<dt key=${id}>${kindOf(id).kind}</dt><dd>${one.is}</dd>`)}</dl>`}
+    ${form && html`<p class="soft">${form.is}</p><${Allow}><${Maker} key=${kind.id} kind=${kind} form=${form} ns=${route.query.ns} /><//>`}
   </div>`;
 }

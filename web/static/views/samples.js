@@ -7,6 +7,7 @@ const MODES = ['ReadWriteOnce', 'ReadOnlyMany', 'ReadWriteMany', 'ReadWriteOnceP
 
 export const FORMS = {
   'storageclasses.storage.k8s.io': {
+    is: 'A kind of storage: who makes its volumes, when they are bound, and what becomes of them after their claims.',
     fields: [
       field('name', 'Name', 'fast'), field('provisioner', 'Provisioner', 'kubernetes.io/no-provisioner', { from: 'csidrivers' }),
       select('binding', 'Binding', ['WaitForFirstConsumer', 'Immediate']), select('reclaim', 'Reclaim policy', ['Delete', 'Retain']),
@@ -21,6 +22,7 @@ export const FORMS = {
       ['Kept after their claims', { name: 'keep', reclaim: 'Retain', binding: 'Immediate' }]],
   },
   persistentvolumes: {
+    is: 'A piece of storage that is there: how large it is, where it is, and who may use it how.',
     fields: [
       field('name', 'Name', 'volume-1'), field('size', 'Capacity', '1Gi'), select('mode', 'Access', MODES), field('class', 'Class', 'manual', { from: 'storageclasses' }),
       select('reclaim', 'Reclaim policy', ['Retain', 'Delete', 'Recycle']), select('source', 'Where it is', ['hostPath', 'nfs', 'csi', 'local']),
@@ -43,6 +45,7 @@ export const FORMS = {
       ['A disk of one node', { source: 'local', server: 'node-1', path: '/mnt/disk-1', class: 'local' }]],
   },
   persistentvolumeclaims: {
+    is: 'What somebody needs: so much storage, of this class, used in this way. The binder finds a volume, or has one made.',
     fields: [
       field('name', 'Name', 'claim-1'), field('namespace', 'Namespace', 'default', { from: 'namespaces' }), field('size', 'Size', '1Gi'), select('mode', 'Access', MODES),
       field('class', 'Class (empty: the default one)', '', { from: 'storageclasses', optional: true }), field('volume', 'This volume only', '', { from: 'persistentvolumes', optional: true }),
@@ -54,6 +57,7 @@ export const FORMS = {
     samples: [['Any volume of a class', { class: 'manual' }], ['Shared by many nodes', { mode: 'ReadWriteMany', class: 'manual' }], ['One volume by its name', { volume: 'volume-1', class: 'manual' }]],
   },
   pods: {
+    is: 'Who uses a claim: it gets a node, the volume is attached and mounted there, and the containers see it.',
     fields: [
       field('name', 'Name', 'pod-1'), field('namespace', 'Namespace', 'default', { from: 'namespaces' }), field('image', 'Image', 'busybox'),
       field('claim', 'Claim', 'claim-1', { from: 'persistentvolumeclaims' }), field('path', 'Mounted at', '/data'), field('node', 'Node', '', { from: 'nodes', optional: true }),

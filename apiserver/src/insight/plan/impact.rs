@@ -97,6 +97,7 @@ impl Found {
         let others = self.count.saturating_sub(1);
         let mut summary = match others {
             0 => format!("{what} goes"),
+            1 => format!("{what} goes, and 1 more changes or goes with it"),
             _ => format!("{what} goes, and {others} more change or go with it"),
         };
         if !self.waits.is_empty() {

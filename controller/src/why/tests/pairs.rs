@@ -185,6 +185,23 @@ fn pairs() -> Vec<Pair> {
                 Then::Bound,
             )
         },
+        unfit(
+            "class that is only a name",
+            with(of_class("shelf"), json!({"spec": {"resources": {"requests": {"storage": "3Gi"}}}})),
+            of_class("shelf"),
+            Rule::Size,
+            Then::Bound,
+        ),
+        Pair {
+            more: vec![class("local", "kubernetes.io/no-provisioner", "Immediate")],
+            ..unfit(
+                "class by hand, and the volume is too small",
+                with(of_class("local"), json!({"spec": {"resources": {"requests": {"storage": "3Gi"}}}})),
+                of_class("local"),
+                Rule::Size,
+                Then::Bound,
+            )
+        },
         Pair {
             code: Code::ClassMissing,
             ..unfit("class that is not there", of_class("gold"), json!({}), Rule::Class, Then::Bound)
@@ -356,8 +373,9 @@ async fn play(pair: Pair) -> Vec<String> {
     let mut problems = Vec::new();
     let why = ask(&world(&state(&api)), "persistentvolumeclaims", "ns/c");
     let told = serde_json::to_string_pretty(&why).unwrap();
-    if !why.causes.iter().any(|cause| cause.code == pair.code) {
-        problems.push(format!("no cause {:?} in {told}", pair.code));
+    // What is said first is also the summary.
+    if why.causes.first().map(|cause| cause.code) != Some(pair.code) {
+        problems.push(format!("{:?} is not the first cause in {told}", pair.code));
     }
     if let Some(rule) = pair.rule {
         let first = why.candidates.as_ref().and_then(|found| found.nearest.first()?.first);

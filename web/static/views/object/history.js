@@ -53,6 +53,12 @@ function useHistory(kind, namespace, name, version) {
   return { ...answer, earlier: () => more(pages + 1) };
 }
 
+/** Which fields a write changed, in a few words. */
+function fields(changes) {
+  const few = changes.slice(0, FEW).map((change) => pathText(change.path)).join(', ');
+  return changes.length > FEW ? `${few} and ${changes.length - FEW} more` : few;
+}
+
 const WAYS = [['changes', 'What this write changed'], ['since', 'What has changed since'], ['whole', 'The whole object then']];
 
 export function History({ object, kind, namespace, name, route }) {
@@ -93,7 +99,7 @@ export function History({ object, kind, namespace, name, route }) {
     <h2>All writes</h2>
     <ol class="writes" reversed start=${items.length}>${[...items].reverse().map((write, index) => html`<li key=${write.revision}>
       <button type="button" class="link" aria-current=${write === one ? 'true' : null} onClick=${() => choose(items.length - 1 - index)}>${TYPES[write.type] || write.type} <${Age} at=${write.time} /> ago</button>
-      <span class="soft"> ${write.manager ? `${write.manager}: ` : ''}${(write.changes || []).slice(0, FEW).map((change) => pathText(change.path)).join(', ')}${write.changes?.length > FEW ? ` and ${write.changes.length - FEW} more` : ''}</span></li>`)}</ol>
+      <span class="soft"> ${[write.manager, fields(write.changes || [])].filter(Boolean).join(': ')}</span></li>`)}</ol>
     ${data.next && html`<button type="button" disabled=${busy} onClick=${earlier}>Show earlier ones</button>`}
   </div>`;
 }
