@@ -11,7 +11,7 @@ mod linux;
 pub mod options;
 mod record;
 mod stage;
-mod table;
+pub(crate) mod table;
 mod watch;
 
 pub use child::Programs;

@@ -20,13 +20,15 @@ const MOST_READS: usize = 32;
 
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// Number of the mount ([`crate::walk::mount_id`]).
     pub(super) id: u64,
     /// Options of the mount alone: `ro`, `nosuid`.
     pub(super) mount_options: Vec<String>,
+    /// What is mounted below it later, others see as well.
+    pub(crate) is_shared: bool,
     /// What everybody may know.
-    pub(super) point: MountPoint,
+    pub(crate) point: MountPoint,
 }
 
 /// The table, as it was when it last changed.
@@ -103,7 +105,7 @@ fn read(file: &File) -> io::Result<Vec<u8>> {
 }
 
 /// The lines of a text like /proc/self/mountinfo (proc(5)). What is no such line is left out.
-pub(super) fn parse(table: &[u8]) -> Vec<Line> {
+pub(crate) fn parse(table: &[u8]) -> Vec<Line> {
     table.split(|byte| *byte == b'\n').filter_map(line).collect()
 }
 
@@ -118,7 +120,11 @@ fn line(text: &[u8]) -> Option<Line> {
     let target = PathBuf::from(unescaped(fields.next()?));
     let mount_options = words(fields.next()?);
     // Any number of tags, and a dash.
-    fields.by_ref().find(|field| *field == b"-")?;
+    let mut is_shared = false;
+    fields.by_ref().find(|field| {
+        is_shared |= field.starts_with(b"shared:");
+        *field == b"-"
+    })?;
     let fs_type = unescaped(fields.next()?).to_string_lossy().into_owned();
     let source = unescaped(fields.next()?).to_string_lossy().into_owned();
     let mut options = mount_options.clone();
@@ -127,7 +133,12 @@ fn line(text: &[u8]) -> Option<Line> {
             options.push(option);
         }
     }
-    Some(Line { id, mount_options, point: MountPoint { target, root, fs_type, source, options, device } })
+    Some(Line {
+        id,
+        mount_options,
+        is_shared,
+        point: MountPoint { target, root, fs_type, source, options, device },
+    })
 }
 
 fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
@@ -167,10 +178,10 @@ mod tests {
     #[test]
     fn lines_of_the_table() {
         let text = b"36 35 98:0 /mnt1 /mnt/a\\040b rw,noatime master:1 propagate_from:3 - ext3 /dev/root rw,errors=continue\n\
-              37 35 7:12 / /x\\134040y\\012z ro - nfs4 server:/p\\040q ro,vers=4.2\n\
+              37 35 7:12 / /x\\134040y\\012z ro shared:7 master:1 - nfs4 server:/p\\040q ro,vers=4.2\n\
               short line\n\
               x 35 0:1 / /t rw - tmpfs tmpfs rw\n\
-              38 35 0:1 / /tail\\04 rw,relatime - tmpfs tmpfs rw,size=4k\n";
+              38 35 0:1 / /tail\\04 rw,relatime - tmpfs shared:1 rw,size=4k\n";
         let found = parse(text);
         let points: Vec<_> = found.iter().map(|line| &line.point).collect();
         assert_eq!(points.len(), 3);
@@ -183,6 +194,8 @@ mod tests {
         assert_eq!(points[2].target, Path::new("/tail\\04"), "an escape that is cut off is none");
         assert_eq!(found[2].mount_options, ["rw", "relatime"]);
         assert_eq!(found[1].id, 37);
+        let shared: Vec<bool> = found.iter().map(|line| line.is_shared).collect();
+        assert_eq!(shared, [false, true, false]);
     }
 
     #[test]
