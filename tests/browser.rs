@@ -16,7 +16,7 @@ use crate::harness::process::{Process, command};
 use crate::harness::wait;
 
 /// Each wait in a story has a shorter one, and tells what was seen.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_secs(600);
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
 fn root() -> &'static Path {

@@ -22,7 +22,11 @@ pub(crate) fn take(root: &Path) -> io::Result<Option<File>> {
 
 /// The same with patience: a program that an agent was about to start when it was killed has the lock of that agent until it begins.
 pub(crate) async fn take_soon(root: &Path) -> io::Result<Option<File>> {
-    let until = Instant::now() + PATIENCE;
+    take_within(root, PATIENCE).await
+}
+
+async fn take_within(root: &Path, patience: Duration) -> io::Result<Option<File>> {
+    let until = Instant::now() + patience;
     loop {
         let taken = take(root)?;
         if taken.is_some() || Instant::now() >= until {
@@ -55,20 +59,11 @@ mod tests {
 
     use super::*;
 
-    /// Waits for a lock to be free. Programs that other tests are just starting have it, too, until they begin.
-    fn is_soon_free(root: &Path) -> bool {
-        let until = std::time::Instant::now() + Duration::from_secs(30);
-        while is_taken(root).unwrap() {
-            if std::time::Instant::now() > until {
-                return false;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        true
-    }
+    /// Long enough for any machine. Programs that other tests are just starting have a lock, too, until they begin.
+    const LONG: Duration = Duration::from_secs(60);
 
-    #[test]
-    fn one_has_it_at_a_time() {
+    #[tokio::test]
+    async fn one_has_it_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
         assert!(!is_taken(dir.path()).unwrap());
         assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "looking makes nothing");
@@ -76,8 +71,7 @@ mod tests {
         assert!(held.is_some() && is_taken(dir.path()).unwrap());
         assert!(take(dir.path()).unwrap().is_none());
         drop(held);
-        assert!(is_soon_free(dir.path()));
-        assert!(take(dir.path()).unwrap().is_some());
+        assert!(take_within(dir.path(), LONG).await.unwrap().is_some());
     }
 
     /// In real time, for the reason above; only who waits in vain does it by a clock that leaps.
@@ -89,7 +83,7 @@ mod tests {
             tokio::time::sleep(3 * PAUSE).await;
             drop(held);
         };
-        let (taken, ()) = tokio::join!(take_soon(dir.path()), goes);
+        let (taken, ()) = tokio::join!(take_within(dir.path(), LONG), goes);
         let _held = taken.unwrap().unwrap();
         tokio::time::pause();
         assert!(take_soon(dir.path()).await.unwrap().is_none(), "one that stays is not");

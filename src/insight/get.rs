@@ -75,7 +75,8 @@ fn only(mut list: Value) -> Option<Value> {
     }
     let mut object = list["items"].as_array_mut()?.drain(..).next()?;
     // Items of a list do not say what they are; the list does.
-    object["kind"] = list["kind"].as_str().unwrap_or_default().trim_end_matches("List").into();
+    let kind = list["kind"].as_str().unwrap_or_default();
+    object["kind"] = kind.strip_suffix("List").unwrap_or(kind).into();
     object["apiVersion"] = list["apiVersion"].take();
     Some(object)
 }

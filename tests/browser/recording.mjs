@@ -11,6 +11,8 @@ story(async ({ page, complaints, somebody, url }) => {
   await somebody.create(VOLUMES, volume('disk', { storageClassName: 'manual' }));
   await somebody.create(CLAIMS, claim('early', { storageClassName: 'manual' }));
   await somebody.until(`${CLAIMS}/early`, 'is bound', (object) => object.status?.phase === 'Bound');
+  const written = await Promise.all([`${VOLUMES}/disk`, `${CLAIMS}/early`].map((path) => somebody.get(path)));
+  const bound = Math.max(...written.map((object) => Number(object.metadata.resourceVersion)));
   await somebody.create('/api/v1/namespaces/default/secrets', { metadata: { name: 'key' }, stringData: { word: 'nobody-may-read-this' } });
   await somebody.remove(`${CLAIMS}/early`);
   await somebody.until(`${VOLUMES}/disk`, 'is released', (object) => object.status?.phase === 'Released');
@@ -56,10 +58,12 @@ story(async ({ page, complaints, somebody, url }) => {
   await volumes.getByRole('link', { name: /^1 Released/ }).waitFor();
   // Back to where the claim was bound.
   const handle = bar.getByRole('slider', { name: 'Revision shown' });
-  await until('the volume is bound', async () => {
+  const moment = async () => Number(/revision (\d+)/.exec(await handle.getAttribute('aria-valuetext'))?.[1] ?? Infinity);
+  for (let now = await moment(); now > bound;) {
     await handle.press('ArrowLeft');
-    return volumes.getByRole('link', { name: /^1 Bound/ }).count();
-  });
+    now = await until('a step back', async () => ((await moment()) < now ? moment() : false));
+  }
+  await volumes.getByRole('link', { name: /^1 Bound/ }).waitFor();
   await go(page, '#/object/persistentvolumes/-/disk?tab=yaml');
   await page.locator('pre.sheet', { hasText: 'name: early' }).waitFor();
 

@@ -210,7 +210,7 @@ impl Plane {
             if let Some(mut process) = process.take() {
                 // A process that was started just now hears no signals before it has said something.
                 wait::until("the process has begun", async || {
-                    let has_begun = process.ended().is_some() || !process.log().is_empty();
+                    let has_begun = process.ended().is_some() || process.has_begun();
                     if has_begun { Ok(()) } else { Err("nothing is logged".to_owned()) }
                 })
                 .await;

@@ -22,6 +22,8 @@ pub(crate) struct Process {
     name: String,
     child: Child,
     log: PathBuf,
+    /// How long the log was before it began.
+    before: u64,
     ended: Option<ExitStatus>,
 }
 
@@ -67,6 +69,7 @@ impl Process {
     ) -> Self {
         let log = dir.join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log).unwrap();
+        let before = file.metadata().unwrap().len();
         let mut words = prefix.iter().cloned().chain([ORLOP.clone()]);
         let program = words.next().expect("there is at least orlop");
         let child = command(program, dir)
@@ -78,12 +81,17 @@ impl Process {
             .stderr(file)
             .spawn()
             .unwrap_or_else(|error| panic!("{} does not start: {error}", *ORLOP));
-        Process { name: name.to_owned(), child, log, ended: None }
+        Process { name: name.to_owned(), child, log, before, ended: None }
     }
 
     /// Everything that it has said so far.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Whether this one, and not one before it, has said anything yet.
+    pub(crate) fn has_begun(&self) -> bool {
+        std::fs::metadata(&self.log).is_ok_and(|log| log.len() > self.before)
     }
 
     /// How it ended, if it has.

@@ -87,9 +87,9 @@ pub fn explain(world: &dyn World, claim: &Arc<PersistentVolumeClaim>, why: &mut 
             this.unfit_reservation(why, ours.as_ref());
             let before = why.causes.len();
             match provisioning::explain(world, claim, class.as_deref(), why) {
-                provisioning::Source::Made => {}
-                provisioning::Source::Broken => this.nothing_fits(why),
-                provisioning::Source::ByHand => {
+                provisioning::Supply::Made => {}
+                provisioning::Supply::Broken => this.nothing_fits(why),
+                provisioning::Supply::ByHand => {
                     this.nothing_fits(why);
                     // Where there are volumes of a class by hand, what speaks against them says more than that nobody makes any.
                     if is_held(why) {
@@ -284,10 +284,10 @@ impl Asking<'_> {
     }
 }
 
-/// Whether one of the volumes that were judged has the class of the claim.
+/// Whether the nearest volume, of which the words tell, has the class of the claim.
 fn is_held(why: &Why) -> bool {
-    let nearest = why.candidates.iter().flat_map(|found| &found.nearest);
-    nearest.flat_map(|one| &one.verdicts).any(|verdict| verdict.rule == Rule::Class && verdict.ok)
+    let nearest = why.candidates.as_ref().and_then(|found| found.nearest.first());
+    nearest.is_some_and(|one| one.verdicts.iter().any(|verdict| verdict.rule == Rule::Class && verdict.ok))
 }
 
 /// What a claim asks for, in words.

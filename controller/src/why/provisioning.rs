@@ -31,7 +31,7 @@ pub(super) fn class(name: &str) -> Reference {
 
 /// Where the volume of a claim comes from, when none fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum Supply {
     /// Somebody is asked to make it.
     Made,
     /// Whoever should make it does not.
@@ -46,7 +46,7 @@ pub(super) fn explain(
     claim: &PersistentVolumeClaim,
     found: Option<&StorageClass>,
     why: &mut Why,
-) -> Source {
+) -> Supply {
     let name = claim_class(claim);
     let this = vec![class(name)];
     let Some(found) = found else {
@@ -54,19 +54,19 @@ pub(super) fn explain(
             "Storage class {name} does not exist, so nobody makes a volume. Make the class, or a volume with this class name."
         );
         why.push(Severity::Attention, Cause::new(Code::ClassMissing, message, this));
-        return Source::ByHand;
+        return Supply::ByHand;
     };
     if !world.settings().dynamic_provisioning {
         let message =
             "Dynamic provisioning is off (--enable-dynamic-provisioning=false): volumes are made by hand.";
         why.push(Severity::Attention, Cause::new(Code::ProvisioningOff, message, this));
-        return Source::ByHand;
+        return Supply::ByHand;
     }
     let provisioner = found.provisioner.as_str();
     if is_static(found) {
         let message = format!("Class {name} makes no volumes (provisioner {NOBODY}): they are made by hand.");
         why.push(Severity::Attention, Cause::new(Code::NoProvisioner, message, this));
-        return Source::ByHand;
+        return Supply::ByHand;
     }
     if let Some(node) = chosen_node(claim)
         && world.node(node).is_none()
@@ -86,7 +86,7 @@ pub(super) fn explain(
             message.push_str(" Start the controllers with --enable-hostpath-provisioner for it.");
         }
         why.push(Severity::Attention, Cause::new(Code::PluginMissing, message, this));
-        return Source::Broken;
+        return Supply::Broken;
     }
     super::claim::source::explain(world, claim, Some(found), why);
     attributes_class(world, claim, why);
@@ -102,7 +102,7 @@ pub(super) fn explain(
         let mut objects = this.clone();
         objects.push(Reference::named::<CSIDriver>(None, driver));
         why.push(Severity::Attention, Cause::new(Code::ProvisioningFailed, message, objects));
-        return Source::Made;
+        return Supply::Made;
     }
     if !own && !world.has_driver(driver) {
         let message = format!(
@@ -110,7 +110,7 @@ pub(super) fn explain(
              has it, and it has said nothing about this claim. Install it, or correct the provisioner of the class."
         );
         why.push(Severity::Attention, Cause::new(Code::ProvisionerMissing, message, this));
-        return Source::Broken;
+        return Supply::Broken;
     }
     let asked = object::annotation(&claim.metadata, names::ANN_STORAGE_PROVISIONER) == Some(driver);
     let state = if asked {
@@ -120,7 +120,7 @@ pub(super) fn explain(
     };
     let message = format!("{driver} {state}. If it takes long, see whether its provisioner runs.");
     why.push(Severity::Waiting, Cause::new(Code::WaitsForProvisioner, message, this));
-    Source::Made
+    Supply::Made
 }
 
 /// Whether the class makes volumes and somebody is there to do it.

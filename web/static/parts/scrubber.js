@@ -183,7 +183,7 @@ export function Scrubber({ close }) {
       <button type="button" onClick=${() => toggle(from)} disabled=${!marks.last} aria-label=${mode === 'playing' ? 'Pause' : 'Play'}>${mode === 'playing' ? '❚❚' : '▶'}</button>
       <button type="button" onClick=${() => step(-1)} disabled=${!marks.last} aria-label="The change before">◂</button>
       <button type="button" onClick=${() => step(1)} disabled=${!marks.last || mode === 'live'} aria-label="The next change">▸</button>
-      <button type="button" class="live" onClick=${time.live} disabled=${mode === 'live'}>${mode === 'live' ? '● Live' : 'Back to live'}</button>
+      <button type="button" class="live" onClick=${time.live} disabled=${mode === 'live' && !time.busy}>${mode === 'live' && !time.busy ? '● Live' : 'Back to live'}</button>
       <label><span>Speed</span> <select value=${String(speed)} onChange=${(event) => time.setSpeed(Number(event.target.value))}>
         ${SPEEDS.map((each) => html`<option key=${each} value=${String(each)} selected=${each === speed}>${each}×</option>`)}</select></label>
       <label><span>Last</span> <select value=${String(span)} onChange=${(event) => setSpan(Number(event.target.value))}>

@@ -12,6 +12,9 @@ const ENOUGH = 20000;
 // How often new lines are asked for.
 const ASK = 1500;
 
+// What an answer may take, in milliseconds.
+const PATIENCE = 30000;
+
 const readers = new Set();
 const tell = () => {
   for (const fn of [...readers]) fn();
@@ -40,7 +43,8 @@ export const line = {
 };
 
 async function page(from) {
-  const answer = await fetch(`${TIMELINE}?${new URLSearchParams({ limit: PAGE, after: from })}`, { cache: 'no-store' });
+  // A connection may be dead without anybody noticing: the next one is better than a line that stands still.
+  const answer = await fetch(`${TIMELINE}?${new URLSearchParams({ limit: PAGE, after: from })}`, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE) });
   if (answer.ok) return read(await answer.text());
   const words = answer.status === 404 ? 'This server keeps no history.' : `The history cannot be read: ${answer.status} ${answer.statusText}`;
   throw Object.assign(new Error(words), { status: answer.status });
@@ -58,7 +62,7 @@ async function pages(from, until, take) {
 }
 
 /** Brings the marks up to date, at most every so often. */
-async function refresh(now = false) {
+async function refresh(now = false, retry = true) {
   if (time.recording !== kept || time.server !== server) {
     kept = time.recording;
     server = time.server;
@@ -68,9 +72,12 @@ async function refresh(now = false) {
     if (kept) line.marks.add(kept.changes);
     tell();
   }
+  // What the server has forgotten by now cannot be gone to.
+  if (!kept) line.marks.forget(time.oldest);
   if (kept || asking || !time.newest || (!now && performance.now() - asked < ASK)) return;
   asked = performance.now();
   asking = true;
+  let again = false;
   const { marks } = line;
   try {
     if (!marks.first) {
@@ -88,12 +95,16 @@ async function refresh(now = false) {
   } catch (error) {
     // What we had is older than what is kept: from the beginning of what is.
     if (error.status === 410) {
-      line.marks = new Marks();
-      await time.learn().catch(() => {});
+      if (line.marks === marks) line.marks = new Marks();
+      await time.learn().then(() => {
+        again = retry;
+      }, () => {});
     } else line.problem = error.message;
     tell();
   }
   asking = false;
+  // Where nothing changes (in the past) nobody else would ask.
+  if (again) await refresh(true, false);
 }
 
 /** Reads what came before the line's first mark. */

@@ -113,6 +113,8 @@ async function follow(path, signal, silence, line, opened = () => {}) {
 }
 
 let revision = null;
+/** The server's newest revision when it was asked which way there is: who is not there yet shows what is old. */
+let newest = 0;
 
 /** One connection of the stream. */
 async function stream(signal, good) {
@@ -121,6 +123,7 @@ async function stream(signal, good) {
   let gathering = revision ? null : new Store();
   let goal = 0;
   const current = () => {
+    if (Number(revision) < goal) return;
     good();
     say('live');
   };
@@ -128,10 +131,11 @@ async function stream(signal, good) {
     switch (one.type) {
       case 'HEADER':
         time.clock(one.time);
-        time.ends(one.oldest, one.revision);
-        goal = Number(one.revision);
+        // The header of a stream that goes on tells where it begins, and not how far the server is.
+        goal = Math.max(newest, Number(one.revision));
+        time.ends(one.oldest, goal);
         connection.insight = true;
-        if (!gathering && Number(revision) >= goal) current();
+        if (!gathering) current();
         return;
       case 'ADDED':
       case 'MODIFIED':
@@ -143,7 +147,7 @@ async function stream(signal, good) {
           if (kindOf(one.resource)) objects.apply(one.type, one.resource, one.object);
           revision = one.revision;
           time.ends(null, revision);
-          if (Number(revision) >= goal) current();
+          current();
         }
         return;
       case 'SYNCED':
@@ -269,7 +273,8 @@ const rest = (ms) => new Promise((resolve) => {
 async function way(signal) {
   try {
     // Not discovery: a server without controllers has the group and does not list it.
-    await ask('/apis/orlop.dev/v1/revisions', soon(signal));
+    const told = await (await ask('/apis/orlop.dev/v1/revisions', soon(signal))).json();
+    newest = Number(told.newest?.revision) || 0;
     connection.insight = true;
     return stream;
   } catch (error) {

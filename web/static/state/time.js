@@ -17,6 +17,9 @@ const STEP = 100;
 const QUIET = 1500;
 const BREATH = 300;
 
+// What a small answer may take, in milliseconds.
+const PATIENCE = 30000;
+
 const readers = new Set();
 const tell = () => {
   for (const fn of [...readers]) fn();
@@ -129,6 +132,7 @@ async function travel() {
       clock = track.at;
     } catch (error) {
       if (signal.aborted) continue;
+      if (error.status === 410) await time.learn().catch(() => {});
       if (wish === moment) Object.assign(time, { problem: error.message, wanted: null });
     }
     if (wish === moment) wish = null;
@@ -215,7 +219,7 @@ export const time = {
   },
   /** Retention goes on: asks what the server keeps by now. */
   async learn() {
-    const answer = await fetch(`${GROUP}/revisions`, { cache: 'no-store' });
+    const answer = await fetch(`${GROUP}/revisions`, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE) });
     if (!answer.ok) return;
     const { oldest, newest } = await answer.json();
     time.ends(oldest.revision, newest.revision);

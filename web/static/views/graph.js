@@ -14,8 +14,9 @@ const TITLES = ['Pods', 'Claims', 'Volumes', 'Attachments', 'Nodes', 'Drivers, c
 // Of a frame of 16 ms: what is left is for drawing, and for the rest of the page.
 const PIECE = 5;
 // All objects are compared again at most so often, in milliseconds, and after so many times as long as the last comparison took:
-// a thousand are followed closely, tens of thousands take no more than their share of the page.
+// a thousand are followed closely, tens of thousands take no more than their share of the page; but no change waits longer than LONG.
 const LAZY = 30;
+const LONG = 1000;
 const SHARE = 10;
 const SHAPES = { good: '●', wait: '◆', bad: '✕', free: '○', plain: '■' };
 const LEGEND = [['good', 'in order'], ['wait', 'waits'], ['bad', 'needs somebody'], ['free', 'free'], ['plain', 'no state']];
@@ -242,7 +243,7 @@ export function View({ route }) {
       timer = 0;
       const begun = performance.now();
       const changed = now.model.update(objects.list, references);
-      next = begun + Math.max(LAZY, SHARE * (performance.now() - begun));
+      next = begun + Math.min(LONG, Math.max(LAZY, SHARE * (performance.now() - begun)));
       if (!changed) return;
       // A state may be what is filtered by; otherwise only another shape asks for another layout.
       if (now.model.shape !== shape || wanted.current.phase) choose(shape === -1);

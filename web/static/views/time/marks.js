@@ -47,6 +47,12 @@ export class Marks {
     return older.list.length;
   }
 
+  /** Lets go of what came before a revision. */
+  forget(oldest) {
+    const gone = this.upTo(oldest - 1);
+    if (gone) this.list.splice(0, gone);
+  }
+
   /** The number of marks up to a time, that time included. */
   until(at) {
     return this.#search((mark) => mark.at <= at);
