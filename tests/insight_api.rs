@@ -219,7 +219,7 @@ async fn what_holds_an_object_goes_only_when_nobody_needs_it() {
     assert!(held["metadata"]["deletionTimestamp"].is_string(), "{held:#}");
     let force = json!({"force": "data may be corrupted"});
     for (case, name, options, words) in [
-        ("3 nobody says that the driver is gone", "release", json!({}), "sends force"),
+        ("3 nobody says that the driver is gone", "release", json!({}), "can force it"),
         ("4 by another verb", "unblock", force.clone(), "release asks"),
     ] {
         let refused = verb(&http, aim, name, options).await;

@@ -33,8 +33,12 @@ pub(super) async fn get(session: &Session, get: &Get, look: Look) -> Told {
         Err(cause) => return Err(refused(session, kind, get, cause).await),
     };
     if let (Some(name), Some(_)) = (&get.name, &revision) {
-        let what = format!("get {}", Object::new(kind, &session.namespace, name).shown());
-        told = only(told).ok_or(InsightError::WasNotThere { what })?;
+        let object = Object::new(kind, &session.namespace, name);
+        let absent = || InsightError::WasNotThere {
+            what: format!("get {}", object.shown()),
+            named: object.as_argument(),
+        };
+        told = only(told).ok_or_else(absent)?;
     }
     let text = match get.output {
         ObjectOutput::Table if told["kind"] == "Table" => render::table(&told, is_of_all, look),
@@ -83,11 +87,14 @@ fn only(mut list: Value) -> Option<Value> {
 
 /// What a refusal means to the person who asked.
 async fn refused(session: &Session, kind: &Kind, get: &Get, cause: AskError) -> InsightError {
-    let Some(name) = &get.name else {
-        return failed(format!("get {}", kind.resource))(cause);
-    };
-    let object = Object::new(kind, &session.namespace, name);
-    let what = format!("get {}", object.shown());
+    let object = get.name.as_ref().map(|name| Object::new(kind, &session.namespace, name));
+    let what = format!("get {}", object.as_ref().map_or_else(|| kind.resource.clone(), Object::shown));
+    if let Some(point) = get.as_of.as_ref().filter(|_| cause.is_expired())
+        && let Some(oldest) = session.oldest().await
+    {
+        return InsightError::Forgotten { what, when: point.to_string(), oldest };
+    }
+    let Some(object) = object else { return failed(what)(cause) };
     // A server of another kind knows nothing of what was; then its own words will do.
     match get.as_of.is_none() && session.has_insight {
         true => absent(session, &object, what, cause).await,

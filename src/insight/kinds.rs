@@ -45,6 +45,8 @@ pub(super) enum KindError {
     Unknown { asked: String, nearest: String },
     #[error("the server has no kind {asked:?} (`kubectl api-resources` lists all)")]
     Nothing { asked: String },
+    #[error("{asked:?} names several kinds: ask for one at a time")]
+    Several { asked: String },
 }
 
 /// The kinds of one document of aggregated discovery, the preferred version of each group first.
@@ -83,6 +85,9 @@ pub(super) fn find<'a>(kinds: &'a [Kind], asked: &str) -> Result<&'a Kind, KindE
     let word = asked.to_ascii_lowercase();
     if word.is_empty() {
         return Err(KindError::Nothing { asked: word });
+    }
+    if word.contains(',') {
+        return Err(KindError::Several { asked: asked.to_owned() });
     }
     if let Some(kind) = look_up(kinds, &word) {
         return Ok(kind);

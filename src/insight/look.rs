@@ -65,7 +65,12 @@ pub(super) async fn absent(
             (last["type"].as_str(), last["time"].as_str(), last["revision"].as_str())
         {
             let (time, revision) = (short(time), revision.to_owned());
-            return InsightError::Deleted { what, time, revision, named: object.as_argument() };
+            let named = object.as_argument();
+            // Attachments are made by who needs them, and never brought back.
+            return match object.kind.resource == "volumeattachments" {
+                true => InsightError::Gone { what, time, revision, named },
+                false => InsightError::Deleted { what, time, revision, named },
+            };
         }
     }
     session.explained(what, cause)
@@ -86,7 +91,7 @@ pub(super) async fn history(
     }
     let told = session.insight(&path, format!("tell the history of {}", object.shown())).await?;
     let text = match output {
-        TextOrJson::Text => render::history(&told, &object.shown(), look),
+        TextOrJson::Text => render::history(&told, &object.shown(), token.is_some(), look),
         TextOrJson::Json => render::json(&told),
     };
     Ok((text, Ended::Well))

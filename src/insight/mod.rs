@@ -99,6 +99,14 @@ enum InsightError {
          was before with `orlop history {named}`"
     )]
     Deleted { what: String, time: String, revision: String, named: String },
+    #[error(
+        "cannot {what}: it was deleted at {time} (revision {revision}); see what was before with `orlop history {named}`"
+    )]
+    Gone { what: String, time: String, revision: String, named: String },
+    #[error(
+        "cannot {what} as of {when}: that is no longer known; the oldest revision that is kept is {oldest}"
+    )]
+    Forgotten { what: String, when: String, oldest: String },
     #[error("nothing was there at {when}: the first write came later")]
     BeforeAll { when: String },
     #[error("the server does not say which revision it was at {time}: give the revision itself")]
@@ -117,8 +125,8 @@ enum InsightError {
         "{kind} have names of their own in every namespace: a name and --all-namespaces do not fit together"
     )]
     NameInAll { kind: String },
-    #[error("cannot {what}: it was not there then; `orlop history` says when it was")]
-    WasNotThere { what: String },
+    #[error("cannot {what}: it was not there then; `orlop history {named}` says when it was, if it ever was")]
+    WasNotThere { what: String, named: String },
     #[error("the server gives no table of {kind}: ask with -o yaml or -o json")]
     NoTable { kind: String },
     #[error("the YAML of {kind} cannot be written ({cause}): ask with -o json")]

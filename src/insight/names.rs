@@ -36,14 +36,14 @@ pub(crate) enum NameError {
     #[error("{0:?} is neither a revision such as 1234 nor a time such as 2026-01-31T12:00:00Z")]
     Point(String),
     #[error(
-        "{0:?} says not when: write KIND/NAME@REV, such as pvc/data@1234 (`orlop history` shows revisions)"
+        "{0:?} does not say when: write KIND/NAME@REV, such as pvc/data@1234 (`orlop history` shows revisions)"
     )]
     NoPoint(String),
     #[error("{0:?} is a span of time, and one moment is needed: write KIND/NAME@REV")]
     Span(String),
     #[error("{0:?} is no claim: write NAMESPACE/NAME, such as default/data")]
     Claim(String),
-    #[error("{0:?} says not what: write a kind, such as pvc, or KIND/NAME")]
+    #[error("{0:?} does not say what: write a kind, such as pvc, or KIND/NAME")]
     Kind(String),
     #[error("{given:?} is a name of the kind {kind:?}, and here a {wanted} is meant")]
     OtherKind { given: String, kind: String, wanted: &'static str },

@@ -35,6 +35,11 @@ impl AskError {
         matches!(self, AskError::Refused { code, .. } if *code == StatusCode::NOT_FOUND)
     }
 
+    /// It is older than what is kept.
+    pub(super) fn is_expired(&self) -> bool {
+        matches!(self, AskError::Refused { code, .. } if *code == StatusCode::GONE)
+    }
+
     /// Something has changed since.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, AskError::Refused { code, .. } if *code == StatusCode::CONFLICT)
@@ -100,6 +105,12 @@ impl Session {
                 Err(InsightError::NoRevision { time })
             }
         }
+    }
+
+    /// The oldest revision that the server keeps, if it tells.
+    pub(super) async fn oldest(&self) -> Option<String> {
+        let told = self.get(&format!("{GROUP}/revisions"), JSON).await.ok()?;
+        told["oldest"]["revision"].as_str().map(str::to_owned)
     }
 
     /// Asks something that only our own servers know.

@@ -251,7 +251,9 @@ async fn one_object_of_the_past() {
     let list = |items: Value| json!({"kind": "PersistentVolumeList", "apiVersion": "v1", "metadata": {}, "items": items});
     let table = |rows: Value| json!({"kind": "Table", "columnDefinitions": [{"name": "Name", "type": "string", "priority": 0}], "rows": rows});
     let told = async |answer: (u16, Value), output| {
+        let revisions = json!({"oldest": {"revision": "64"}, "newest": {"revision": "90"}});
         let server = Server::default().with(LIST, answer.0, answer.1);
+        let server = server.with("GET /apis/orlop.dev/v1/revisions", 200, revisions);
         let session = Session::begin(server.client(), None).await.unwrap();
         get::get(&session, &get(output), look())
             .await
@@ -266,12 +268,13 @@ async fn one_object_of_the_past() {
     let text = told((200, table(json!([{"cells": ["a"]}]))), ObjectOutput::Table).await.unwrap();
     assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["NAME", "a"]);
 
-    let absent = "cannot get pv a: it was not there then; `orlop history` says when it was";
+    let absent =
+        "cannot get pv a: it was not there then; `orlop history pv/a` says when it was, if it ever was";
     assert_eq!(told((200, list(json!([]))), ObjectOutput::Yaml).await.unwrap_err(), absent);
     assert_eq!(told((200, table(json!([]))), ObjectOutput::Table).await.unwrap_err(), absent);
     let refusal = (410, json!({"message": "too old resource version"}));
     assert_eq!(
         told(refusal, ObjectOutput::Json).await.unwrap_err(),
-        "cannot get pv a: too old resource version"
+        "cannot get pv a as of revision 7: that is no longer known; the oldest revision that is kept is 64"
     );
 }

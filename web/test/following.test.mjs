@@ -24,17 +24,18 @@ const pv = (name, revision, type = 'ADDED') => ({ type, resource: 'persistentvol
 const header = (revision, oldest = 0, more) => ({ type: 'HEADER', format: 'orlop.dev/stream.1', revision: String(revision), oldest: String(oldest), time: new Date().toISOString(), ...more });
 const synced = (revision) => ({ type: 'SYNCED', revision: String(revision) });
 const lines = (...all) => all.map((one) => `${JSON.stringify(one)}\n`).join('');
-/** A response that stays open until it is aborted or `end` is called. */
+/** A response that stays open until it is aborted or `end` is called; `more` goes on with it. */
 function open(text, signal) {
-  let end;
+  let [end, more] = [null, null];
   const body = new ReadableStream({
     start(controller) {
-      controller.enqueue(new TextEncoder().encode(text));
+      more = (next) => controller.enqueue(new TextEncoder().encode(next));
+      more(text);
       end = () => controller.close();
       signal.addEventListener('abort', () => controller.error(signal.reason));
     },
   });
-  return { response: new Response(body), end };
+  return { response: new Response(body), end, more };
 }
 const status = (code, more = {}) => new Response(JSON.stringify({ kind: 'Status', code, ...more }), { status: code });
 const tooLarge = () => status(504, { message: 'Too large resource version', details: { causes: [{ reason: 'ResourceVersionTooLarge' }] } });
@@ -49,17 +50,19 @@ const until = async (is) => {
 
 test('a server that was replaced is read anew, whatever its revisions are', async () => {
   mock.timers.enable({ apis: ['setTimeout'] });
-  let [uid, head, name, end] = ['first', 300, 'old', null];
+  let [uid, head, name, end, more, held] = ['first', 300, 'old', null, null, false];
   const streams = [];
   answer = async (url, signal) => {
-    if (url === '/apis/orlop.dev/v1/revisions') return new Response('{}');
+    if (url === '/apis/orlop.dev/v1/revisions') return new Response(JSON.stringify({ newest: { revision: String(head) } }));
     if (url.endsWith('/kube-system')) return new Response(JSON.stringify({ metadata: { uid } }));
     if (!url.includes('/stream')) return status(404);
     streams.push(url.split('stream')[1]);
     const from = Number(/from=(\d+)/.exec(url)?.[1] || 0);
     if (from > head) return tooLarge();
-    const found = open(from ? lines(header(head), { type: 'PROGRESS', revision: String(head) }) : lines(header(head), pv(name, head), synced(head)), signal);
-    ({ end } = found);
+    // Who goes on is told where that is, and not how far the server is.
+    const rest = held ? '' : lines({ type: 'PROGRESS', revision: String(head) });
+    const found = open(from ? lines(header(from)) + rest : lines(header(head), pv(name, head), synced(head)), signal);
+    ({ end, more } = found);
     return found.response;
   };
   const again = async () => {
@@ -75,6 +78,26 @@ test('a server that was replaced is read anew, whatever its revisions are', asyn
   assert.equal(names(), 'old');
   await again();
   assert.deepEqual(streams.splice(0), ['', '?from=300'], 'the same one goes on');
+  // While it reads what came meanwhile, it is not live.
+  [head, held] = [302, true];
+  end();
+  await until(() => connection.state !== 'live');
+  await until(() => {
+    mock.timers.tick(100);
+    return streams.length === 1;
+  });
+  const quiet = async () => {
+    for (let i = 0; i < 50; i += 1) await new Promise((resolve) => setImmediate(resolve));
+    return connection.state;
+  };
+  assert.notEqual(await quiet(), 'live', 'before it has read anything');
+  more(lines(pv('first', 301)));
+  await until(() => names().includes('first'));
+  assert.notEqual(await quiet(), 'live', 'half of the way');
+  more(lines(pv('second', 302)));
+  await until(() => connection.state === 'live');
+  assert.deepEqual([streams.splice(0), time.newest], [['?from=300'], 302]);
+  held = false;
   // Another one that has written more.
   [uid, head, name] = ['second', 900, 'new'];
   await again();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use orlop_store::{Key, ReadError, Record, Revision, revision_at};
 
 use super::bad_parameter;
@@ -13,6 +13,9 @@ use crate::query::Query;
 use crate::server::Inner;
 use crate::status::ApiError;
 use crate::verbs::revision::wait_for;
+
+/// How far apart the clocks of a client and of the server may be.
+const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
 
 /// 410: it lies before what is kept.
 pub(crate) fn expired(wanted: impl std::fmt::Display, oldest: Revision) -> ApiError {
@@ -29,10 +32,10 @@ pub(crate) fn read_error(error: ReadError) -> ApiError {
 }
 
 /// A revision that a parameter names, by its number or by a time (RFC 3339). Waits a little for a revision that
-/// has not happened yet; a time in the future is now.
+/// has not happened yet; a time that has not come is now when clocks may differ by that.
 ///
 /// # Errors
-/// 400 for what is neither, 410 for what is older than what is kept, 504 for what does not happen.
+/// 400 for what is neither and for a later time, 410 for what is older than what is kept, 504 for what does not happen.
 pub(crate) async fn moment(server: &Inner, name: &str, text: &str) -> Result<Revision, ApiError> {
     let store = &*server.store;
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -45,6 +48,10 @@ pub(crate) async fn moment(server: &Inner, name: &str, text: &str) -> Result<Rev
     let time: Timestamp = text.parse().map_err(|_| {
         bad_parameter(name, text, "wanted is a revision (a number) or a time such as 2026-01-31T12:00:00Z")
     })?;
+    if time > (server.config.clock)() + CLOCKS {
+        // A slip in the year would be answered with what is now.
+        return Err(bad_parameter(name, text, "that time has not come yet"));
+    }
     let found = revision_at(store, time.as_millisecond()).await.map_err(read_error)?;
     found.ok_or_else(|| expired(format_args!("the state at {time}"), store.oldest()))
 }

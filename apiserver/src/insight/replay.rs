@@ -182,14 +182,19 @@ impl Replay<'_> {
     async fn file(&mut self, until: Option<Until>) -> Result<Replayed, ReplayError> {
         let path = self.path;
         let failed = |cause| ReplayError::Read { path: path.to_owned(), cause };
-        let mut lines = BufReader::new(File::open(path).map_err(failed)?).split(b'\n');
-        let mut number = 0;
+        let mut file = BufReader::new(File::open(path).map_err(failed)?);
+        let (mut number, mut is_cut) = (0, false);
         let mut next = || -> Result<Option<(u64, Line)>, ReplayError> {
-            for bytes in lines.by_ref() {
+            let mut bytes = Vec::new();
+            while file.read_until(b'\n', &mut bytes).map_err(failed)? > 0 {
                 number += 1;
-                let bytes = bytes.map_err(failed)?;
                 if bytes.iter().all(u8::is_ascii_whitespace) {
+                    bytes.clear();
                     continue;
+                }
+                if number > 1 && breaks_off(&bytes) {
+                    is_cut = true;
+                    return Ok(None);
                 }
                 let line = Line::parse(&bytes, number == 1);
                 return line.map(|line| Some((number, line))).map_err(|what| wrong(path, number, what));
@@ -277,7 +282,7 @@ impl Replay<'_> {
             let what = format!("it ends at revision {reached}, and --at asks for {wanted}");
             return Err(ReplayError::Short { path: path.to_owned(), what });
         }
-        if !whole && self.done.broken_off.is_none() {
+        if (is_cut || !whole) && self.done.broken_off.is_none() {
             self.done.broken_off = Some("its last lines are missing".to_owned());
         }
         self.count();
@@ -391,6 +396,12 @@ impl Replay<'_> {
             }
         }
     }
+}
+
+/// Whether a file ends in the middle of this line: copies that stop do so anywhere.
+fn breaks_off(line: &[u8]) -> bool {
+    let read = || serde_json::from_slice::<serde::de::IgnoredAny>(line);
+    !line.ends_with(b"\n") && read().is_err_and(|error| error.is_eof())
 }
 
 fn wrong(path: &Path, line: u64, what: String) -> ReplayError {

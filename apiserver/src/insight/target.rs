@@ -20,6 +20,11 @@ pub(crate) struct Target {
     pub(crate) name: String,
 }
 
+/// What upstream takes for a part of a path (apimachinery, api/validation/path: IsValidPathSegmentName).
+fn is_name(text: &str) -> bool {
+    !matches!(text, "" | "." | "..") && !text.contains(['/', '%'])
+}
+
 impl Target {
     /// From the parts of a path.
     ///
@@ -37,9 +42,9 @@ impl Target {
                 )));
             }
         };
-        if name.is_empty() || namespace == Some("") || name.contains('/') {
+        if !is_name(name) || namespace.is_some_and(|namespace| !is_name(namespace)) {
             return Err(ApiError::bad_request(
-                "names of objects and namespaces cannot be empty or hold slashes",
+                "names of objects and namespaces cannot be empty, . or .., or hold / or %",
             ));
         }
         let kind = find(server, resource)?;

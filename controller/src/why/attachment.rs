@@ -24,6 +24,8 @@ pub fn explain(world: &dyn World, attachment: &Arc<VolumeAttachment>, why: &mut 
         );
         let object = Reference::named::<Node>(None, node);
         why.push(Severity::Waiting, Cause::new(Code::ForcedDetach, message, vec![object]).until(Some(time)));
+    } else {
+        super::node::silence(world, node, why);
     }
     if is_attached(attachment) {
         let first = why.causes.first().map(|cause| format!(" {}", cause.message)).unwrap_or_default();

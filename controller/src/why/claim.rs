@@ -4,9 +4,11 @@
 mod named;
 pub(super) mod source;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::json;
 
 use crate::names;
@@ -212,23 +214,38 @@ impl Asking<'_> {
         }
         let mut classes = self.world.classes();
         classes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-        let named = |class: &Arc<k8s_openapi::api::storage::v1::StorageClass>| {
-            object::name(&class.metadata).to_owned()
+        let makes = classes.iter().filter(|class| !provisioning::is_static(class));
+        // A claim may be given its class as long as it has none, and never another one: only what will make a volume is offered.
+        let (answered, silent): (Vec<&Arc<StorageClass>>, Vec<&Arc<StorageClass>>) =
+            makes.partition(|class| provisioning::is_answered(self.world, class));
+        let named = |of: &[&Arc<StorageClass>]| -> Vec<String> {
+            of.iter().map(|class| object::name(&class.metadata).to_owned()).collect()
         };
-        let makes: Vec<String> =
-            classes.iter().filter(|class| !provisioning::is_static(class)).map(named).collect();
-        let message = match makes.as_slice() {
-            [] => "The claim names no storage class, there is no default class, and no class makes volumes."
+        let is_on = self.world.settings().dynamic_provisioning;
+        let message = match (named(&answered).as_slice(), named(&silent).as_slice()) {
+            ([], []) => "The claim names no storage class, there is no default class, and no class makes volumes."
                 .to_owned(),
-            some => format!(
+            ([], _) if !is_on => "The claim names no storage class, there is no default class, and dynamic provisioning is off \
+                                  (--enable-dynamic-provisioning=false): volumes are made by hand."
+                .to_owned(),
+            ([], some) => {
+                let asked: BTreeSet<&str> = silent.iter().map(|class| class.provisioner.as_str()).collect();
+                let asked: Vec<&str> = asked.into_iter().collect();
+                format!(
+                    "The claim names no storage class and no class is the default one. There is {}, and nothing here answers to {}: \
+                     install that first, for the class of a claim cannot be changed once it is named.",
+                    words::list(some),
+                    words::list(&asked)
+                )
+            }
+            (some, _) => format!(
                 "The claim names no storage class and no class is the default one. There is {}: name it in the claim, or \
                  mark one with the annotation {}=true.",
                 words::list(some),
                 names::ANN_DEFAULT_CLASS
             ),
         };
-        // A claim may be given its class as long as it has none.
-        let fix = makes.first().map(|class| {
+        let fix = named(&answered).first().map(|class| {
             let body = json!({"spec": {"storageClassName": class}});
             Fix::merge(
                 Reference::to(self.claim.as_ref()),
@@ -236,11 +253,9 @@ impl Asking<'_> {
                 format!("Gives the claim the class {class}."),
             )
         });
-        let cause = Cause::new(
-            Code::NoDefaultClass,
-            message,
-            classes.iter().map(|c| Reference::to(c.as_ref())).collect(),
-        );
+        let told = if answered.is_empty() { silent } else { answered };
+        let objects = told.into_iter().map(|class| Reference::to(class.as_ref())).collect();
+        let cause = Cause::new(Code::NoDefaultClass, message, objects);
         why.push(Severity::Attention, cause.fixed_by(fix));
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod, Taint};
 use k8s_openapi::api::storage::v1::CSIDriver;
+use serde_json::json;
 
 use crate::names::TAINT_OUT_OF_SERVICE;
 use crate::node_lifecycle::health::{Readiness, ready};
@@ -13,7 +14,7 @@ use crate::pv::object::volume_name;
 use crate::schedule::filter::taints::tolerates;
 
 use super::candidates::may_run;
-use super::model::{Cause, Code, Reference, Severity, Why};
+use super::model::{Cause, Code, Fix, Reference, Severity, Why};
 use super::words;
 use super::world::World;
 
@@ -29,8 +30,17 @@ pub fn explain(world: &dyn World, node: &Arc<Node>, why: &mut Why) {
     .to_owned();
     health(world, node, why);
     if node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true)) {
-        let message = format!("Node {name} takes no new pods (cordoned). kubectl uncordon {name} ends that.");
-        why.push(Severity::Waiting, Cause::new(Code::NodeCordoned, message, Vec::new()));
+        let message = format!(
+            "Node {name} takes no new pods: somebody has cordoned it, and it stays so until somebody uncordons it."
+        );
+        let patch = json!({"spec": {"unschedulable": null}});
+        let means = format!("Lets node {name} take new pods again.");
+        let fix = Fix {
+            command: format!("kubectl uncordon {name}"),
+            ..Fix::merge(Reference::to(node.as_ref()), patch, means)
+        };
+        // Somebody has wanted it so: nothing is wrong, and nothing ends it by itself.
+        why.push(Severity::Ok, Cause::new(Code::NodeCordoned, message, Vec::new()).fixed_by(Some(fix)));
     }
     let rooms = rooms(world, name);
     for (driver, room) in &rooms {
@@ -58,15 +68,36 @@ pub fn explain(world: &dyn World, node: &Arc<Node>, why: &mut Why) {
         format!("Node {name} is {}, with {}; volumes: {room}.{first}", why.state, words::count(pods, "pod"));
 }
 
+/// Whether somebody has said that the machine is down.
+pub(super) fn is_out_of_service(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    taints.iter().any(|taint| taint.key == TAINT_OUT_OF_SERVICE)
+}
+
+/// How a person says that a machine is down. It stands in words only: it is true or not, and nothing to click on.
+pub(super) fn say_down(node: &str) -> String {
+    format!("`kubectl taint node {node} {TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute`")
+}
+
+/// What is wrong with a node that something is used on. One that has said nothing yet may be starting, and one that is not there is
+/// told of by who asks.
+pub(super) fn silence(world: &dyn World, name: &str, why: &mut Why) {
+    let Some(node) = world.node(name) else { return };
+    match Readiness::of(&node) {
+        Readiness::NotReady | Readiness::Unknown => health(world, &node, why),
+        Readiness::Ready | Readiness::Unsaid => {}
+    }
+}
+
 /// What is wrong with a node, for itself and for its pods.
 pub(super) fn health(world: &dyn World, node: &Arc<Node>, why: &mut Why) {
     let name = node.metadata.name.as_deref().unwrap_or_default();
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     let object = || vec![Reference::to(node.as_ref())];
-    if taints.iter().any(|taint| taint.key == TAINT_OUT_OF_SERVICE) {
+    let is_out = is_out_of_service(node);
+    if is_out {
         let message = format!(
-            "Node {name} was taken out of service: its pods are removed and its volumes are free at once. Take the taint \
-             {TAINT_OUT_OF_SERVICE} away when the machine is back."
+            "Node {name} was taken out of service: its pods are removed and its volumes are free at once. When the machine is back, \
+             take the taint away: `kubectl taint node {name} {TAINT_OUT_OF_SERVICE}-`."
         );
         why.push(Severity::Attention, Cause::new(Code::NodeOutOfService, message, object()));
     }
@@ -88,24 +119,30 @@ pub(super) fn health(world: &dyn World, node: &Arc<Node>, why: &mut Why) {
             let pods = world.pods_on_node(name);
             let pods = living(&pods);
             let volumes = world.attachments_on_node(name).len();
-            let force = match world.settings().force_detach_after {
-                Some(after) => {
-                    format!(
-                        "Once its pods are deleted, their volumes are taken from it by force after {}",
-                        span(after)
-                    )
-                }
-                None => "Volumes are never taken from it by force".to_owned(),
-            };
+            // Who is out of service gives up its volumes at once: there is no wait for force, and nothing to say any more.
+            let next = if is_out { String::new() } else { force(world, name) };
             let message = format!(
-                "Node {name} has not been heard{since}; {} and {} are on it, and nobody knows how they are. {force}. If the \
-                 machine is down, the taint {TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute frees them at once.",
+                "Node {name} has not been heard{since}; {} and {} are on it, and nobody knows how they are.{next}",
                 words::count(pods.len(), "pod"),
                 words::count(volumes, "attached volume"),
             );
             why.push(Severity::Attention, Cause::new(Code::NodeLost, message, object()));
         }
     }
+}
+
+/// When the volumes of a lost node are taken from it, as sentences behind another.
+fn force(world: &dyn World, node: &str) -> String {
+    let when = match world.settings().force_detach_after {
+        Some(after) => {
+            format!(
+                "Once its pods are deleted, their volumes are taken from it by force after {}",
+                span(after)
+            )
+        }
+        None => "Volumes are never taken from it by force".to_owned(),
+    };
+    format!(" {when}. If the machine is down, say so: {}. That frees them at once.", say_down(node))
 }
 
 /// What keeps a pod with a volume from a node that the volume can be used on.

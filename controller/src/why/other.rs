@@ -25,10 +25,14 @@ pub fn explain(world: &dyn World, subject: &Other, why: &mut Why) {
         Some(said) => refusal(reference.namespace.as_deref().unwrap_or_default(), said, why),
         None => {
             why.summary = match wanted {
-                Some(wanted) if !complete => format!(
-                    "{} has {ready} of {wanted} pods ready. Ask one of its pods why: orlop why pod/NAME.",
-                    reference.words()
-                ),
+                Some(wanted) if !complete => {
+                    let inside = reference.namespace.as_deref().map(|one| format!(" -n {one}"));
+                    format!(
+                        "{} has {ready} of {wanted} pods ready. Ask one of its pods why: `orlop why pod/NAME{}`.",
+                        reference.words(),
+                        inside.unwrap_or_default()
+                    )
+                }
                 Some(wanted) => format!("{} has all of its {wanted} pods.", reference.words()),
                 None => format!("{} is there and waits for nothing that is known here.", reference.words()),
             };

@@ -267,7 +267,9 @@ fn held_by(
         .collect();
     let users_named: Vec<String> =
         users.iter().map(|pod| format!("pod {}", object::name(&pod.metadata))).collect();
-    let lost = world.node(holder).is_none_or(|node| Readiness::of(&node) != Readiness::Ready);
+    let there = world.node(holder);
+    let lost = there.as_ref().is_none_or(|node| Readiness::of(node) != Readiness::Ready);
+    let is_out = there.as_ref().is_some_and(|node| node::is_out_of_service(node));
     let until = meta::annotation(held.as_ref(), ANN_DETACH_NOT_BEFORE);
     let (severity, next) = match (users_named.as_slice(), until) {
         (_, Some(time)) => (
@@ -275,6 +277,10 @@ fn held_by(
             format!(
                 "Node {holder} does not answer: the volume is taken from it by force at {time}, unless it comes back."
             ),
+        ),
+        ([], None) if is_out => (
+            Severity::Waiting,
+            format!("Node {holder} is out of service: the volume is taken from it at once."),
         ),
         ([], None) if lost => (
             Severity::Waiting,
@@ -285,12 +291,31 @@ fn held_by(
         ([], None) => {
             (Severity::Waiting, format!("No pod uses it there any more; node {holder} is letting go."))
         }
+        (some, None) if is_out => (
+            Severity::Waiting,
+            format!(
+                "Node {holder} is out of service, so {} {} removed from it; the volume is free after that.",
+                words::list(some),
+                if some.len() == 1 { "is" } else { "are" },
+            ),
+        ),
+        // Nobody can taint what is not there.
+        (some, None) if there.is_none() => (
+            Severity::Waiting,
+            format!(
+                "Node {holder} is not there any more, so {} {} collected soon; the volume is let go after that.",
+                words::list(some),
+                if some.len() == 1 { "is" } else { "are" },
+            ),
+        ),
         (some, None) if lost => (
             Severity::Attention,
             format!(
-                "Node {holder} is not heard, and {} still has it there. If the machine is really down, say so: kubectl taint node \
-                 {holder} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute. The volume is free then.",
-                words::list(some)
+                "Node {holder} is not heard, and {} still {} it there. If the machine is really down, say so: {}. The volume \
+                 is free then.",
+                words::list(some),
+                if some.len() == 1 { "has" } else { "have" },
+                node::say_down(holder)
             ),
         ),
         (some, None) => (

@@ -12,6 +12,7 @@ use k8s_openapi::api::storage::v1::{
 };
 use kube::api::ListParams;
 use kube::{Api, Client};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -58,9 +59,10 @@ pub struct Question {
 impl Question {
     fn path(&self) -> String {
         let root = if self.api_version.contains('/') { "/apis" } else { "/api" };
-        let inside =
-            self.namespace.as_ref().map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
-        format!("{root}/{}{inside}/{}/{}", self.api_version, self.resource, self.name)
+        // Names come from whoever asks: in a path of ours each is one segment, whatever is in it.
+        let inside = self.namespace.as_deref().map(segment);
+        let inside = inside.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
+        format!("{root}/{}{inside}/{}/{}", self.api_version, self.resource, segment(&self.name))
     }
 
     fn words(&self) -> String {
@@ -69,6 +71,13 @@ impl Question {
             None => format!("{} {}", self.resource, self.name),
         }
     }
+}
+
+/// What stands for itself in a segment of a path (RFC 3986, unreserved).
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+fn segment(name: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(name, PLAIN)
 }
 
 /// Why there is no answer.
@@ -434,5 +443,33 @@ impl World for View {
 
     fn events(&self) -> &[Event] {
         &self.around.events
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_segment_of_a_path() {
+        let path = |namespace: Option<&str>, name: &str| {
+            let question = Question {
+                api_version: "v1".to_owned(),
+                resource: "pods".to_owned(),
+                kind: "Pod".to_owned(),
+                namespace: namespace.map(str::to_owned),
+                name: name.to_owned(),
+            };
+            question.path()
+        };
+        for (case, namespace, name, wanted) in [
+            ("1 plain", Some("ns"), "a-b.c", "/api/v1/namespaces/ns/pods/a-b.c"),
+            ("2 of the cluster", None, "a", "/api/v1/pods/a"),
+            ("3 a query and a fragment", None, "a?watch=1#b", "/api/v1/pods/a%3Fwatch%3D1%23b"),
+            ("4 a blank", None, "a b", "/api/v1/pods/a%20b"),
+            ("5 another path", Some("ns/secrets/x?"), "a", "/api/v1/namespaces/ns%2Fsecrets%2Fx%3F/pods/a"),
+        ] {
+            assert_eq!(path(namespace, name), wanted, "{case}");
+        }
     }
 }

@@ -87,7 +87,7 @@ fn available(volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) 
     let key = &holder.key;
     if let Some(claim) = &holder.there {
         let message = format!(
-            "The volume is reserved for claim {key} and not bound to it yet. Ask the claim why: orlop why pvc/{} -n {}.",
+            "The volume is reserved for claim {key} and not bound to it yet. Ask the claim why: `orlop why pvc/{} -n {}`.",
             object::name(&claim.metadata),
             claim.metadata.namespace.as_deref().unwrap_or_default()
         );
@@ -130,6 +130,9 @@ fn bound(world: &dyn World, volume: &PersistentVolume, holder: Option<&Holder>, 
     let pods =
         if pods.is_empty() { "no pod uses it".to_owned() } else { format!("used by {}", words::list(&pods)) };
     why.summary = format!("Volume {} belongs to claim {}{place}; {pods}.", name(volume), holder.key);
+    for node in &attached {
+        super::node::silence(world, node, why);
+    }
     if holder.there.is_none() {
         let message = format!("Claim {} is gone; the volume is about to be released.", holder.key);
         why.push(Severity::Waiting, Cause::new(Code::NotLookedAt, message, vec![holder.reference()]));
@@ -228,7 +231,7 @@ fn failed(world: &dyn World, volume: &PersistentVolume, why: &mut Why) {
             );
             let keep = json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
             let message_of_fix = format!(
-                "Keeps what is on the volume and ends the attempts. After that orlop pv reclaim {} --keep-data offers it again.",
+                "Keeps what is on the volume and ends the attempts. After that `orlop pv reclaim {} --keep-data` offers it again.",
                 name(volume)
             );
             (Severity::Attention, message, Fix::merge(Reference::to(volume), keep, message_of_fix))

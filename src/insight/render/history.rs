@@ -8,11 +8,14 @@ use super::time::short;
 use super::{Look, count, items, text};
 
 /// All writes that were told, the newest first.
-pub(in crate::insight) fn history(told: &Value, object: &str, look: Look) -> String {
+///
+/// `goes_on`: it is asked for what came before something.
+pub(in crate::insight) fn history(told: &Value, object: &str, goes_on: bool, look: Look) -> String {
     let mut page = Page::new(look);
     let writes = items(told, "items");
     if writes.is_empty() {
-        page.line(0, &[(Paint::Plain, "nothing is known of "), (Paint::Name, object)]);
+        let words = if goes_on { "nothing older is known of " } else { "nothing is known of " };
+        page.line(0, &[(Paint::Plain, words), (Paint::Name, object)]);
     }
     for write in writes {
         one_write(&mut page, write);
@@ -21,12 +24,23 @@ pub(in crate::insight) fn history(told: &Value, object: &str, look: Look) -> Str
         Some(token) => token,
         None => text(told, "continue"),
     };
+    let (oldest, is_begun) = (count(&told["oldest"]), begins(writes));
+    if token.is_empty() && !is_begun && !matches!(oldest.as_str(), "" | "0") {
+        page.gap();
+        let words = format!("what was written before revision {oldest} is not kept any more");
+        page.line(0, &[(Paint::Quiet, &words)]);
+    }
     if !token.is_empty() {
         page.gap();
         page.line(0, &[(Paint::Quiet, "there are older ones; go on with")]);
         page.whole(2, &[(Paint::Plain, "--continue "), (Paint::Plain, token)]);
     }
     page.text()
+}
+
+/// Whether the last of these writes is the one that made the object.
+fn begins(writes: &[Value]) -> bool {
+    writes.last().is_some_and(|write| text(write, "type") == "ADDED")
 }
 
 fn one_write(page: &mut Page, write: &Value) {

@@ -1,11 +1,14 @@
-//! Lines of text within 80 columns: words wrap below their indentation, and a word that is longer than a line stays whole, so that names
-//! and commands can be copied.
+//! Lines of text within 80 columns: words wrap below their indentation, and a word that is longer than a line stays whole, as a command
+//! in backticks does, so that names and commands can be copied.
 
 use super::Look;
 use super::characters::{visible, width, width_of};
 
 /// Columns of a line.
 pub(super) const COLUMNS: usize = 80;
+
+/// How a command begins that stands in a sentence. Other text in backticks may come from anywhere and be as long as it likes.
+const PROGRAMS: [&str; 2] = ["kubectl ", "orlop "];
 
 /// What a text is, which says its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,12 +135,26 @@ fn characters(pieces: &[Piece<'_>]) -> impl Iterator<Item = (Paint, char)> {
     shown.flat_map(|(paint, text)| text.chars().map(move |c| (paint, c)).collect::<Vec<_>>())
 }
 
-/// What is between spaces, and how many spaces are before it: two that differ in those alone must not look alike.
+/// How long the command is that begins here, behind a backtick.
+fn command(text: &[(Paint, char)]) -> Option<usize> {
+    let end = text.iter().position(|(_, c)| *c == '`')?;
+    let begins =
+        PROGRAMS.iter().any(|program| program.chars().eq(text.iter().map(|(_, c)| *c).take(program.len())));
+    begins.then_some(end)
+}
+
+/// What is between spaces, and how many spaces are before it: two that differ in those alone must not look alike. A command in
+/// backticks is one word.
 fn words(pieces: &[Piece<'_>]) -> Vec<(usize, Vec<(Paint, char)>)> {
     let mut words: Vec<(usize, Vec<(Paint, char)>)> = Vec::new();
     let mut spaces = 0;
-    for (paint, c) in characters(pieces) {
-        if c == ' ' {
+    let all: Vec<(Paint, char)> = characters(pieces).collect();
+    let mut whole_until = 0;
+    for (at, (paint, c)) in all.iter().copied().enumerate() {
+        if c == '`' && at >= whole_until {
+            whole_until = at + command(&all[at + 1..]).map_or(0, |long| long + 2);
+        }
+        if c == ' ' && at >= whole_until {
             spaces += 1;
             continue;
         }

@@ -68,6 +68,11 @@ fn a_tree_of_causes() {
     let nearest = told["candidates"]["nearest"][0].clone();
     told["candidates"]["nearest"] = json!([nearest, nearest, nearest, nearest, nearest]);
     assert!(why(&told, look()).contains("    2 more, and all rules: -o json\n"));
+    told["severity"] = json!("waiting");
+    told["blocked_by"][0]["owner"] = json!("unknown");
+    let text = why(&told, look());
+    assert!(text.contains("is Pending: it waits, which may be all right\n"), "{text}");
+    assert!(text.contains("      who takes it away is not known\n"), "{text}");
     told["causes"][0]["code"] = json!("WaitsForPod");
     assert!(!why(&told, look()).contains("volumes fit"));
 }
@@ -80,7 +85,7 @@ fn little_is_enough() {
     for told in [json!({}), json!(null), little, odd] {
         for text in [
             why(&told, look()),
-            history(&told, "pv a", look()),
+            history(&told, "pv a", false, look()),
             diff(&told, "pv a", look()),
             plan(&told, look()),
             done(&told, look()),
@@ -125,7 +130,7 @@ fn nothing_of_the_api_is_obeyed() {
         "columnDefinitions": [{"name": evil}], "rows": [{"cells": [evil], "object": {"metadata": {"namespace": evil}}}]});
     for text in [
         why(&told, look()),
-        history(&told, evil, look()),
+        history(&told, evil, false, look()),
         diff(&told, evil, look()),
         plan(&told, look()),
         done(&told, look()),
@@ -196,8 +201,13 @@ fn who_wrote_what() {
 there are older ones; go on with
   --continue next
 "#;
-    assert_eq!(history(&told, "pvc default/data", look()), wanted);
-    assert_eq!(history(&json!({"items": []}), "pv a", look()), "nothing is known of pv a\n");
+    assert_eq!(history(&told, "pvc default/data", false, look()), wanted);
+    let empty = json!({"items": []});
+    assert_eq!(history(&empty, "pv a", false, look()), "nothing is known of pv a\n");
+    assert_eq!(history(&empty, "pv a", true, look()), "nothing older is known of pv a\n");
+    let write = json!({"type": "MODIFIED", "revision": "70", "time": "2026-01-31T12:00:00Z"});
+    let cut = history(&json!({"items": [write], "oldest": "64"}), "pv a", false, look());
+    assert!(cut.ends_with("what was written before revision 64 is not kept any more\n"), "{cut}");
 }
 
 #[test]
@@ -254,6 +264,16 @@ fn lines_of_eighty_columns() {
     let text = why(&told, look());
     let widest = text.lines().map(characters::width_of).max().unwrap();
     assert!(widest <= 80 && widest > 70, "{widest}: {text}");
+    // A command in a sentence is one word, with what it stands in, and other text in backticks is prose.
+    let command = format!("`kubectl taint node a {}=b:NoExecute`", "n".repeat(60));
+    for command in [command.as_str(), "`orlop why pvc/data -n shop`"] {
+        let summary =
+            format!("Of a node that is not heard for so long somebody says `x`, and then {command}. Yes.");
+        let text = why(&json!({"summary": summary}), look());
+        assert!(text.contains(&format!("\n  {command}.")), "{text}");
+    }
+    let text = why(&json!({"summary": format!("`{prose}`")}), look());
+    assert!(text.lines().all(|line| characters::width_of(line) <= 80), "{text}");
     let long = "n".repeat(100);
     let text = why(&json!({"object": reference_to("Pod", "", &long), "summary": long}), look());
     assert!(text.contains(&long), "{text}");

@@ -49,7 +49,7 @@ pub(in crate::insight) fn why(told: &Value, look: Look) -> String {
 fn severity(word: &str) -> (Paint, String) {
     match word {
         "ok" => (Paint::Good, "all is well".to_owned()),
-        "waiting" => (Paint::Warn, "it waits, and that ends by itself".to_owned()),
+        "waiting" => (Paint::Warn, "it waits, which may be all right".to_owned()),
         "attention" => (Paint::Bad, "it needs attention".to_owned()),
         other => (Paint::Bad, other.to_owned()),
     }
@@ -156,7 +156,9 @@ fn blocked_by(page: &mut Page, blocks: &[Value], summary: &str) {
     for block in blocks {
         page.line(4, &[(Paint::Name, text(block, "finalizer"))]);
         let owner = text(block, "owner");
-        if !owner.is_empty() {
+        if owner == "unknown" {
+            page.line(6, &[(Paint::Quiet, "who takes it away is not known")]);
+        } else if !owner.is_empty() {
             page.wrapped(6, 8, &[(Paint::Quiet, "taken away by "), (Paint::Plain, owner)]);
         }
         let message = text(block, "message");

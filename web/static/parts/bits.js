@@ -34,6 +34,9 @@ export function Badge({ word, text = word }) {
   return word ? html`<span class="phase" data-tone=${tone(word)}>${text}</span>` : null;
 }
 
+/** Words of the server: what stands between backticks is a command. */
+export const Words = ({ text = '' }) => text.split('`').map((piece, at) => (at % 2 ? html`<code>${piece}</code>` : piece));
+
 export const Phase = ({ object }) => html`<${Badge} word=${phase(object)} />`;
 
 /** How old something is; the exact time is its title. */

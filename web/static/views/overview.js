@@ -5,6 +5,7 @@ import { objects } from '../state/objects.js';
 import { time } from '../state/time.js';
 import { canonical, insight, kindOf, phase, tone } from '../state/kinds.js';
 import { link, write } from '../route.js';
+import { Words } from '../parts/bits.js';
 import { Countdown, Countdowns } from '../parts/countdown.js';
 import { CODES, needs } from './overview/needs.js';
 import { Asker } from './overview/why.js';
@@ -65,9 +66,9 @@ function Item({ one, asker }) {
       <${Countdowns} object=${object} node=${node} />
       ${one.about && html`<${Countdowns} object=${one.about} />`}
       ${causes.map((cause) => cause.until && html`<${Countdown} key=${cause.code} until=${cause.until} />`)}</p>
-    <p class="reason">${said?.summary || one.reason}</p>
-    ${said && causes.length > 1 && html`<ul class="causes">${causes.filter((cause) => cause.message !== said.summary).slice(0, 4).map((cause) => html`<li key=${cause.code}>${cause.message}</li>`)}</ul>`}
-    ${fix && html`<p class="fix">${fix.message}${fix.command && html` <code tabindex="0">${fix.command}</code>`}</p>`}
+    <p class="reason"><${Words} text=${said?.summary || one.reason} /></p>
+    ${said && causes.length > 1 && html`<ul class="causes">${causes.filter((cause) => cause.message !== said.summary).slice(0, 4).map((cause) => html`<li key=${cause.code}><${Words} text=${cause.message} /></li>`)}</ul>`}
+    ${fix && html`<p class="fix"><${Words} text=${fix.message} />${fix.command && html` <code tabindex="0">${fix.command}</code>`}</p>`}
     <p class="go"><a href=${`${link(object)}?tab=why`}>Why</a> <a href=${write('graph', { follow: [bare(object.__resource), namespace || '-', name].join('/') })}>Show who holds it</a></p>
   </li>`;
 }

@@ -182,6 +182,23 @@ async fn one_object_at_a_revision() {
     }
 }
 
+/// A name is one part of a path, and never another path.
+#[tokio::test]
+async fn names_that_lead_elsewhere() {
+    let rig = Rig::new().await;
+    for path in [
+        "namespaces/default%2Fsecrets%2Ftop%3Fa=/configmaps/x",
+        "namespaces/default/configmaps/..%2Fx",
+        "persistentvolumes/%2e%2e",
+        "persistentvolumes/a%25b",
+    ] {
+        for what in ["why", "history", "impact"] {
+            let answer = rig.get(&format!("{ROOT}/{path}/{what}")).await.expect(400).json();
+            assert!(text(&answer, "/message").contains("cannot be"), "{path}/{what}: {answer}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn revisions_and_times() {
     let rig = Rig::new().await;
@@ -191,7 +208,8 @@ async fn revisions_and_times() {
         ("2026-01-01T12:00:59.999Z", Some(&revisions[0])),
         ("2026-01-01T12:01:00Z", Some(&revisions[1])),
         ("2026-01-01T13:02:30%2B01:00", Some(&revisions[2])),
-        ("2030-01-01T00:00:00Z", Some(&revisions[3])),
+        // Clocks differ.
+        ("2026-01-01T12:03:59Z", Some(&revisions[3])),
         ("", Some(&revisions[3])),
         ("2020-01-01T00:00:00Z", None),
     ] {
@@ -201,7 +219,9 @@ async fn revisions_and_times() {
         assert_eq!(told["newest"]["time"], "2026-01-01T12:03:00.000Z");
         assert_eq!(told["oldest"], json!({"revision": "0"}));
     }
-    rig.get(&format!("{ROOT}/revisions?at=yesterday")).await.expect(400);
+    for wrong in ["yesterday", "2026-01-01T12:04:01Z", "2030-01-01T00:00:00Z"] {
+        rig.get(&format!("{ROOT}/revisions?at={wrong}")).await.expect(400);
+    }
 }
 
 #[tokio::test]

@@ -187,6 +187,7 @@ async fn damage_is_told_with_its_line() {
             "line 1: the form is \"other.9\"",
         ),
         ("4 cut within a line", vec![header, &added[..added.len() - 9], synced], "line 2: it is damaged"),
+        ("4b cut in the middle of the state", vec![header, &added[..40]], "ends before the state"),
         ("5 no end of the state", vec![header, added], "ends before the state"),
         ("6 nothing at all", vec![], "ends before the state"),
         (
@@ -262,6 +263,11 @@ async fn damage_is_told_with_its_line() {
     for (case, lines, wanted) in [
         ("21 broken off", vec![header, added, synced, &changed, error], Some("too slow")),
         ("22 a state alone", vec![header, added, synced], None),
+        (
+            "23 broken off in its last line",
+            vec![header, added, synced, &changed, &modified(later)[..40]],
+            Some("its last lines are missing"),
+        ),
     ] {
         let (_, result) = replayed(&lines.join("\n"), None).await;
         assert_eq!(result.unwrap().broken_off.as_deref(), wanted, "{case}");

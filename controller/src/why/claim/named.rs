@@ -1,5 +1,7 @@
 //! Claims that name their volume, and claims that were bound: what is wrong with that one volume.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::PersistentVolume;
 use orlop_apimachinery::quantity::Quantity;
 use serde_json::json;
@@ -13,6 +15,7 @@ use crate::why::candidates;
 use crate::why::facts::Asked;
 use crate::why::fix;
 use crate::why::model::{Cause, Code, Fix, Reference, Rule, Severity, Why};
+use crate::why::node;
 use crate::why::provisioning;
 use crate::why::words;
 
@@ -21,7 +24,7 @@ impl Asking<'_> {
         let wanted = volume_name(self.claim);
         let message = format!(
             "The claim names volume {wanted}, which does not exist. It is bound as soon as a volume of this name is made; if it was \
-             deleted by mistake, orlop undelete pv/{wanted} brings it back."
+             deleted by mistake, `orlop undelete pv/{wanted}` brings it back."
         );
         let object = Reference::named::<PersistentVolume>(None, wanted);
         let cause = Cause::new(Code::VolumeMissing, message, vec![object]).fixed_by(self.nameless_anew());
@@ -124,9 +127,12 @@ impl Asking<'_> {
                 "The claim was bound, and somebody took the name of its volume out of it. Volume {volume} still points to it, with \
                  its data."
             ),
-            None => "The claim was bound, and somebody took the name of its volume out of it. No volume points to it any more: look \
-                     in its history which it was (orlop history)."
-                .to_owned(),
+            None => format!(
+                "The claim was bound, and somebody took the name of its volume out of it. No volume points to it any more: look \
+                 in its history which it was: `orlop history pvc/{} -n {}`.",
+                object::name(&self.claim.metadata),
+                self.claim.metadata.namespace.as_deref().unwrap_or_default()
+            ),
         };
         let target = Reference::to(self.claim.as_ref());
         let fix = pointing.as_ref().map(|volume| {
@@ -182,7 +188,9 @@ impl Asking<'_> {
 
     pub(super) fn bound(&self, why: &mut Why, volume: &PersistentVolume) {
         let pods = self.world.pods_of_claim(&claim_key(self.claim));
-        let used: Vec<String> = pods.iter().filter(|pod| !pods::is_finished(pod)).map(pod_name).collect();
+        let users: Vec<_> = pods.iter().filter(|pod| !pods::is_finished(pod)).collect();
+        let nodes: BTreeSet<&str> = users.iter().filter_map(|pod| pods::node_name(pod)).collect();
+        let used: Vec<String> = users.iter().map(|pod| pod_name(pod)).collect();
         let used = if used.is_empty() {
             "no pod uses it".to_owned()
         } else {
@@ -218,6 +226,9 @@ impl Asking<'_> {
                 Severity::Waiting,
                 Cause::new(Code::ModifyPending, message, vec![Reference::to(volume)]),
             );
+        }
+        for node in nodes {
+            node::silence(self.world, node, why);
         }
         let size = has.map_or_else(String::new, |size| format!(" ({size})"));
         let first = why.causes.first().map(|cause| format!(" {}", cause.message)).unwrap_or_default();

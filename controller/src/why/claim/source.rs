@@ -186,8 +186,8 @@ fn of_claim(
     let phase = ClaimPhase::of(&source);
     if phase != ClaimPhase::Bound {
         let message = format!(
-            "The claim is to be a copy of claim {key}, which has no volume itself yet. Ask that claim why: orlop why \
-             pvc/{name} -n {namespace}."
+            "The claim is to be a copy of claim {key}, which has no volume itself yet. Ask that claim why: `orlop why \
+             pvc/{name} -n {namespace}`."
         );
         return Some((Severity::Waiting, Cause::new(Code::SourceNotReady, message, objects)));
     }

@@ -123,7 +123,7 @@ pub(super) fn cases() -> Vec<Case> {
             CLAIM,
             Code::SourceNotReady,
             Severity::Waiting,
-            &["orlop why pvc/old -n ns"],
+            &["`orlop why pvc/old -n ns`"],
         ),
         case(
             "a claim to copy is larger",

@@ -5,6 +5,7 @@ mod making;
 mod others;
 mod pairs;
 mod scale;
+mod told;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -45,7 +45,7 @@ pub(super) fn csi_node(name: &str, count: i64) -> Value {
         "spec": {"drivers": [{"name": "d.test", "nodeID": name, "allocatable": {"count": count}}]}})
 }
 
-fn lost(node: Value) -> Value {
+pub(super) fn lost(node: Value) -> Value {
     with(
         node,
         json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}]}}),
@@ -65,7 +65,7 @@ pub(super) const CLAIM: (&str, &str) = ("persistentvolumeclaims", "ns/c");
 const VOLUME: (&str, &str) = ("persistentvolumes", "v");
 pub(super) const POD: (&str, &str) = ("pods", "ns/p");
 
-fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     let case = |name, objects, ask, code, severity, words| Case { name, objects, ask, code, severity, words };
     let released = |policy: &str| {
         let gone = json!({"status": {"phase": "Released"}, "spec": {"persistentVolumeReclaimPolicy": policy,
@@ -169,7 +169,7 @@ fn cases() -> Vec<Case> {
             VOLUME,
             Code::ReclaimFailed,
             Severity::Attention,
-            &["no such plugin"],
+            &["no such plugin", "`orlop pv reclaim v --keep-data` offers it again"],
         ),
         case("free", vec![volume()], VOLUME, Code::FreeVolume, Severity::Ok, &["waits for a claim"]),
         case(

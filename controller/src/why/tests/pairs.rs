@@ -236,7 +236,12 @@ fn pairs() -> Vec<Pair> {
             )
         },
         Pair {
-            more: vec![class("gold", "gold.example.test", "Immediate")],
+            // Nobody answers to the first one.
+            more: vec![
+                class("far", "far.example.test", "Immediate"),
+                class("gold", "gold.example.test", "Immediate"),
+                json!({"kind": "CSIDriver", "apiVersion": "storage.k8s.io/v1", "metadata": {"name": "gold.example.test"}, "spec": {}}),
+            ],
             code: Code::NoDefaultClass,
             ..unfit(
                 "no default class",

@@ -4,13 +4,13 @@ import { html, useState } from '../../vendor/preact.js';
 import { insight, path } from '../../state/kinds.js';
 import { time } from '../../state/time.js';
 import { get, send } from '../../parts/api.js';
-import { Allow, Badge, Command, Countdown, Notice, Ref } from '../../parts/bits.js';
+import { Allow, Badge, Command, Countdown, Notice, Ref, Words } from '../../parts/bits.js';
 import { Diff, changes } from '../../parts/diff.js';
 import { useAnswer, useRound } from '../../parts/hooks.js';
 
 // Causes come and go without a write of the object: volumes are made, times run out, the explainer starts.
 const AGAIN = 10000;
-const SEVERITIES = { ok: 'in order', waiting: 'goes on by itself', attention: 'needs somebody' };
+const SEVERITIES = { ok: 'in order', waiting: 'waits', attention: 'needs somebody' };
 
 /** A fix by its patch: with another one, what was tried is forgotten. */
 const fixed = (fix) => fix && html`<${Fix} key=${JSON.stringify(fix.patch || fix.message)} fix=${fix} />`;
@@ -35,7 +35,7 @@ function Fix({ fix }) {
     }
   };
   return html`<div class="fix">
-    <p><strong>What would end it:</strong> ${fix.message}</p>
+    <p><strong>What would end it:</strong> <${Words} text=${fix.message} /></p>
     ${fix.command && html`<${Command} text=${fix.command} />`}
     ${target && html`<div aria-live="polite">
       ${!state.changes && !state.done && html`<button type="button" disabled=${state.busy} onClick=${() => perform(true)}>${state.error ? 'Try it again' : 'Apply …'}</button>`}
@@ -93,13 +93,13 @@ export function Why({ object, kind }) {
   if (!data) return html`<p class="note">Asking …</p>`;
   const causes = data.causes || [];
   return html`<div class="why" aria-busy=${String(busy)}>
-    <p class="lead verdict" data-severity=${data.severity}><${Badge} word=${data.severity} text=${SEVERITIES[data.severity]} /> <span>${data.summary}</span></p>
+    <p class="lead verdict" data-severity=${data.severity}><${Badge} word=${data.severity} text=${SEVERITIES[data.severity]} /> <span><${Words} text=${data.summary} /></span></p>
     ${causes.map((one, at) => html`<section key=${`${one.code} ${at}`} class="card"><h2><code>${one.code}</code></h2>
-      ${one.message !== data.summary && html`<p>${one.message}</p>`}<${Objects} list=${one.objects} />
+      ${one.message !== data.summary && html`<p><${Words} text=${one.message} /></p>`}<${Objects} list=${one.objects} />
       ${one.until && html`<p>It goes on by itself <${Countdown} until=${one.until} />.</p>`}
       ${fixed(one.fix)}</section>`)}
     ${data.blocked_by?.length > 0 && html`<h2>Who holds it</h2>${data.blocked_by.map((one) => html`<section key=${one.finalizer} class="card">
-      <h3><code>${one.finalizer}</code></h3><p>${one.message}</p><p class="soft">Removed by ${one.owner}.</p><${Objects} list=${one.objects} /></section>`)}`}
+      <h3><code>${one.finalizer}</code></h3><p><${Words} text=${one.message} /></p><p class="soft">Removed by ${one.owner}.</p><${Objects} list=${one.objects} /></section>`)}`}
     ${data.candidates && html`<${Candidates} candidates=${data.candidates} />`}
   </div>`;
 }
