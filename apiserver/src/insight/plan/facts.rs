@@ -12,6 +12,8 @@ pub(crate) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 pub(crate) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 pub(crate) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 pub(crate) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+pub(crate) const VOLUME_CONTROLLER: &str = "kubernetes.io/pv-controller";
+pub(crate) const PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 pub(crate) const ATTACHER_PREFIX: &str = "external-attacher/";
 /// The policy that a volume goes back to once it is scrubbed. The binder reads it.
 pub(crate) const POLICY_AFTER_SCRUB: &str = "orlop.dev/reclaim-policy-after-scrub";
@@ -81,6 +83,11 @@ pub(crate) fn free(volume: &mut Object) {
 /// that round.
 pub(crate) fn end_scrub(volume: &mut Object) {
     volume.remove(&["metadata", "annotations", POLICY_AFTER_SCRUB]);
+    // The last one leaves no empty map behind.
+    let annotations = volume.at(&["metadata", "annotations"]).and_then(Value::as_object);
+    if annotations.is_some_and(serde_json::Map::is_empty) {
+        volume.meta().remove("annotations");
+    }
 }
 
 /// `namespace/name`, or the name alone.

@@ -1,18 +1,31 @@
 //! `impact`: what a deletion would do: what goes, what loses its data, what waits and for what. Pure; never carried out.
+//!
+//! The deletion is one in the background, as kubectl's: the collector takes what belongs to nobody any more, and what
+//! belongs to that. Whatever goes is told as if it were deleted itself, so that a claim tells of its volume.
 
 use std::collections::{HashMap, HashSet};
 
+use serde_json::Value;
+
 use super::facts::{
-    attachments_of, claim_ref, claims_of, is_over, key_of, phase, pods_of, policy, some, users, volume_name,
+    ATTACHER_PREFIX, CLAIM_PROTECTION, PROVISIONER, VOLUME_CONTROLLER, VOLUME_PROTECTION, attachments_of,
+    claim_ref, claims_of, is_over, key_of, phase, pods_of, policy, some, users, volume_name,
 };
 use super::model::{Plan, Refusal, Step};
-use super::world::{World, attachments, claims, mentions, nodes, pods, volumes};
+use super::world::{World, attachments, claims, mentions, nodes, owners, pods, volumes};
 use crate::insight::Target;
 use crate::object::Object;
-use crate::registry::{KINDS, KindRef, Scope};
+use crate::registry::{KINDS, Kind, KindRef, Scope};
 
 /// Steps that are told one by one.
 const MOST: usize = 200;
+/// Owners of owners that are followed. Each level is one look at all objects.
+const DEEPEST: usize = 16;
+/// The collector's own finalizers. With `orphan` it lets go what belongs to an object.
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer of the Job controller on pods, which it takes off those whose Job is gone.
+const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
 /// What has been found so far.
 #[derive(Default)]
@@ -23,85 +36,184 @@ struct Found {
     count: usize,
     /// The uids of their objects.
     told: HashSet<String>,
+    /// The uids of those that are deleted.
+    going: HashSet<String>,
+    /// Those of them whose dependants nobody has looked for yet.
+    fresh: HashSet<String>,
     warnings: Vec<String>,
     /// Volumes whose data is deleted.
     lost: Vec<String>,
-    waits: Vec<String>,
+    waits: Vec<About>,
+    /// Pods that have no node and need a claim that goes.
+    stranded: Vec<About>,
+}
+
+/// Words about an object that count only while it stays: what goes, too, is found in any order.
+struct About {
+    /// Empty where it is not known.
+    uid: String,
+    words: String,
+}
+
+impl About {
+    fn new(object: &Object, words: String) -> Self {
+        About { uid: object.uid().to_owned(), words }
+    }
 }
 
 /// `custom` are the kinds that definitions have brought.
 pub(super) fn plan(world: &World<'_>, target: &Target, custom: &[KindRef]) -> Result<Plan, Refusal> {
     let object = world.target(target)?;
-    let names = target.kind.names();
     let mut found = Found::default();
+    tell(world, &target.kind, &object, "the object", custom, &mut found);
+    owned(world, object.uid(), custom, &mut found);
+    let held = held(&*target.kind, &object);
+    if !held.is_empty() {
+        found.warnings.push(format!("it goes when these are taken away: {}", held.join(", ")));
+    }
+    Ok(found.into_plan(&format!("{} {}", target.kind.names().singular, key_of(&object))))
+}
+
+/// What the server does not let anybody delete: nothing goes.
+pub(super) fn refused(target: &Target, why: &str) -> Plan {
+    let place = target.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    let what = format!("{} {place}{}", target.kind.names().singular, target.name);
+    Plan {
+        verb: "impact",
+        reason: "Impact",
+        summary: format!("{what} stays, and nothing goes with it: {why}"),
+        warnings: Vec::new(),
+        steps: Vec::new(),
+    }
+}
+
+/// Tells of an object that is deleted. `because` is said of kinds of which nothing else is to be said.
+fn tell(
+    world: &World<'_>,
+    kind: &KindRef,
+    object: &Object,
+    because: &str,
+    custom: &[KindRef],
+    found: &mut Found,
+) {
+    let names = kind.names();
     match (names.group, names.plural) {
         ("", "persistentvolumeclaims") => {
             let using = pods_of(world, object.namespace(), object.name());
-            claim(world, &object, &using.iter().collect::<Vec<_>>(), &mut found);
+            claim(world, object, &using.iter().collect::<Vec<_>>(), found);
         }
-        ("", "persistentvolumes") => volume(world, &object, &mut found),
-        ("", "namespaces") => namespace(world, &object, custom, &mut found),
-        ("", "nodes") => node(world, &object, &mut found),
-        ("storage.k8s.io", "volumeattachments") => {
-            let node = object.str_at(&["spec", "nodeName"]).to_owned();
-            let volume = object.str_at(&["spec", "source", "persistentVolumeName"]).to_owned();
-            if world.get(nodes(), "", &node).is_some() {
-                found
-                    .warnings
-                    .push(format!("pods on {node} that still use {volume} lose it under their hands"));
-            }
-            found.step(target.kind.clone(), &object, format!("{volume} is detached from {node}"));
-        }
-        ("storage.k8s.io", "storageclasses") => {
-            let name = object.name();
-            found.step(target.kind.clone(), &object, "the class");
-            let waiting: Vec<String> = world
-                .list(claims(), "", |record| mentions(record, name))
-                .iter()
-                .filter(|claim| {
-                    claim.str_at(&["spec", "storageClassName"]) == name && phase(claim) == "Pending"
-                })
-                .map(key_of)
-                .collect();
-            if !waiting.is_empty() {
-                found
-                    .warnings
-                    .push(format!("claims that wait for a volume of it wait for ever: {}", some(&waiting)));
-            }
-        }
-        _ => found.step(target.kind.clone(), &object, "the object"),
+        ("", "persistentvolumes") => volume(world, object, found),
+        ("", "namespaces") => namespace(world, object, custom, found),
+        ("", "nodes") => node(world, object, found),
+        ("storage.k8s.io", "volumeattachments") => attachment(world, object, found),
+        ("storage.k8s.io", "storageclasses") => class(world, kind, object, found),
+        _ => found.step(kind.clone(), object, because),
     }
-    owned(world, &object, custom, &mut found);
-    let held: Vec<&str> = object.finalizers().collect();
-    if !held.is_empty() && found.waits.is_empty() {
-        found.warnings.push(format!("it goes when these are taken away: {}", held.join(", ")));
+}
+
+fn attachment(world: &World<'_>, attachment: &Object, found: &mut Found) {
+    let node = attachment.str_at(&["spec", "nodeName"]).to_owned();
+    let volume = attachment.str_at(&["spec", "source", "persistentVolumeName"]).to_owned();
+    if world.get(nodes(), "", &node).is_some() {
+        found.warnings.push(format!("pods on {node} that still use {volume} lose it under their hands"));
     }
-    Ok(found.told(&format!("{} {}", names.singular, key_of(&object))))
+    let message = match attachment.finalizers().any(|held| held.starts_with(ATTACHER_PREFIX)) {
+        true => format!("goes when its driver has detached {volume} from {node}"),
+        false => format!("{volume} is detached from {node}"),
+    };
+    found.step(attachments(), attachment, message);
+}
+
+fn class(world: &World<'_>, kind: &KindRef, class: &Object, found: &mut Found) {
+    let name = class.name();
+    found.step(kind.clone(), class, "the class");
+    let waiting: Vec<String> = world
+        .list(claims(), "", |record| mentions(record, name))
+        .iter()
+        .filter(|claim| claim.str_at(&["spec", "storageClassName"]) == name && phase(claim) == "Pending")
+        .map(key_of)
+        .collect();
+    if !waiting.is_empty() {
+        found.warnings.push(format!("claims that wait for a volume of it wait for ever: {}", some(&waiting)));
+    }
+}
+
+/// The finalizers of which the words of a step say nothing: somebody else has to take them away.
+fn held(kind: &dyn Kind, object: &Object) -> Vec<String> {
+    let is_told = |held: &str| match kind.names().plural {
+        _ if held == ORPHAN || held == FOREGROUND => true,
+        "persistentvolumeclaims" => held == CLAIM_PROTECTION,
+        // Whoever deletes the asset takes its finalizer off then.
+        "persistentvolumes" if held == PROVISIONER => policy(object) == "Delete",
+        "persistentvolumes" => {
+            held == VOLUME_PROTECTION || held == VOLUME_CONTROLLER || held.starts_with(ATTACHER_PREFIX)
+        }
+        "volumeattachments" => held.starts_with(ATTACHER_PREFIX),
+        "pods" => held == JOB_TRACKING,
+        _ => false,
+    };
+    object.finalizers().filter(|&held| !is_told(held)).map(str::to_owned).collect()
 }
 
 impl Found {
     fn step(&mut self, kind: impl Into<KindRef>, object: &Object, message: impl Into<String>) {
+        let (kind, mut message) = (kind.into(), message.into());
+        let held = held(&*kind, object);
+        if !held.is_empty() {
+            message = format!("{message}; goes when {} is taken away", held.join(", "));
+        }
+        self.goes(object);
         let left: Vec<String> = object.finalizers().map(str::to_owned).collect();
         self.add(object, || Step::delete(kind, object.clone(), &left, message));
     }
 
     fn add(&mut self, object: &Object, step: impl FnOnce() -> Step) {
+        if !object.uid().is_empty() && !self.told.insert(object.uid().to_owned()) {
+            return;
+        }
         self.count += 1;
-        self.told.insert(object.uid().to_owned());
         if self.steps.len() < MOST {
             self.steps.push(step());
         }
     }
 
-    fn told(mut self, what: &str) -> Plan {
+    /// Notes that an object is deleted; whether that is new.
+    fn goes(&mut self, object: &Object) -> bool {
+        let uid = object.uid();
+        if uid.is_empty() || !self.going.insert(uid.to_owned()) {
+            return false;
+        }
+        if !object.finalizers().any(|held| held == ORPHAN) {
+            self.fresh.insert(uid.to_owned());
+        }
+        true
+    }
+
+    /// Of words about objects those about what stays, each once.
+    fn staying(&self, all: &[About]) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        for about in all.iter().filter(|about| !self.going.contains(&about.uid)) {
+            if !words.contains(&about.words) {
+                words.push(about.words.clone());
+            }
+        }
+        words
+    }
+
+    fn into_plan(mut self, what: &str) -> Plan {
+        let (waits, stranded) = (self.staying(&self.waits), self.staying(&self.stranded));
         let others = self.count.saturating_sub(1);
         let mut summary = match others {
             0 => format!("{what} goes"),
             1 => format!("{what} goes, and 1 more changes or goes with it"),
             _ => format!("{what} goes, and {others} more change or go with it"),
         };
-        if !self.waits.is_empty() {
-            summary = format!("{summary}; it waits for {}", some(&self.waits));
+        if !waits.is_empty() {
+            summary = format!("{summary}; it waits for {}", some(&waits));
+        }
+        if !stranded.is_empty() {
+            let pods = some(&stranded);
+            self.warnings.push(format!("pods that have no node yet cannot start without it: {pods}"));
         }
         if !self.lost.is_empty() {
             summary = format!("{summary}; the data of {} is deleted", some(&self.lost));
@@ -118,25 +230,22 @@ impl Found {
 /// `using` are the pods that name the claim.
 fn claim(world: &World<'_>, claim: &Object, using: &[&Object], found: &mut Found) {
     // As protection counts: whoever has a node, over or not.
-    let holding: Vec<String> = using
-        .iter()
-        .filter(|pod| !pod.str_at(&["spec", "nodeName"]).is_empty())
-        .map(|pod| format!("pod {}", key_of(pod)))
-        .collect();
+    let mut holding: Vec<String> = Vec::new();
+    for pod in using {
+        if !pod.str_at(&["spec", "nodeName"]).is_empty() {
+            holding.push(format!("pod {}", key_of(pod)));
+            found.waits.push(About::new(pod, format!("pod {}", key_of(pod))));
+        } else if !is_over(pod) {
+            found.stranded.push(About::new(pod, key_of(pod)));
+        }
+    }
     let message = match holding.len() {
-        0 => "goes at once".to_owned(),
+        0 if held(claims(), claim).is_empty() => "goes at once".to_owned(),
+        0 => "no pod holds it".to_owned(),
         1 => format!("goes when {} is gone", some(&holding)),
         _ => format!("goes when {} are gone", some(&holding)),
     };
-    found.waits.extend(holding);
     found.step(claims(), claim, message);
-    let waiting = using.iter().filter(|pod| pod.str_at(&["spec", "nodeName"]).is_empty() && !is_over(pod));
-    let waiting: Vec<String> = waiting.map(|pod| key_of(pod)).collect();
-    if !waiting.is_empty() {
-        found
-            .warnings
-            .push(format!("pods that have no node yet cannot start without it: {}", some(&waiting)));
-    }
     let bound = world.get(volumes(), "", volume_name(claim));
     let bound =
         bound.filter(|volume| claim_ref(volume).is_some_and(|reference| reference.uid == claim.uid()));
@@ -147,6 +256,10 @@ fn claim(world: &World<'_>, claim: &Object, using: &[&Object], found: &mut Found
 
 /// What becomes of a volume whose claim goes.
 fn released(volume: &Object, found: &mut Found) {
+    // It goes in its own right, and is told as that.
+    if found.going.contains(volume.uid()) {
+        return;
+    }
     let name = volume.name().to_owned();
     match policy(volume) {
         "Delete" => {
@@ -172,27 +285,22 @@ fn volume(world: &World<'_>, volume: &Object, found: &mut Found) {
     let bound = claim.as_ref().filter(|claim| volume_name(claim) == volume.name());
     let using = users(world, volume, claim.as_ref());
     let deletes = policy(volume) == "Delete"
-        && volume.finalizers().any(|held| {
-            held == "kubernetes.io/pv-controller"
-                || held == "external-provisioner.volume.kubernetes.io/finalizer"
-        });
+        && volume.finalizers().any(|held| held == VOLUME_CONTROLLER || held == PROVISIONER);
     let message = match (bound, deletes) {
         (Some(claim), _) => format!("stays Terminating while the claim {} is bound to it", key_of(claim)),
         (None, true) => "the asset and the object go".to_owned(),
         (None, false) => {
-            "the object goes; the asset stays in the storage without anybody who knows of it".to_owned()
+            "the object goes; the storage stays, and nothing here knows of it any more; undelete brings \
+             the object back with its handle while it is in the history"
+                .to_owned()
         }
     };
     if let Some(claim) = bound {
-        found.waits.push(format!("claim {}", key_of(claim)));
+        found.waits.push(About::new(claim, format!("claim {}", key_of(claim))));
     }
-    found.waits.extend(using);
+    found.waits.extend(using.into_iter().map(|words| About { uid: String::new(), words }));
     if deletes {
         found.lost.push(volume.name().to_owned());
-    } else {
-        found
-            .warnings
-            .push("undelete brings the object back with its handle while it is in the history".to_owned());
     }
     found.step(volumes(), volume, message);
     for attachment in attachments_of(world, volume.name()) {
@@ -210,11 +318,7 @@ fn namespace(world: &World<'_>, namespace: &Object, custom: &[KindRef], found: &
         let named: HashSet<String> = claims_of(pod).collect();
         named.into_iter().for_each(|claim| using.entry(claim).or_default().push(pod));
     }
-    let given = KINDS.iter().copied().map(KindRef::Given);
-    for kind in given.chain(custom.iter().cloned()) {
-        if kind.scope() != Scope::Namespaced || !kind.is_stored() || kind.is_view() {
-            continue;
-        }
+    for kind in stored(custom).filter(|kind| kind.scope() == Scope::Namespaced) {
         let plural = kind.names().plural;
         for object in world.glance(&*kind, namespace.name(), |_| true) {
             if plural == "persistentvolumeclaims" {
@@ -243,22 +347,73 @@ fn node(world: &World<'_>, node: &Object, found: &mut Found) {
     }
 }
 
-/// What the collector takes away with its last owner.
-fn owned(world: &World<'_>, owner: &Object, custom: &[KindRef], found: &mut Found) {
-    if owner.uid().is_empty() {
-        return;
-    }
+/// The kinds whose objects lie in the store.
+fn stored(custom: &[KindRef]) -> impl Iterator<Item = KindRef> {
     let given = KINDS.iter().copied().map(KindRef::Given);
-    for kind in given.chain(custom.iter().cloned()).filter(|kind| kind.is_stored() && !kind.is_view()) {
-        for object in world.glance(&*kind, "", |record| mentions(record, owner.uid())) {
-            let owners = object.at(&["metadata", "ownerReferences"]).and_then(serde_json::Value::as_array);
-            let mut owners = owners.into_iter().flatten().peekable();
-            let only = owners.peek().is_some()
-                && owners.all(|one| one.get("uid").is_some_and(|uid| uid == owner.uid()));
-            let told = found.told.contains(object.uid());
-            if only && !told {
-                found.step(kind.clone(), &object, "belongs to it alone");
+    given.chain(custom.iter().cloned()).filter(|kind| kind.is_stored() && !kind.is_view())
+}
+
+/// What the collector takes away with its last owner, and what goes with that. `first` is the uid of what the question
+/// is about.
+fn owned(world: &World<'_>, first: &str, custom: &[KindRef], found: &mut Found) {
+    for _ in 0..DEEPEST {
+        let level = std::mem::take(&mut found.fresh);
+        if level.is_empty() {
+            return;
+        }
+        for (kind, object) in dependants(world, &level, custom, found) {
+            if found.told.contains(object.uid()) {
+                continue;
+            }
+            let because = because(&object, first);
+            let at = found.steps.len();
+            tell(world, &kind, &object, &because, custom, found);
+            // Its own step is the first one; kinds that have words of their own say why they go, too.
+            if let Some(step) = found.steps.get_mut(at).filter(|step| !step.message.starts_with(&because)) {
+                step.message = format!("{because}: {}", step.message);
             }
         }
+    }
+    if !found.fresh.is_empty() {
+        found.warnings.push(format!(
+            "owners of owners are followed {DEEPEST} times; what belongs to the last of them goes, too, and is not told"
+        ));
+    }
+}
+
+/// What belongs to one of a level and to nobody who stays. What has gone through here never does again, so that owners
+/// in a circle come to an end.
+fn dependants(
+    world: &World<'_>,
+    level: &HashSet<String>,
+    custom: &[KindRef],
+    found: &mut Found,
+) -> Vec<(KindRef, Object)> {
+    let mut list = Vec::new();
+    for kind in stored(custom) {
+        let going = &found.going;
+        let of_level = world.glance(&*kind, "", |record| {
+            let owners = owners(record);
+            owners.iter().any(|uid| level.contains(uid)) && owners.iter().all(|uid| going.contains(uid))
+        });
+        for object in of_level {
+            if !found.told.contains(object.uid()) && found.goes(&object) {
+                list.push((kind.clone(), object));
+            }
+        }
+    }
+    list
+}
+
+fn because(object: &Object, first: &str) -> String {
+    let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
+    let mut owners = owners.into_iter().flatten();
+    let part = |owner: &Value, name: &str| owner[name].as_str().unwrap_or_default().to_owned();
+    match (owners.next(), owners.next()) {
+        (Some(owner), None) if part(owner, "uid") == first => "belongs to it alone".to_owned(),
+        (Some(owner), None) => {
+            format!("belongs to {} {} alone, which goes", part(owner, "kind"), part(owner, "name"))
+        }
+        (Some(_), Some(_)) | (None, _) => "all that it belongs to goes".to_owned(),
     }
 }

@@ -117,8 +117,16 @@ pub(crate) async fn impact(server: &Arc<Inner>, target: &Target) -> Result<Value
     tokio::task::spawn_blocking(move || impact_now(&server, &target)).await.map_err(ApiError::internal)?
 }
 
-fn impact_now(server: &Inner, target: &Target) -> Result<Value, ApiError> {
+fn impact_now(server: &Arc<Inner>, target: &Target) -> Result<Value, ApiError> {
     let snapshot = server.store.head();
+    if let Some(object) = object_of(&snapshot, target)
+        && let Err(error) = carry_out::admit_deletion(server, target, &object)
+    {
+        if error.code != 403 {
+            return Err(error);
+        }
+        return Ok(carry_out::shown(&impact::refused(target, &error.message), snapshot.revision(), &[]));
+    }
     let mut custom = kinds(&server.kinds.now());
     custom.retain(|kind| kind.custom().is_some());
     let world = World::new(&snapshot);

@@ -1,5 +1,6 @@
 //! What a plan is: steps on objects, words about them, and the ways in which a verb can say no. No I/O.
 
+use orlop_apimachinery::names::{dns_label, dns_subdomain};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -11,6 +12,11 @@ use crate::status::{ApiError, Details};
 
 /// What must be sent as `force` to have a verb do what it otherwise refuses because data may suffer.
 pub(crate) const FORCE_WORDS: &str = "data may be corrupted";
+
+/// How that is said on the command line, and in the API.
+pub(crate) fn by_force() -> String {
+    format!("--force; in the API force: {FORCE_WORDS:?}")
+}
 
 /// The body of a POST of a verb.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -86,14 +92,22 @@ impl PlanOptions {
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
         };
-        match pair {
-            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-                Ok(Some((namespace.to_owned(), name.to_owned())))
-            }
-            Some(_) | None => Err(Refusal::Options(format!(
+        let pair =
+            pair.filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty() && !name.contains('/'));
+        let Some((namespace, name)) = pair else {
+            return Err(Refusal::Options(format!(
                 "for is {given}; it has to name a claim: \"NAMESPACE/NAME\" or {{\"namespace\", \"name\"}}"
-            ))),
+            )));
+        };
+        // A volume that is kept for what cannot be made would wait for ever.
+        let wrong: Vec<String> = dns_label(namespace).into_iter().chain(dns_subdomain(name)).collect();
+        if !wrong.is_empty() {
+            return Err(Refusal::Options(format!(
+                "no claim can be called {namespace}/{name}: {}",
+                wrong.join("; ")
+            )));
         }
+        Ok(Some((namespace.to_owned(), name.to_owned())))
     }
 
     /// Whether the danger was taken on.
@@ -102,7 +116,7 @@ impl PlanOptions {
             None | Some("") => Ok(false),
             Some(FORCE_WORDS) => Ok(true),
             Some(other) => Err(Refusal::Options(format!(
-                "force is {other:?}; whoever takes on the danger says {FORCE_WORDS:?}"
+                "force is {other:?}; whoever takes on the danger says {FORCE_WORDS:?} (--force)"
             ))),
         }
     }
@@ -127,6 +141,9 @@ pub(crate) enum Refusal {
     /// There is no such object.
     #[error("there is no such object")]
     Missing,
+    /// There is none, and the sentence says what is known of one that was.
+    #[error("{0}")]
+    Unknown(String),
     /// The state does not allow it; the sentence says what would be needed.
     #[error("{0}")]
     State(String),
@@ -142,6 +159,7 @@ impl Refusal {
         match self {
             Refusal::Options(why) | Refusal::Kind(why) => ApiError::bad_request(why),
             Refusal::Missing => ApiError::not_found(names, &target.name),
+            Refusal::Unknown(why) => ApiError { message: why, ..ApiError::not_found(names, &target.name) },
             Refusal::State(why) => conflict(target, &why),
             Refusal::Expired(why) => ApiError::expired(why),
         }

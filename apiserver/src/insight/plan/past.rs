@@ -85,7 +85,7 @@ fn from_events(kind: &dyn Kind, head: Revision, events: &[Arc<Event<Projection>>
 /// The version that an object had at a revision, or the last one.
 ///
 /// # Errors
-/// There was none, or it is forgotten.
+/// There was none, nothing is known of one, or it is forgotten.
 pub(super) fn version_at(versions: &[Version], at: Option<u64>, oldest: u64) -> Result<&Version, Refusal> {
     let found = match at {
         None => versions.first(),
@@ -96,10 +96,18 @@ pub(super) fn version_at(versions: &[Version], at: Option<u64>, oldest: u64) -> 
     };
     match (found, at) {
         (Some(found), _) => Ok(found),
+        // Where nothing was forgotten there never was one, and else nobody can tell.
+        (None, None) => Err(Refusal::Unknown(format!(
+            "there is no such object, and nothing is known of one that was; the oldest revision that is kept is {oldest}"
+        ))),
+        (None, Some(at)) if at >= oldest && versions.is_empty() => Err(Refusal::Unknown(format!(
+            "there was no such object at revision {at}, and nothing is known of one at another time; the oldest \
+             revision that is kept is {oldest}"
+        ))),
         (None, Some(at)) if at >= oldest => Err(Refusal::State(format!(
             "there was no such object at revision {at}; its history tells when there was"
         ))),
-        (None, _) => Err(Refusal::Expired(format!(
+        (None, Some(_)) => Err(Refusal::Expired(format!(
             "the store has forgotten it; the oldest revision that it knows is {oldest}"
         ))),
     }

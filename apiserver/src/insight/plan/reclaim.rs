@@ -24,7 +24,7 @@ pub(super) fn plan(world: &World<'_>, target: &Target, options: &PlanOptions) ->
         (false, true) if kept_for.is_none() => {}
         (false, true) => {
             return Err(Refusal::Options(
-                "for goes with keepData: a scrubbed volume is offered to everybody".to_owned(),
+                "for goes with keepData (--keep-data): a scrubbed volume is offered to everybody".to_owned(),
             ));
         }
         (true, true) | (false, false) => {
@@ -70,8 +70,10 @@ fn check_released(world: &World<'_>, volume: &Object) -> Result<String, Refusal>
     }
     let users = users(world, volume, claim.as_ref());
     if !users.is_empty() {
+        let attached = users.iter().any(|user| user.starts_with("attachment "));
+        let release = if attached { " (an attachment: `orlop attachment release NAME`)" } else { "" };
         return no(format!(
-            "it is still in use by {}; wait until that has let it go, or delete it",
+            "it is still in use by {}; wait until that has let it go, or delete it{release}",
             some(&users)
         ));
     }
@@ -101,8 +103,8 @@ fn keep(
     let (summary, message) = match kept_for {
         None => {
             warnings.push(format!(
-                "the next claim that fits gets the data that {former} has left, whoever makes it; name one with for to \
-                 choose"
+                "the next claim that fits gets the data that {former} has left, whoever makes it; name one to choose \
+                 (--for NAMESPACE/CLAIM)"
             ));
             (format!("{name} becomes Available with the data of {former}"), "points to nobody any more")
         }
@@ -159,7 +161,7 @@ fn scrub(volume: Object, former: &str) -> Result<Plan, Refusal> {
     let name = volume.name().to_owned();
     if !SCRUBBED.iter().any(|source| volume.at(&["spec", source]).is_some()) {
         return no(format!(
-            "volumes of this kind cannot be scrubbed (those of {} can); clear it by hand and reclaim it with keepData",
+            "volumes of this kind cannot be scrubbed (those of {} can); clear it by hand and reclaim it with its data (--keep-data)",
             SCRUBBED.join(" and ")
         ));
     }

@@ -191,10 +191,10 @@ pub(super) fn restored(
                 Some(_) | None => "Available",
             };
             if phase == "Released" {
-                warnings.push(
-                    "the claim that it had is gone: it comes back Released; reclaim says who may have it"
-                        .to_owned(),
-                );
+                warnings.push(format!(
+                    "the claim that it had is gone: it comes back Released; `orlop pv reclaim {}` says who may have it",
+                    volume.name()
+                ));
             }
             set_phase(&mut after, phase);
         }

@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::facts::{attacher_finalizer, claim_ref, is_over, key_of, pods_of, some};
-use super::model::{FORCE_WORDS, Plan, PlanOptions, Refusal, Step, no};
+use super::model::{FORCE_WORDS, Plan, PlanOptions, Refusal, Step, by_force, no};
 use super::world::{World, attachments, kind, mentions, nodes, volumes};
 use crate::insight::Target;
 use crate::object::Object;
@@ -40,12 +40,13 @@ pub(super) fn plan(world: &World<'_>, target: &Target, options: &PlanOptions) ->
                 "{FORCE_WORDS}: nobody has said that {node_name} has stopped; when it still writes while another node \
                  mounts the volume, the file system is destroyed"
             ));
-            format!("somebody says that {node_name} has stopped")
+            format!("it is forced, although the node {node_name} is there")
         }
         Some(_) => {
             return no(format!(
                 "the node {node_name} is there and may still write to the volume; switch it off and put the taint \
-                 {OUT_OF_SERVICE} on it, delete the Node, or send force: {FORCE_WORDS:?}"
+                 {OUT_OF_SERVICE} on it, delete the Node, or force it, by which {FORCE_WORDS} ({})",
+                by_force()
             ));
         }
     };
@@ -112,7 +113,7 @@ fn pods_on(world: &World<'_>, volume: &str, node: &str) -> Vec<String> {
 
 /// What a person has to say to have a driver taken for gone, as the end of a sentence. `and` is what else has to be so.
 pub(super) fn words_for_gone(and: &str) -> String {
-    format!("whoever knows that it is gone for good {and} sends force: {FORCE_WORDS:?} (--force)")
+    format!("whoever knows that it is gone for good {and} can force it ({})", by_force())
 }
 
 /// Whether no object tells of a driver: it is neither registered nor on any node. It may work all the same: attachers

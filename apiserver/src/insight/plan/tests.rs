@@ -31,6 +31,7 @@ type Objects = Vec<(&'static str, Value)>;
 fn kind_of(plural: &str) -> &'static dyn Kind {
     let group = match plural {
         "volumeattachments" | "csidrivers" | "csinodes" | "storageclasses" => "storage.k8s.io",
+        "statefulsets" | "deployments" | "replicasets" => "apps",
         _ => "",
     };
     kind(group, plural)

@@ -40,7 +40,11 @@ pub(super) fn plan(
     moved.meta().remove("finalizers");
     let mut pointing = volume.clone();
     pointing.set(&["spec", "claimRef"], reference_to(namespace, name, uid));
-    warnings.push(format!("whoever may read claims in {namespace} gets at the data of {}", key_of(&claim)));
+    // Under another name in its own namespace nobody new gets at it.
+    if namespace != claim.namespace() {
+        warnings
+            .push(format!("whoever may read claims in {namespace} gets at the data of {}", key_of(&claim)));
+    }
     let (from, to) = (key_of(&claim), format!("{namespace}/{name}"));
     let summary = format!("{from} becomes {to} with its volume {}", volume.name());
     let message = format!("points to {to}");

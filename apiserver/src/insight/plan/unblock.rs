@@ -4,8 +4,8 @@
 //! and the refusal says who puts it there and what it waits for. That a driver is gone is for a person to say.
 
 use super::facts::{
-    ATTACHER_PREFIX, CLAIM_PROTECTION, VOLUME_PROTECTION, attachments_of, claim_ref, key_of, phase, pods_of,
-    policy, some, users,
+    ATTACHER_PREFIX, CLAIM_PROTECTION, PROVISIONER, VOLUME_CONTROLLER, VOLUME_PROTECTION, attachments_of,
+    claim_ref, key_of, phase, pods_of, policy, some, users,
 };
 use super::model::{Plan, PlanOptions, Refusal, Step, no};
 use super::release::{is_unregistered, words_for_gone};
@@ -14,8 +14,6 @@ use crate::insight::Target;
 use crate::object::Object;
 
 const ATTRIBUTES_PROTECTION: &str = "kubernetes.io/vac-protection";
-const VOLUME_CONTROLLER: &str = "kubernetes.io/pv-controller";
-const PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 /// The CSI driver that works on a volume of a plugin of old (upstream: csi-translation-lib).
 const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 

@@ -13,6 +13,7 @@ use super::recover::{deletion_warnings, living_claim, restored, waiting_claim};
 use super::world::{World, kind, volumes};
 use crate::custom::is_bundled;
 use crate::insight::Target;
+use crate::insight::redact::is_secret;
 use crate::object::Object;
 use crate::registry::Scope;
 
@@ -69,6 +70,9 @@ pub(super) fn plan(
         }
         _ => vec![Step::create(target.kind.clone(), other(version, &mut warnings), "as it was")],
     };
+    if is_secret(&*target.kind) {
+        warnings.push("the values of secrets are not shown; they come back as they were".to_owned());
+    }
     if let Some(step) = steps.iter_mut().find(|step| step.before.is_none()) {
         step.after.set(&["metadata", "uid"], past.uid);
     }
@@ -168,7 +172,9 @@ fn claim(
     let named = volume_name(old).to_owned();
     let Some(volume) = world.get(volumes(), "", &named) else {
         warnings.push(format!(
-            "its volume {named} is gone, too: it comes back Lost; recover brings the volume back"
+            "its volume {named} is gone, too: it comes back Lost; `orlop pvc recover {} -n {}` brings the volume back",
+            old.name(),
+            old.namespace()
         ));
         after.set(&["status", "phase"], "Lost");
         return Ok(vec![Step::create(
@@ -192,10 +198,7 @@ fn claim(
         reference.uid == old.uid() && reference.namespace == old.namespace() && reference.name == old.name()
     });
     if !is_mine {
-        let owner = reference.map_or("nobody".to_owned(), |at| format!("{}/{}", at.namespace, at.name));
-        return no(format!(
-            "its volume {named} belongs to {owner} now; reclaim the volume for this claim, and make the claim anew"
-        ));
+        return no(belongs_to_another(world, old, &volume));
     }
     if policy(&volume) != "Retain" && matches!(phase(&volume), "Released" | "Failed") {
         return no(format!(
@@ -217,4 +220,33 @@ fn claim(
         Step::update(volumes(), volume, pointing, format!("points to {} again", key_of(old))),
         Step::create(super::world::claims(), after, "as it was, bound"),
     ])
+}
+
+/// Whose the volume of a deleted claim is now, and how the claim comes back with it.
+fn belongs_to_another(world: &World<'_>, old: &Object, volume: &Object) -> String {
+    let (named, namespace, name) = (volume.name(), old.namespace(), old.name());
+    let Some(reference) = claim_ref(volume) else {
+        return format!(
+            "its volume {named} belongs to nobody now; make the claim anew with spec.volumeName {named}"
+        );
+    };
+    let owner = format!("{}/{}", reference.namespace, reference.name);
+    // Another claim has the data, as after a transfer: a volume that is bound cannot be reclaimed.
+    let bound = living_claim(world, volume)
+        .filter(|claim| phase(claim) == "Bound" && volume_name(claim) == named && !claim.is_terminating());
+    match bound {
+        Some(claim) => {
+            let renamed = if claim.name() == name { String::new() } else { format!(" --as {name}") };
+            format!(
+                "its volume {named} belongs to {owner} now and is bound to it; \
+                 `orlop pvc transfer {} -n {} --to {namespace}{renamed}` brings that claim here",
+                claim.name(),
+                claim.namespace()
+            )
+        }
+        None => format!(
+            "its volume {named} belongs to {owner} now; when that claim is gone, reclaim the volume for this one \
+             (`orlop pv reclaim {named} --keep-data --for {namespace}/{name}`), and make the claim anew"
+        ),
+    }
 }

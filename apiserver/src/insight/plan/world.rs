@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_store::{Guard, Record, Snapshot};
+use serde::Deserialize;
 
 use super::model::Refusal;
 use crate::dispatch;
@@ -105,6 +106,30 @@ impl<'a> World<'a> {
 /// Whether the stored bytes have this text somewhere: a quick look before an object is taken apart.
 pub(crate) fn mentions(record: &Record<Projection>, text: &str) -> bool {
     std::str::from_utf8(&record.value).is_ok_and(|value| value.contains(text))
+}
+
+/// The uids of the owners of a stored object. Nothing else of it is kept: all objects are looked at for this.
+pub(crate) fn owners(record: &Record<Projection>) -> Vec<String> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Stored {
+        metadata: Metadata,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Metadata {
+        owner_references: Vec<Owner>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Owner {
+        uid: String,
+    }
+    if !mentions(record, "\"ownerReferences\"") {
+        return Vec::new();
+    }
+    let stored: Stored = serde_json::from_slice(&record.value).unwrap_or_default();
+    stored.metadata.owner_references.into_iter().map(|owner| owner.uid).collect()
 }
 
 /// A kind that orlop brings.

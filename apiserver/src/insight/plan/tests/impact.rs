@@ -39,11 +39,16 @@ fn a_namespace_with_pods_and_claims() {
     assert_eq!(message("c"), Some("goes when pod a/p is gone"), "told once, and not of the other namespace");
     assert_eq!(message("d"), Some("goes at once"));
     assert_eq!(message("p-own"), Some("goes when pod a/p is gone"));
-    assert!(plan.warnings.iter().any(|warning| warning.contains("no node yet") && warning.contains("a/q")));
+    // Pods that go, too, miss nothing, and nothing waits for them.
+    assert_eq!(plan.warnings, Vec::<String>::new());
+    assert!(!plan.summary.contains("waits for"), "{}", plan.summary);
     assert_eq!(plan.steps.len(), 7, "{:#?}", plan.steps);
     // The same of the claim alone.
     let alone = told(&objects, &target("persistentvolumeclaims", "a", "c"));
     assert_eq!(alone.steps[0].message, "goes when pod a/p is gone");
+    assert!(alone.summary.ends_with("it waits for pod a/p"), "{}", alone.summary);
+    let alone = told(&objects, &target("persistentvolumeclaims", "a", "d"));
+    assert_eq!(alone.warnings, ["pods that have no node yet cannot start without it: a/q"]);
 }
 
 #[test]
@@ -57,4 +62,203 @@ fn the_first_are_told_and_all_are_counted() {
     assert_eq!(plan.steps.len(), 200);
     assert!(plan.summary.contains("300 more"), "{}", plan.summary);
     assert!(plan.warnings.iter().any(|warning| warning == "only the first 200 of 301 objects are told"));
+}
+
+/// With these owners, as `(kind, name)`; the uid of each is `uid-NAME`, as [`named`] gives it.
+fn of(object: Value, owners: &[(&str, &str)]) -> Value {
+    let reference =
+        |(kind, name): &(&str, &str)| json!({"kind": kind, "name": name, "uid": format!("uid-{name}")});
+    let owners: Vec<Value> = owners.iter().map(reference).collect();
+    merged(object, &json!({"metadata": {"ownerReferences": owners}}))
+}
+
+fn within(namespace: &str, name: &str, owners: &[(&str, &str)]) -> Value {
+    of(merged(named(name), &json!({"metadata": {"namespace": namespace}})), owners)
+}
+
+/// What is told, one line per step, without the order in which it was found.
+fn lines(plan: &Plan) -> Vec<String> {
+    let line = |step: &super::super::model::Step| {
+        let (action, kind) = (step.action.word(), step.kind().names().singular);
+        format!("{action} {kind} {}: {}", step.after.name(), step.message)
+    };
+    let mut lines: Vec<String> = plan.steps.iter().map(line).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn what_belongs_to_it_goes_as_if_it_were_deleted() {
+    const SET: (&str, &str) = ("StatefulSet", "web");
+    let deletes = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}});
+    let ephemeral = |volume: &str| {
+        merged(
+            pod("a", "p", "none", "Running"),
+            &json!({"spec": {"volumes": [
+                {"name": volume, "ephemeral": {"volumeClaimTemplate": {}}},
+            ]}}),
+        )
+    };
+    let stays = |name: &str| ("configmaps", within("a", name, &[]));
+    let cases: Vec<(&str, Objects, Target, &str, Vec<&str>)> = vec![
+        (
+            "1 the claims of a StatefulSet with their volumes",
+            vec![
+                ("statefulsets", within("a", "web", &[])),
+                ("pods", of(pod("a", "web-0", "data-web-0", "Running"), &[SET])),
+                ("persistentvolumeclaims", of(claim("a", "data-web-0", "u", "Bound", "v"), &[SET])),
+                ("persistentvolumes", volume("v", "Bound", points("a", "data-web-0", "u"), deletes.clone())),
+            ],
+            target("statefulsets", "a", "web"),
+            "statefulset a/web goes, and 3 more change or go with it; the data of v is deleted",
+            vec![
+                "delete persistentvolume v: its policy is Delete: the asset and the object go",
+                "delete persistentvolumeclaim data-web-0: belongs to it alone: goes when pod a/web-0 is gone",
+                "delete pod web-0: belongs to it alone",
+                "delete statefulset web: the object",
+            ],
+        ),
+        (
+            "2 owners of owners, and the claim of a pod's own volume",
+            vec![
+                ("deployments", within("a", "dd", &[])),
+                ("replicasets", within("a", "dd-1", &[("Deployment", "dd")])),
+                ("pods", of(ephemeral("own"), &[("ReplicaSet", "dd-1")])),
+                ("persistentvolumeclaims", of(claim("a", "p-own", "u", "Bound", "v"), &[("Pod", "a-p")])),
+                ("persistentvolumes", volume("v", "Bound", points("a", "p-own", "u"), deletes)),
+            ],
+            target("deployments", "a", "dd"),
+            "deployment a/dd goes, and 4 more change or go with it; the data of v is deleted",
+            vec![
+                "delete deployment dd: the object",
+                "delete persistentvolume v: its policy is Delete: the asset and the object go",
+                "delete persistentvolumeclaim p-own: belongs to Pod a-p alone, which goes: goes when pod a/p is gone",
+                "delete pod p: belongs to ReplicaSet dd-1 alone, which goes",
+                "delete replicaset dd-1: belongs to it alone",
+            ],
+        ),
+        (
+            "3 who has another owner stays while that one stays",
+            vec![
+                stays("m"),
+                stays("keeper"),
+                ("configmaps", within("a", "n", &[("ConfigMap", "m")])),
+                ("configmaps", within("a", "both", &[("ConfigMap", "m"), ("ConfigMap", "n")])),
+                ("configmaps", within("a", "kept", &[("ConfigMap", "m"), ("ConfigMap", "keeper")])),
+                ("configmaps", within("a", "of-kept", &[("ConfigMap", "kept")])),
+            ],
+            target("configmaps", "a", "m"),
+            "configmap a/m goes, and 2 more change or go with it",
+            vec![
+                "delete configmap both: all that it belongs to goes",
+                "delete configmap m: the object",
+                "delete configmap n: belongs to it alone",
+            ],
+        ),
+        (
+            "4 a circle",
+            vec![
+                ("configmaps", within("a", "m", &[("ConfigMap", "n")])),
+                ("configmaps", within("a", "n", &[("ConfigMap", "m")])),
+            ],
+            target("configmaps", "a", "m"),
+            "configmap a/m goes, and 1 more changes or goes with it",
+            vec!["delete configmap m: the object", "delete configmap n: belongs to it alone"],
+        ),
+        (
+            "5 it lets go what belongs to it",
+            vec![
+                (
+                    "configmaps",
+                    merged(within("a", "m", &[]), &json!({"metadata": {"finalizers": ["orphan"]}})),
+                ),
+                ("configmaps", within("a", "n", &[("ConfigMap", "m")])),
+            ],
+            target("configmaps", "a", "m"),
+            "configmap a/m goes",
+            vec!["delete configmap m: the object"],
+        ),
+        (
+            "6 a volume that is kept",
+            vec![
+                ("configmaps", within("a", "m", &[])),
+                ("persistentvolumeclaims", of(claim("a", "c", "u", "Bound", "v"), &[("ConfigMap", "m")])),
+                ("persistentvolumes", volume("v", "Bound", points("a", "c", "u"), json!({}))),
+            ],
+            target("configmaps", "a", "m"),
+            "configmap a/m goes, and 2 more change or go with it",
+            vec![
+                "delete configmap m: the object",
+                "delete persistentvolumeclaim c: belongs to it alone: goes at once",
+                "update persistentvolume v: its policy is Retain: it becomes Released and keeps its data; reclaim offers it again",
+            ],
+        ),
+    ];
+    for (name, objects, aim, summary, want) in cases {
+        let plan = told(&objects, &aim);
+        assert_eq!(plan.summary, summary, "{name}");
+        assert_eq!(lines(&plan), want, "{name}");
+    }
+}
+
+#[test]
+fn a_chain_has_an_end() {
+    let mut objects: Objects = vec![("configmaps", within("a", "m0", &[]))];
+    for at in 1..=20 {
+        let owner = format!("m{}", at - 1);
+        objects.push(("configmaps", within("a", &format!("m{at}"), &[("ConfigMap", owner.as_str())])));
+    }
+    let plan = told(&objects, &target("configmaps", "a", "m0"));
+    assert_eq!(plan.steps.len(), 17, "{}", plan.summary);
+    assert!(plan.warnings.iter().any(|warning| warning.contains("16 times")), "{:?}", plan.warnings);
+}
+
+#[test]
+fn what_holds_it() {
+    let held = |mut object: Value, held: &[&str]| {
+        object["metadata"]["finalizers"] = json!(held);
+        object
+    };
+    let own = || claim("a", "c", "u", "Pending", "");
+    let free = || volume("v", "Available", Value::Null, json!({}));
+    let the_claim = || target("persistentvolumeclaims", "a", "c");
+    let the_volume = || target("persistentvolumes", "", "v");
+    const STRANGER: &str = "it goes when these are taken away: x.example/y";
+    let cases: Vec<(&str, Objects, Target, &str, Vec<&str>)> = vec![
+        ("1 protection alone", vec![("persistentvolumeclaims", own())], the_claim(), "goes at once", vec![]),
+        (
+            "2 a stranger, too",
+            vec![("persistentvolumeclaims", held(own(), &["kubernetes.io/pvc-protection", "x.example/y"]))],
+            the_claim(),
+            "no pod holds it; goes when x.example/y is taken away",
+            vec![STRANGER],
+        ),
+        (
+            "3 a free volume",
+            vec![("persistentvolumes", held(free(), &["kubernetes.io/pv-protection"]))],
+            the_volume(),
+            "the object goes; the storage stays, and nothing here knows of it any more; undelete brings the object back \
+             with its handle while it is in the history",
+            vec![],
+        ),
+        (
+            "4 any object",
+            vec![("configmaps", held(within("a", "m", &[]), &["x.example/y"]))],
+            target("configmaps", "a", "m"),
+            "the object; goes when x.example/y is taken away",
+            vec![STRANGER],
+        ),
+        (
+            "5 an attachment",
+            vec![("volumeattachments", attachment("va", "v", "n1", json!({})))],
+            target("volumeattachments", "", "va"),
+            "goes when its driver has detached v from n1",
+            vec![],
+        ),
+    ];
+    for (name, objects, aim, message, warnings) in cases {
+        let plan = told(&objects, &aim);
+        assert_eq!(plan.steps[0].message, message, "{name}");
+        assert_eq!(plan.warnings, warnings, "{name}");
+    }
 }

@@ -171,6 +171,26 @@ fn undeletes() {
                 none(),
                 "no: belongs to b/d",
             ),
+            (
+                "11a and bound to it, as after a transfer",
+                vec![
+                    space(),
+                    ("persistentvolumes", volume("v", "Bound", points("b", "d", "x"), none())),
+                    ("persistentvolumeclaims", claim("b", "d", "x", "Bound", "v")),
+                ],
+                none(),
+                "no: `orlop pvc transfer d -n b --to a --as c`",
+            ),
+            (
+                "11b kept for another, whose claim is not bound",
+                vec![
+                    space(),
+                    ("persistentvolumes", volume("v", "Released", points("b", "d", "x"), none())),
+                    ("persistentvolumeclaims", claim("b", "d", "y", "Pending", "")),
+                ],
+                none(),
+                "no: `orlop pv reclaim v --keep-data --for a/c`",
+            ),
             ("12 its volume is gone", vec![space()], none(), "create persistentvolumeclaim a/c Lost"),
             ("13 its namespace is gone", vec![own("Retain")], none(), "no: bring that back first"),
         ],
@@ -179,8 +199,37 @@ fn undeletes() {
         "undelete",
         &target("configmaps", "a", "m"),
         &[],
-        vec![("14 forgotten", vec![space()], none(), "no: has forgotten it")],
+        vec![
+            ("14 never was", vec![space()], none(), "no: nothing is known of one that was"),
+            (
+                "15 never was, at a revision",
+                vec![space()],
+                json!({"at": "5"}),
+                "no: nothing is known of one at",
+            ),
+            ("16 forgotten", vec![space()], json!({"at": "0"}), "no: has forgotten it"),
+        ],
     );
+}
+
+#[test]
+fn what_never_was_is_not_found() {
+    let aim = target("configmaps", "a", "m");
+    for (name, options, code) in
+        [("1 the last", none(), 404), ("2 before all that is known", json!({"at": "0"}), 410)]
+    {
+        let refusal = planned(&Vec::new(), &aim, "undelete", options, &[]).unwrap_err();
+        assert_eq!(refusal.error(&aim).code, code, "{name}");
+    }
+}
+
+#[test]
+fn secrets_come_back_with_their_values() {
+    let aim = target("secrets", "a", "s");
+    let objects: Objects = vec![("namespaces", named("a"))];
+    let past = [merged(named("s"), &json!({"metadata": {"namespace": "a"}, "data": {"k": "aGlkZGVu"}}))];
+    let plan = planned(&objects, &aim, "undelete", none(), &past).unwrap();
+    assert_eq!(plan.warnings, ["the values of secrets are not shown; they come back as they were"]);
 }
 
 #[test]

@@ -229,7 +229,7 @@ async fn an_attachment_goes_with_its_driver() {
     assert!(held["metadata"]["deletionTimestamp"].is_string(), "its driver has to let it go: {held}");
     assert_eq!(held["metadata"]["finalizers"], json!(["external-attacher/d-example-com"]));
     for (verb, options, words) in [
-        ("release", json!({}), "sends force"),
+        ("release", json!({}), "can force it"),
         ("unblock", json!({"force": "data may be corrupted"}), "release asks"),
     ] {
         let error = rig.verb(verb, &aim, options, false).await.unwrap_err();
@@ -323,6 +323,13 @@ async fn what_a_deletion_would_do() {
     let deletes = merged(volume, &json!({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}));
     rig.send("PUT", &format!("{VOLUMES}/v"), &deletes).await;
     let before = rig.head();
+    for name in ["default", "kube-system", "kube-public"] {
+        let refused = super::super::impact(&rig.inner, &target("namespaces", "", name)).await.unwrap();
+        assert_eq!(refused["steps"], json!([]), "{refused}");
+        let summary = refused["summary"].as_str().unwrap();
+        assert!(summary.starts_with(&format!("namespace {name} stays")), "{summary}");
+        assert!(summary.ends_with("this namespace may not be deleted"), "{summary}");
+    }
     for aim in [the_claim(), target("namespaces", "", "a")] {
         let lost = super::super::impact(&rig.inner, &aim).await.unwrap();
         assert!(lost["summary"].as_str().unwrap().contains("the data of v is deleted"), "{lost}");

@@ -212,3 +212,25 @@ fn transfers() {
         ],
     );
 }
+
+#[test]
+fn who_gets_at_the_data_is_told() {
+    let objects: Objects = vec![
+        ("persistentvolumeclaims", claim("a", "c", "u", "Bound", "v")),
+        ("persistentvolumes", volume("v", "Bound", points("a", "c", "u"), none())),
+        ("namespaces", named("a")),
+        ("namespaces", named("b")),
+    ];
+    let aim = target("persistentvolumeclaims", "a", "c");
+    for (name, options, want) in [
+        (
+            "1 elsewhere",
+            json!({"namespace": "b"}),
+            vec!["whoever may read claims in b gets at the data of a/c"],
+        ),
+        ("2 under another name", json!({"namespace": "a", "name": "e"}), vec![]),
+    ] {
+        let plan = planned(&objects, &aim, "transfer", options, &[]).unwrap();
+        assert_eq!(plan.warnings, want, "{name}");
+    }
+}

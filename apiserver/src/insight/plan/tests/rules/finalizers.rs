@@ -42,6 +42,12 @@ fn releases() {
                 "delete volumeattachment va",
             ),
             ("3 the node is there", vec![held(), node(), driver()], none(), "no: may still write"),
+            (
+                "3a how it is forced",
+                vec![held(), node(), driver()],
+                none(),
+                "no: corrupted (--force; in the API force: ",
+            ),
             ("4 out of service", vec![held(), out(), driver()], none(), HELD),
             (
                 "5 a pod is left there",
@@ -57,7 +63,12 @@ fn releases() {
                 "no: says \"data may be corrupted\"",
             ),
             ("8 on its way", vec![leaving(), driver()], none(), "no: has to detach the volume"),
-            ("9 on its way, and nothing tells of the driver", vec![leaving()], none(), "no: sends force"),
+            (
+                "9 on its way, and nothing tells of the driver",
+                vec![leaving()],
+                none(),
+                "no: can force it (--force",
+            ),
             (
                 "10 on its way, and somebody says that it is gone",
                 vec![leaving()],
@@ -73,6 +84,10 @@ fn releases() {
             ),
         ],
     );
+    // Nobody has said that the node has stopped: the summary does not say so either.
+    let plan =
+        planned(&vec![held(), node()], &target("volumeattachments", "", "va"), "release", forced(), &[]);
+    assert!(plan.unwrap().summary.ends_with("because it is forced, although the node n1 is there"));
     // What unblock would have to ask is asked here alone.
     check(
         "unblock",
@@ -146,7 +161,7 @@ fn unblocks() {
                 none(),
                 "no: what x.example waits for",
             ),
-            ("6 nothing tells of the provisioner", vec![made(none())], none(), "no: sends force"),
+            ("6 nothing tells of the provisioner", vec![made(none())], none(), "no: can force it (--force"),
             (
                 "6a and somebody says that it is gone",
                 vec![made(none())],

@@ -36,6 +36,18 @@ fn reclaims() {
                 json!({"scrub": true}),
                 "no: cannot be scrubbed",
             ),
+            (
+                "2a for a claim that nobody can make",
+                vec![released(none())],
+                json!({"keepData": true, "for": "default/Not_Ok"}),
+                "no: no claim can be called default/Not_Ok",
+            ),
+            (
+                "2b in a namespace that nobody can make",
+                vec![released(none())],
+                json!({"keepData": true, "for": {"namespace": "a.b", "name": "c"}}),
+                "no: no claim can be called a.b/c",
+            ),
             ("5 neither", vec![released(none())], none(), "no: say one of keepData"),
             (
                 "6 both",
