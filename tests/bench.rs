@@ -75,7 +75,10 @@ async fn rows_of_requests() {
         assert!(number(figures, "p50_us") <= number(figures, "p99_us"), "{row}");
         assert!(number(figures, "server_cpu_us") > 0.0 && number(figures, "bench_cpu_us") > 0.0, "{row}");
     }
-    assert!(number(cases(&result, "create-1")[0].1, "p50_syncs") > 0.0);
+    // In syncs of a disk in memory nothing can be told.
+    if number(&result["machine"], "sync_of_2_kib_p50_us") > 0.0 {
+        assert!(number(cases(&result, "create-1")[0].1, "p50_syncs") > 0.0);
+    }
     let list = cases(&result, "list-5000")[0].1;
     assert_eq!(number(list, "volumes"), 200.0);
     // 200 volumes of 700 bytes and more.

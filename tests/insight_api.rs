@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::http::{Answer, Http};
 use crate::harness::plane::{Layout, Plane};
-use crate::harness::process::{ORLOP, command};
+use crate::harness::process::Process;
 use crate::harness::wait;
 
 const ROOT: &str = "/apis/orlop.dev/v1";
@@ -376,11 +376,13 @@ async fn what_is_forgotten_is_said() {
 }
 
 /// What a server says that does not start.
-fn refused(dir: &Path, flags: &[&str]) -> String {
-    let mut command = command(ORLOP.as_str(), dir);
-    let output = command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{flags:?}");
-    String::from_utf8_lossy(&output.stderr).into_owned()
+async fn refused(dir: &Path, flags: &[&str]) -> String {
+    let args = ["serve", "--listen", "127.0.0.1:0"].iter().chain(flags).map(|arg| (*arg).to_owned());
+    // Each has a log of its own.
+    let name = format!("refused-{}", std::fs::read_dir(dir).unwrap().count());
+    let mut process = Process::start(&name, dir, &args.collect::<Vec<_>>());
+    assert_eq!(process.exit_code().await, 1, "{flags:?}:\n{}", process.log());
+    process.log()
 }
 
 #[tokio::test]
@@ -429,19 +431,22 @@ async fn a_server_begins_with_what_another_one_has_kept() {
         second.kill().await;
         let data = second.data_dir().display().to_string();
         if !flags.contains(&"memory") {
-            let said = refused(second.dir(), &["--data-dir", &data, "--from", &file]);
+            let said = refused(second.dir(), &["--data-dir", &data, "--from", &file]).await;
             assert!(said.contains("the store is not empty"), "{said}");
         }
     }
 
     let whole = String::from_utf8(capture.body).unwrap();
     let broken = plane.dir().join("broken.capture");
-    std::fs::write(&broken, &whole[..whole.len() / 2]).unwrap();
-    let line = whole[..whole.len() / 2].lines().count();
+    // A line in the middle that ends too early; at the end of a file that is a copy that stopped.
+    let mut lines: Vec<&str> = whole.lines().collect();
+    let line = lines.len() / 2;
+    lines[line - 1] = &lines[line - 1][..40];
+    std::fs::write(&broken, lines.join("\n")).unwrap();
     let data = plane.dir().join("new").display().to_string();
-    let said = refused(plane.dir(), &["--data-dir", &data, "--from", &broken.display().to_string()]);
+    let said = refused(plane.dir(), &["--data-dir", &data, "--from", &broken.display().to_string()]).await;
     assert!(said.contains(&format!("broken.capture, line {line}: it is damaged")), "{said}");
     // Nothing of it is on the disk: the second time it is the line again that is wrong, and not the store.
-    let said = refused(plane.dir(), &["--data-dir", &data, "--from", &broken.display().to_string()]);
+    let said = refused(plane.dir(), &["--data-dir", &data, "--from", &broken.display().to_string()]).await;
     assert!(said.contains("it is damaged") && !said.contains("not empty"), "{said}");
 }
