@@ -371,10 +371,11 @@ async fn a_script_fails_and_a_script_outlives_the_agent() {
         "--pvclaimbinder-sync-period=1s".to_owned(),
     ];
     let base = tempfile::tempdir().unwrap();
-    let (ill, go) = (base.path().join("ill"), base.path().join("go"));
+    let (ill, begun, go) = (base.path().join("ill"), base.path().join("begun"), base.path().join("go"));
     let script = format!(
-        "test ! -e {} || exit 3; until test -e {}; do sleep 0.1; done; find /scrub -mindepth 1 -delete",
+        "test ! -e {} || exit 3; touch {}; until test -e {}; do sleep 0.1; done; find /scrub -mindepth 1 -delete",
         ill.display(),
+        begun.display(),
         go.display()
     );
     let template = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "default"},
@@ -395,6 +396,8 @@ async fn a_script_fails_and_a_script_outlives_the_agent() {
     assert_eq!(names(&data).len(), 6, "{:?}", names(&data));
 
     std::fs::remove_file(&ill).unwrap();
+    // A pod that runs may still be one that is about to fail.
+    wait::until("a script begins", async || begun.exists().then_some(()).ok_or_else(String::new)).await;
     ground.http.until(RECYCLER, "runs", |pod| pod["status"]["phase"] == "Running").await;
     ground.kill_agent().await;
     std::fs::write(&go, "").unwrap();

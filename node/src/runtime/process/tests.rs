@@ -447,8 +447,10 @@ async fn logs_of_runs() {
     let runtime = rig.runtime();
     let spec = json!({"restartPolicy": "OnFailure", "containers": [shell("c", "echo said; exit 1")]});
     runtime.start(pod(spec), Vec::new()).await.unwrap();
+    // A run that is stopped at once may not have said anything.
     until(&runtime, "three runs", |state| {
         state.containers.first().is_some_and(|status| status.restart_count >= 2)
+            && rig.log("c", 2) == "stdout: said\n"
     })
     .await;
     runtime.stop("u", Duration::ZERO).await.unwrap();
