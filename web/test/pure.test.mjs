@@ -180,3 +180,17 @@ test('every sample becomes an object', () => {
     }
   }
 });
+
+test('what the server has forgotten is on the line no more', async () => {
+  const { Marks } = await import('../static/views/time/marks.js');
+  const marks = new Marks();
+  marks.add([3, 5, 8].map((revision) => ({ type: 'ADDED', revision: String(revision), time: '2026-01-31T12:00:00Z', resource: 'pods' })));
+  const left = (oldest) => {
+    marks.forget(oldest);
+    return marks.list.map((mark) => mark.revision);
+  };
+  assert.deepEqual(left(0), [3, 5, 8]);
+  assert.deepEqual(left(5), [5, 8], 'the oldest that is kept stays');
+  assert.deepEqual(left(9), []);
+  assert.equal(marks.first, undefined, 'the next look begins anew');
+});
