@@ -2,7 +2,7 @@
 //! empty; its JSON, packed, takes a quarter of one. So what has not changed for a while is kept packed, and decoded again
 //! when somebody acts on it (some microseconds).
 //!
-//! Packed is zstd with a dictionary of typical objects (`kept/typical.jsonl`): what all objects have in common then costs
+//! Packed is zstd with a dictionary of typical objects (`typical.jsonl`): what all objects have in common then costs
 //! next to nothing. The dictionary lives in this process alone and may be changed at any time; any JSON can be packed with it.
 
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::uid::Uid;
 
 /// The fastest that still looks at the dictionary; higher ones save a few bytes and cost a multiple of the time.
 const LEVEL: i32 = 1;
-const TYPICAL: &[u8] = include_bytes!("kept/typical.jsonl");
+const TYPICAL: &[u8] = include_bytes!("typical.jsonl");
 
 static ENCODING: LazyLock<EncoderDictionary<'static>> =
     LazyLock::new(|| EncoderDictionary::copy(TYPICAL, LEVEL));

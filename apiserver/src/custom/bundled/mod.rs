@@ -16,9 +16,9 @@ use super::keeper::accept;
 use crate::object::Object;
 
 const TEXTS: [&str; 3] = [
-    include_str!("bundled/volumesnapshots.json"),
-    include_str!("bundled/volumesnapshotcontents.json"),
-    include_str!("bundled/volumesnapshotclasses.json"),
+    include_str!("volumesnapshots.json"),
+    include_str!("volumesnapshotcontents.json"),
+    include_str!("volumesnapshotclasses.json"),
 ];
 
 static DEFINITIONS: LazyLock<Vec<Object>> = LazyLock::new(|| {
