@@ -89,7 +89,7 @@ struct Story {
 
 impl Story {
     async fn begin(layout: Layout, killed: Killed) -> Story {
-        // Without kills nothing may wait for a resync, so there is none. A controller that dies in the middle of
+        // Without kills nothing may wait for a resync: the first one would come long after every wait has failed. A controller that dies in the middle of
         // recycling leaves its pod behind, and the next one retries at a resync, as upstream.
         let period = if killed == Killed::Nobody { "1h" } else { "1s" };
         let without = "--controllers=*,-persistentvolume-protection-controller,-persistentvolumeclaim-protection-controller";
@@ -167,12 +167,8 @@ async fn tell(layout: Layout, killed: Killed, first: First, hand: Hand) {
     story.see_phase(PV4, "Available").await;
 
     // The volume comes back, and so does the bond.
-    let added = std::time::Instant::now();
     story.apply(&volume_yaml("pv3")).await;
     let claim = story.see_phase(MYCLAIM, "Bound").await;
-    if killed == Killed::Nobody {
-        assert!(added.elapsed().as_secs() < 10, "bound at once, not by a resync: {:?}", added.elapsed());
-    }
     let volume = story.see_phase(PV3, "Bound").await;
     assert_bound(&claim, &volume);
     assert_eq!(claim["metadata"]["uid"], uid, "the same claim as before");

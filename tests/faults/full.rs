@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -110,6 +109,22 @@ impl Filler {
     }
 }
 
+/// The free space of the disk as the store last saw it.
+async fn free_bytes(server: &Server) -> u64 {
+    let metrics = server.http.get("/metrics").await.text();
+    let line = metrics.lines().find_map(|line| line.strip_prefix("orlop_store_free_bytes "));
+    line.and_then(|bytes| bytes.parse().ok()).unwrap_or_else(|| panic!("no free bytes in:\n{metrics}"))
+}
+
+/// Waits until the store has looked at the disk again, which it does every 250 ms at most.
+async fn store_sees(server: &Server, changed: impl Fn(u64) -> bool) {
+    wait::until("the store sees the free space", async || {
+        let now = free_bytes(server).await;
+        if changed(now) { Ok(()) } else { Err(format!("{now} bytes are free")) }
+    })
+    .await;
+}
+
 /// A refusal is a Status that names the missing bytes and says when to come back.
 #[track_caller]
 fn is_full(status: &Value) {
@@ -140,9 +155,9 @@ async fn the_disk_fills_up() {
     // Somebody else's file grows: Events go first, and then everything else is still taken.
     let mut filler = Filler::new(&disk.path());
     let refused = loop {
+        let free = free_bytes(&server).await;
         assert!(filler.grow(6 * MIB), "the disk is full, and Events are taken");
-        // It looks at the disk now and then.
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        store_sees(&server, |now| now < free).await;
         let answer = server.event().await;
         let written = server.put("beside", server.text(100)).await;
         assert!(matches!(written.code, 200 | 201), "Events are to be refused first: {}", written.text());
@@ -204,8 +219,9 @@ async fn the_disk_fills_up() {
     assert_eq!(server.delete("m12").await.code, 200);
 
     // A little room is not enough; with enough of it everything goes on, without a restart.
+    let free = free_bytes(&server).await;
     filler.shrink(MIB);
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    store_sees(&server, |now| now > free).await;
     is_full(&server.put("new", server.text(10)).await.expect(507));
     filler.remove();
     let mut tried = 0;

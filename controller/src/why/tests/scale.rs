@@ -1,7 +1,6 @@
 //! Many volumes: the facts say what the predicates say, and a hundred thousand are judged in no time.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use rand::rngs::StdRng;
@@ -109,9 +108,9 @@ fn many_volumes_are_counted_and_the_nearest_are_told() {
     assert_eq!(names, ["v-001", "v-002", "v-004", "v-005"]);
 }
 
-/// Prints what it takes; the bound is that of a debug build on a machine with other things to do.
+/// What 100,000 equal volumes cost is one comparison: its result is reused for all of them.
 #[test]
-fn a_hundred_thousand_volumes_take_no_time() {
+fn equal_volumes_are_compared_once() {
     let volume: PersistentVolume =
         serde_json::from_value(with(volume(), json!({"spec": {"storageClassName": "gold"}}))).unwrap();
     let mut table = FactTable::default();
@@ -122,12 +121,8 @@ fn a_hundred_thousand_volumes_take_no_time() {
     let selecting = with(claim(), json!({"spec": {"selector": {"matchLabels": {"tier": "slow"}}}}));
     let claim: PersistentVolumeClaim = serde_json::from_value(selecting).unwrap();
     let asked = Asked::of(&claim);
-    let began = Instant::now();
     let mut memory = Memory::new();
     let mut survey = Survey::default();
     table.all().for_each(|facts| survey.add(facts, &asked, facts.against(&asked, &mut memory)));
-    let took = began.elapsed();
-    println!("100000 volumes judged in {took:?}");
     assert_eq!((survey.counts(), memory.len()), ((100_000, 0), 1));
-    assert!(took.as_millis() < 2000, "{took:?}");
 }
