@@ -17,7 +17,7 @@ pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments"
 
 /// What was seen so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct AttachmentCounts {
     /// Every attachment that exists, with the time at which it was first seen to be attached.
     pub(crate) now: HashMap<(String, String), Option<Instant>>,
     /// How many are attached.
@@ -28,14 +28,14 @@ pub(crate) struct Seen {
 
 /// A watch in a task of its own.
 pub(crate) struct Attached {
-    seen: watch::Receiver<Seen>,
+    seen: watch::Receiver<AttachmentCounts>,
     _task: JoinSet<Result<(), BenchError>>,
 }
 
 impl Attached {
     /// From `revision` on.
     pub(crate) fn start(endpoint: &Arc<Endpoint>, revision: u64) -> Self {
-        let (tell, seen) = watch::channel(Seen::default());
+        let (tell, seen) = watch::channel(AttachmentCounts::default());
         let mut task = JoinSet::new();
         task.spawn(follow(endpoint.clone(), revision, tell));
         Attached { seen, _task: task }
@@ -46,8 +46,8 @@ impl Attached {
         &mut self,
         what: &str,
         patience: Duration,
-        holds: impl Fn(&Seen) -> bool,
-    ) -> Result<Seen, BenchError> {
+        holds: impl Fn(&AttachmentCounts) -> bool,
+    ) -> Result<AttachmentCounts, BenchError> {
         let reached = tokio::time::timeout(patience, self.seen.wait_for(|seen| holds(seen))).await;
         if let Ok(Ok(seen)) = reached {
             return Ok(seen.clone());
@@ -63,7 +63,7 @@ impl Attached {
 async fn follow(
     endpoint: Arc<Endpoint>,
     mut revision: u64,
-    tell: watch::Sender<Seen>,
+    tell: watch::Sender<AttachmentCounts>,
 ) -> Result<(), BenchError> {
     loop {
         let connection = Connection::new(endpoint.clone());
@@ -74,7 +74,7 @@ async fn follow(
 }
 
 /// Takes one event up.
-fn take(seen: &mut Seen, revision: &mut u64, event: &[u8]) {
+fn take(seen: &mut AttachmentCounts, revision: &mut u64, event: &[u8]) {
     let Ok(event) = serde_json::from_slice::<Value>(event) else { return };
     let object = &event["object"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -106,7 +106,7 @@ mod tests {
                 r#"{{"type":"{kind}","object":{{"metadata":{{"name":"csi-1","resourceVersion":"{version}"}},"spec":{{"nodeName":"n","source":{{"persistentVolumeName":"v"}}}},"status":{{"attached":{attached}}}}}}}"#
             )
         };
-        let (mut seen, mut revision) = (Seen::default(), 1);
+        let (mut seen, mut revision) = (AttachmentCounts::default(), 1);
         for (text, exist, attached) in [
             (event("ADDED", 5, false), 1, 0),
             (event("MODIFIED", 6, true), 1, 1),

@@ -5,7 +5,7 @@ use std::io;
 
 use tonic::{Request, Response, Status};
 
-use crate::records::{RecordsError, Snapshot, Source, State, Volume};
+use crate::records::{RecordState, RecordsError, Snapshot, Source, Volume};
 use crate::rules::{self, Outcome};
 use crate::{Driver, content, pages};
 use orlop_csi::v1;
@@ -133,7 +133,7 @@ impl Controller for Driver {
     ) -> Result<Response<v1::ControllerPublishVolumeResponse>, Status> {
         let request = request.into_inner();
         let turn = self.records.turn(&request.volume_id).await;
-        let plan = |state: &State| {
+        let plan = |state: &RecordState| {
             Ok(match rules::publish(state, &self.options, &request)? {
                 Outcome::Already(_) => None,
                 Outcome::Todo(volume) => Some(volume),
@@ -151,7 +151,7 @@ impl Controller for Driver {
     ) -> Result<Response<v1::ControllerUnpublishVolumeResponse>, Status> {
         let request = request.get_ref();
         let turn = self.records.turn(&request.volume_id).await;
-        let plan = |state: &State| rules::unpublish(state, &request.volume_id, &request.node_id);
+        let plan = |state: &RecordState| rules::unpublish(state, &request.volume_id, &request.node_id);
         self.records.change(turn, plan).await?;
         Ok(Response::new(v1::ControllerUnpublishVolumeResponse {}))
     }

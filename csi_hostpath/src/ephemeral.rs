@@ -7,7 +7,7 @@ use std::path::Path;
 use tonic::Status;
 
 use crate::controller::failed;
-use crate::records::{Form, State, Volume};
+use crate::records::{Form, RecordState, Volume};
 use crate::{Driver, content, mounts};
 use orlop_csi::v1::NodePublishVolumeRequest;
 
@@ -23,7 +23,7 @@ impl Driver {
     /// Makes one, or finds the one that was made, and shows it at its target.
     pub(crate) fn publish_ephemeral(
         &self,
-        state: &mut State,
+        state: &mut RecordState,
         request: &NodePublishVolumeRequest,
         target: &Path,
         block: bool,
@@ -73,7 +73,7 @@ impl Driver {
     /// Forgets that one is at a target, and, when it is nowhere any more, the volume and what is in it.
     pub(crate) fn forget_ephemeral(
         &self,
-        state: &mut State,
+        state: &mut RecordState,
         mut volume: Volume,
         target: &Path,
     ) -> Result<(), Status> {

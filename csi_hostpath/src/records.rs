@@ -115,7 +115,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> RecordsError + '_ {
 
 /// Everything that is remembered, in memory.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct RecordState {
     pub(crate) volumes: BTreeMap<String, Volume>,
     pub(crate) snapshots: BTreeMap<String, Snapshot>,
 }
@@ -126,7 +126,7 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct Records {
     root: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<RecordState>,
     turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -139,7 +139,7 @@ const TURNS: usize = 1024;
 impl Records {
     /// Reads all records below a directory, which is made when it is not there.
     pub(crate) fn open(root: &Path) -> Result<Self, RecordsError> {
-        let mut state = State::default();
+        let mut state = RecordState::default();
         for volume in read_all::<Volume>(&root.join("volumes"), "volume.json")? {
             state.volumes.insert(volume.id.clone(), volume);
         }
@@ -166,7 +166,7 @@ impl Records {
     pub(crate) async fn change(
         self: &Arc<Self>,
         turn: Turn,
-        plan: impl FnOnce(&State) -> Result<Option<Volume>, Status>,
+        plan: impl FnOnce(&RecordState) -> Result<Option<Volume>, Status>,
     ) -> Result<(), Status> {
         let (before, volume) = {
             let mut state = self.lock();
@@ -187,7 +187,7 @@ impl Records {
         Ok(written?)
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, RecordState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -200,26 +200,30 @@ impl Records {
     }
 
     /// Remembers a volume, new or changed: on disk first.
-    pub(crate) fn put_volume(&self, state: &mut State, volume: Volume) -> Result<(), RecordsError> {
+    pub(crate) fn put_volume(&self, state: &mut RecordState, volume: Volume) -> Result<(), RecordsError> {
         write(&self.volume_dir(&volume.id), "volume.json", &volume)?;
         state.volumes.insert(volume.id.clone(), volume);
         Ok(())
     }
 
     /// Forgets a volume: its record goes first, so that a crash leaves a directory without one.
-    pub(crate) fn drop_volume(&self, state: &mut State, id: &str) -> Result<(), RecordsError> {
+    pub(crate) fn drop_volume(&self, state: &mut RecordState, id: &str) -> Result<(), RecordsError> {
         remove(&self.volume_dir(id), "volume.json")?;
         state.volumes.remove(id);
         Ok(())
     }
 
-    pub(crate) fn put_snapshot(&self, state: &mut State, snapshot: Snapshot) -> Result<(), RecordsError> {
+    pub(crate) fn put_snapshot(
+        &self,
+        state: &mut RecordState,
+        snapshot: Snapshot,
+    ) -> Result<(), RecordsError> {
         write(&self.snapshot_dir(&snapshot.id), "snapshot.json", &snapshot)?;
         state.snapshots.insert(snapshot.id.clone(), snapshot);
         Ok(())
     }
 
-    pub(crate) fn drop_snapshot(&self, state: &mut State, id: &str) -> Result<(), RecordsError> {
+    pub(crate) fn drop_snapshot(&self, state: &mut RecordState, id: &str) -> Result<(), RecordsError> {
         remove(&self.snapshot_dir(id), "snapshot.json")?;
         state.snapshots.remove(id);
         Ok(())

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tonic::Status;
 
 use crate::Options;
-use crate::records::{Form, Publication, Snapshot, Source, State, Volume};
+use crate::records::{Form, Publication, RecordState, Snapshot, Source, Volume};
 use orlop_csi::v1;
 use orlop_csi::v1::volume_capability::AccessType;
 use orlop_csi::v1::volume_capability::access_mode::Mode;
@@ -35,7 +35,7 @@ pub(crate) fn required(value: &str, name: &str) -> Result<(), Status> {
 }
 
 /// A volume by its identifier.
-pub(crate) fn volume<'a>(state: &'a State, id: &str) -> Result<&'a Volume, Status> {
+pub(crate) fn volume<'a>(state: &'a RecordState, id: &str) -> Result<&'a Volume, Status> {
     required(id, "volume_id")?;
     state.volumes.get(id).ok_or_else(|| Status::not_found(format!("there is no volume {id}")))
 }
@@ -136,7 +136,7 @@ fn places(
 }
 
 /// Bytes that are still free at a place; none when any number is.
-pub(crate) fn free(state: &State, options: &Options, place: Option<&str>) -> Option<i64> {
+pub(crate) fn free(state: &RecordState, options: &Options, place: Option<&str>) -> Option<i64> {
     let capacity = options.capacity?;
     let here = |volume: &&Volume| !options.topology || volume.node.as_deref() == place;
     let used: i64 = state.volumes.values().filter(here).map(|volume| volume.bytes).sum();
@@ -144,7 +144,7 @@ pub(crate) fn free(state: &State, options: &Options, place: Option<&str>) -> Opt
 }
 
 fn source_of(
-    state: &State,
+    state: &RecordState,
     source: Option<&v1::VolumeContentSource>,
 ) -> Result<Option<(Source, Form, i64)>, Status> {
     let Some(source) = source else { return Ok(None) };
@@ -167,7 +167,7 @@ fn source_of(
 
 /// What CreateVolume is to do. The volume that is `Todo` has no identifier yet.
 pub(crate) fn create(
-    state: &State,
+    state: &RecordState,
     options: &Options,
     request: &v1::CreateVolumeRequest,
 ) -> Result<Outcome<Volume>, Status> {
@@ -258,7 +258,7 @@ pub(crate) fn form_name(form: Form) -> &'static str {
 }
 
 /// Whether a volume may go: `None` when it is gone already.
-pub(crate) fn delete<'a>(state: &'a State, id: &str) -> Result<Option<&'a Volume>, Status> {
+pub(crate) fn delete<'a>(state: &'a RecordState, id: &str) -> Result<Option<&'a Volume>, Status> {
     required(id, "volume_id")?;
     let Some(volume) = state.volumes.get(id) else { return Ok(None) };
     if let Some(node) = volume.published.keys().next() {
@@ -272,7 +272,7 @@ pub(crate) fn delete<'a>(state: &'a State, id: &str) -> Result<Option<&'a Volume
 
 /// What ControllerPublishVolume is to do.
 pub(crate) fn publish(
-    state: &State,
+    state: &RecordState,
     options: &Options,
     request: &v1::ControllerPublishVolumeRequest,
 ) -> Result<Outcome<Volume>, Status> {
@@ -326,7 +326,7 @@ pub(crate) fn publish(
 }
 
 /// What ControllerUnpublishVolume is to do: the changed record, if something changes. No node means all.
-pub(crate) fn unpublish(state: &State, id: &str, node: &str) -> Result<Option<Volume>, Status> {
+pub(crate) fn unpublish(state: &RecordState, id: &str, node: &str) -> Result<Option<Volume>, Status> {
     required(id, "volume_id")?;
     // A volume that is gone is on no node.
     let Some(known) = state.volumes.get(id) else { return Ok(None) };
@@ -337,7 +337,7 @@ pub(crate) fn unpublish(state: &State, id: &str, node: &str) -> Result<Option<Vo
 
 /// What ControllerExpandVolume is to do. A volume never shrinks.
 pub(crate) fn expand(
-    state: &State,
+    state: &RecordState,
     options: &Options,
     request: &v1::ControllerExpandVolumeRequest,
 ) -> Result<Outcome<Volume>, Status> {
@@ -385,7 +385,7 @@ pub(crate) fn changes<'a>(
 
 /// What CreateSnapshot is to do: the snapshot that is there, or the volume to take one of.
 pub(crate) fn snapshot(
-    state: &State,
+    state: &RecordState,
     request: &v1::CreateSnapshotRequest,
 ) -> Result<Result<Snapshot, Volume>, Status> {
     required(&request.name, "name")?;

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What the pods have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum VolumeKind {
     /// A directory of the machine, by a claim: a bind mount.
     Local,
     /// A volume of the laboratory driver, by a claim: attached, staged, and a bind mount.
@@ -37,32 +37,35 @@ enum Kind {
     Secret,
 }
 
-impl Kind {
-    const ALL: [Kind; 4] = [Kind::Local, Kind::Csi, Kind::EmptyDir, Kind::Secret];
+impl VolumeKind {
+    const ALL: [VolumeKind; 4] =
+        [VolumeKind::Local, VolumeKind::Csi, VolumeKind::EmptyDir, VolumeKind::Secret];
 
     fn name(self) -> &'static str {
         match self {
-            Kind::Local => "local",
-            Kind::Csi => "csi",
-            Kind::EmptyDir => "emptyDir",
-            Kind::Secret => "secret",
+            VolumeKind::Local => "local",
+            VolumeKind::Csi => "csi",
+            VolumeKind::EmptyDir => "emptyDir",
+            VolumeKind::Secret => "secret",
         }
     }
 
     /// Whether its volumes are mounts of the kernel.
     fn is_mounted(self) -> bool {
         match self {
-            Kind::Local | Kind::Csi | Kind::Secret => true,
-            Kind::EmptyDir => false,
+            VolumeKind::Local | VolumeKind::Csi | VolumeKind::Secret => true,
+            VolumeKind::EmptyDir => false,
         }
     }
 
     /// The volume of a pod.
     fn volume(self, name: &str) -> Value {
         match self {
-            Kind::Local | Kind::Csi => json!({"name": "v", "persistentVolumeClaim": {"claimName": name}}),
-            Kind::EmptyDir => json!({"name": "v", "emptyDir": {}}),
-            Kind::Secret => json!({"name": "v", "secret": {"secretName": name}}),
+            VolumeKind::Local | VolumeKind::Csi => {
+                json!({"name": "v", "persistentVolumeClaim": {"claimName": name}})
+            }
+            VolumeKind::EmptyDir => json!({"name": "v", "emptyDir": {}}),
+            VolumeKind::Secret => json!({"name": "v", "secret": {"secretName": name}}),
         }
     }
 }
@@ -73,7 +76,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
         done.problems.push("node: only root may mount".to_owned());
         return Ok(done);
     }
-    for kind in Kind::ALL {
+    for kind in VolumeKind::ALL {
         progress(&format!("node: {} {} ...", environment.plan.mounted, kind.name()));
         let bed = Bed::prepare(environment, kind).await?;
         done.cases.push(bed.measure(&mut done.problems).await?);
@@ -86,7 +89,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
 
 struct Bed<'g> {
     environment: &'g Environment,
-    kind: Kind,
+    kind: VolumeKind,
     // What is mounted goes before what it is served by.
     agent: NodeAgent,
     server: Server,
@@ -107,14 +110,14 @@ struct Look {
 
 impl<'g> Bed<'g> {
     /// A server, an agent, and the volumes that pods will have.
-    async fn prepare(environment: &'g Environment, kind: Kind) -> Result<Self, BenchError> {
+    async fn prepare(environment: &'g Environment, kind: VolumeKind) -> Result<Self, BenchError> {
         let node = format!("{}n", environment.prefix("node"));
         let driver = match kind {
-            Kind::Csi => {
+            VolumeKind::Csi => {
                 let nodes = std::slice::from_ref(&node);
                 Some(Driver::start(environment.program(), &environment.fresh_data(), nodes).await?)
             }
-            Kind::Local | Kind::EmptyDir | Kind::Secret => None,
+            VolumeKind::Local | VolumeKind::EmptyDir | VolumeKind::Secret => None,
         };
         let endpoint = driver.as_ref().map(Driver::endpoint);
         let flags: Vec<&str> = endpoint.iter().flat_map(|endpoint| ["--csi-endpoint", endpoint]).collect();
@@ -127,10 +130,10 @@ impl<'g> Bed<'g> {
         let bed = Bed { environment, kind, agent, server, _driver: driver, node, namespace, prefix };
         bed.make(NAMESPACES, &json!({"metadata": {"name": bed.namespace}})).await?;
         match kind {
-            Kind::Local => bed.local_volumes().await?,
-            Kind::Csi => bed.csi_volumes().await?,
-            Kind::EmptyDir => {}
-            Kind::Secret => {
+            VolumeKind::Local => bed.local_volumes().await?,
+            VolumeKind::Csi => bed.csi_volumes().await?,
+            VolumeKind::EmptyDir => {}
+            VolumeKind::Secret => {
                 for name in bed.names() {
                     let secret = json!({"metadata": {"name": name}, "stringData": {"key": "value"}});
                     bed.make(&format!("{NAMESPACES}/{}/secrets", bed.namespace), &secret).await?;
@@ -215,7 +218,7 @@ impl<'g> Bed<'g> {
         case.server.push(self.off().await?);
         let mounts = self.agent.mounts();
         // A device of a driver may go a moment after the last pod.
-        if self.kind != Kind::Csi && mounts > 0 {
+        if self.kind != VolumeKind::Csi && mounts > 0 {
             problems.push(format!("node: all pods are gone, and {mounts} volumes are still mounted"));
         }
         Ok(case)
@@ -235,7 +238,7 @@ impl<'g> Bed<'g> {
         let millis = |from: Instant| last.saturating_duration_since(from).as_secs_f64() * 1e3;
         let mut figures =
             vec![Figure::new("mounted_ms", "bound to the node until all run", "ms", millis(start))];
-        if self.kind == Kind::Csi {
+        if self.kind == VolumeKind::Csi {
             let seen = attached.until("every volume attached", PATIENCE, |seen| seen.attached == n).await?;
             let at = seen.last.map_or(f64::NAN, millis);
             figures.push(Figure::new("after_attached_ms", "last one attached until all run", "ms", at));

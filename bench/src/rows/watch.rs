@@ -46,7 +46,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
         server.load(&work, 0, WARM_UP).await;
     }
     let mut next = vec![WARM_UP; servers.len()];
-    let mut seen: Vec<Seen> = servers.iter().map(|_| Seen::default()).collect();
+    let mut seen: Vec<WatchSamples> = servers.iter().map(|_| WatchSamples::default()).collect();
     let rounds = environment.plan.rounds;
     for (turn, side) in pace::turns(rounds, servers.len()).into_iter().enumerate() {
         let share = pace::share(environment.plan.watched_writes, rounds, turn / servers.len());
@@ -70,7 +70,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
 
 /// What the watchers have seen.
 #[derive(Default)]
-struct Seen {
+struct WatchSamples {
     /// From when a write was due to when a watcher saw it.
     late: Samples,
     lost: u64,
@@ -83,8 +83,8 @@ struct Seen {
     writes: Load,
 }
 
-impl Seen {
-    fn merge(&mut self, other: Seen) {
+impl WatchSamples {
+    fn merge(&mut self, other: WatchSamples) {
         self.late.merge(other.late);
         self.lost += other.lost;
         self.duplicated += other.duplicated;
@@ -159,7 +159,7 @@ struct Shared {
 }
 
 impl Round {
-    async fn run(&self, server: &Server, work: &Work, prefix: &str) -> Result<Seen, BenchError> {
+    async fn run(&self, server: &Server, work: &Work, prefix: &str) -> Result<WatchSamples, BenchError> {
         let revision = server.revision(VOLUMES).await?;
         let shared = Arc::new(Shared {
             reader: Reader::new(prefix),
@@ -195,7 +195,7 @@ impl Round {
 
         let before = server.cpu();
         let (writes, acknowledged) = self.write(&server.endpoint, work, &shared).await;
-        let mut seen = Seen { writes, ..Seen::default() };
+        let mut seen = WatchSamples { writes, ..WatchSamples::default() };
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             match tokio::time::timeout_at(deadline, watchers.join_next()).await {
@@ -285,7 +285,7 @@ struct Watched {
     broken: Option<String>,
 }
 
-impl Seen {
+impl WatchSamples {
     fn add(&mut self, watched: Watched, acknowledged: &[bool]) {
         self.late.merge(watched.late);
         self.duplicated += watched.duplicated;
@@ -411,7 +411,7 @@ mod tests {
             for (kind, number, revision) in events {
                 watched.note(&event(kind, number, revision), &shared, &mut newest);
             }
-            let mut seen = Seen::default();
+            let mut seen = WatchSamples::default();
             seen.add(watched, &[true; 3]);
             assert_eq!([seen.lost, seen.duplicated, seen.out_of_order], want, "{case}");
             assert_eq!(seen.problems("url").len(), want.iter().filter(|count| **count > 0).count(), "{case}");
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_write_that_failed_is_not_lost() {
-        let mut seen = Seen::default();
+        let mut seen = WatchSamples::default();
         seen.add(Watched::default(), &[true, false, false]);
         assert_eq!(seen.lost, 1);
     }

@@ -64,7 +64,7 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head>, WireError> {
 
 /// Where a body of chunks stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     /// In the digits of a size.
     Size(usize),
     /// Behind the digits, up to the end of the line.
@@ -80,29 +80,33 @@ enum State {
 
 /// Takes the chunks off a body.
 #[derive(Debug)]
-pub(crate) struct Chunks(State);
+pub(crate) struct Chunks(ChunkState);
 
 impl Chunks {
     /// At the body's first byte.
     pub(crate) fn new() -> Self {
-        Chunks(State::Size(0))
+        Chunks(ChunkState::Size(0))
     }
 
     /// The body is complete.
     pub(crate) fn done(&self) -> bool {
-        self.0 == State::Done
+        self.0 == ChunkState::Done
     }
 
     /// The next bytes of the body. `None`: all of `bytes` is used up, or the body is complete.
     pub(crate) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, WireError> {
         loop {
-            if let State::Data(left) = self.0 {
+            if let ChunkState::Data(left) = self.0 {
                 if bytes.is_empty() {
                     return Ok(None);
                 }
                 let (data, rest) = bytes.split_at(left.min(bytes.len()));
                 *bytes = rest;
-                self.0 = if data.len() == left { State::DataEnd } else { State::Data(left - data.len()) };
+                self.0 = if data.len() == left {
+                    ChunkState::DataEnd
+                } else {
+                    ChunkState::Data(left - data.len())
+                };
                 return Ok(Some(data));
             }
             if self.done() {
@@ -115,25 +119,25 @@ impl Chunks {
     }
 
     /// The state behind one byte that is no data.
-    fn step(&self, byte: u8) -> Result<State, WireError> {
-        let sized = |size| if size == 0 { State::Trailer(0) } else { State::Data(size) };
+    fn step(&self, byte: u8) -> Result<ChunkState, WireError> {
+        let sized = |size| if size == 0 { ChunkState::Trailer(0) } else { ChunkState::Data(size) };
         match (self.0, byte) {
-            (State::Size(size) | State::AfterSize(size), b'\n') => Ok(sized(size)),
-            (State::Size(size), b'\r' | b';' | b' ') => Ok(State::AfterSize(size)),
-            (State::Size(size), byte) => {
+            (ChunkState::Size(size) | ChunkState::AfterSize(size), b'\n') => Ok(sized(size)),
+            (ChunkState::Size(size), b'\r' | b';' | b' ') => Ok(ChunkState::AfterSize(size)),
+            (ChunkState::Size(size), byte) => {
                 let digit = char::from(byte).to_digit(16).ok_or(WireError::Chunk)?;
                 let size = size.checked_mul(16).and_then(|size| size.checked_add(digit as usize));
-                size.map(State::Size).ok_or(WireError::Chunk)
+                size.map(ChunkState::Size).ok_or(WireError::Chunk)
             }
-            (State::AfterSize(size), _) => Ok(State::AfterSize(size)),
-            (State::DataEnd, b'\r') => Ok(State::DataEnd),
-            (State::DataEnd, b'\n') => Ok(State::Size(0)),
-            (State::DataEnd, _) => Err(WireError::Chunk),
-            (State::Trailer(letters), b'\r') => Ok(State::Trailer(letters)),
-            (State::Trailer(0), b'\n') => Ok(State::Done),
-            (State::Trailer(_), b'\n') => Ok(State::Trailer(0)),
-            (State::Trailer(letters), _) => Ok(State::Trailer(letters + 1)),
-            (State::Data(_) | State::Done, _) => Err(WireError::Chunk),
+            (ChunkState::AfterSize(size), _) => Ok(ChunkState::AfterSize(size)),
+            (ChunkState::DataEnd, b'\r') => Ok(ChunkState::DataEnd),
+            (ChunkState::DataEnd, b'\n') => Ok(ChunkState::Size(0)),
+            (ChunkState::DataEnd, _) => Err(WireError::Chunk),
+            (ChunkState::Trailer(letters), b'\r') => Ok(ChunkState::Trailer(letters)),
+            (ChunkState::Trailer(0), b'\n') => Ok(ChunkState::Done),
+            (ChunkState::Trailer(_), b'\n') => Ok(ChunkState::Trailer(0)),
+            (ChunkState::Trailer(letters), _) => Ok(ChunkState::Trailer(letters + 1)),
+            (ChunkState::Data(_) | ChunkState::Done, _) => Err(WireError::Chunk),
         }
     }
 }

@@ -5,6 +5,8 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
+
 use super::*;
 
 /// Variables and what they hold.

@@ -1,7 +1,7 @@
-//! `orlop node drain`: empties a node in sentences. Cordon, see that nothing is lost (`who`), ask each pod to go (a budget may say "not now", and is asked
+//! `orlop node drain`: empties a node in sentences. Cordon, see that nothing is lost (`pods`), ask each pod to go (a budget may say "not now", and is asked
 //! again), wait until pods are gone and what they had is unmounted and detached. `orlop node uncordon` is the way back.
 
-mod who;
+mod pods;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use orlop_controller::pods::claim_names;
 use serde_json::json;
 use tokio::time::Instant;
 
-use self::who::{Allowed, Verdict, judge};
+use self::pods::{Allowed, DrainVerdict, judge};
 use crate::args::DrainArgs;
 
 /// How often what is left is looked at.
@@ -143,14 +143,14 @@ async fn empty(client: &Client, args: &DrainArgs) -> Result<(), DrainError> {
 
 /// Before anybody is asked: what would be lost.
 fn forbid(node: &str, pods: &[Pod], allowed: Allowed) -> Result<(), DrainError> {
-    let of = |verdict: Verdict| -> Vec<String> {
+    let of = |verdict: DrainVerdict| -> Vec<String> {
         pods.iter().filter(|pod| judge(pod, allowed) == verdict).map(key).collect()
     };
     let mut why = Vec::new();
     for (verdict, text) in [
-        (Verdict::Unmanaged, "no controller makes these pods again (--force lets them go)"),
+        (DrainVerdict::Unmanaged, "no controller makes these pods again (--force lets them go)"),
         (
-            Verdict::LocalData,
+            DrainVerdict::LocalData,
             "these pods have data in emptyDir volumes (--delete-emptydir-data lets them go)",
         ),
     ] {
@@ -209,12 +209,16 @@ impl Round<'_> {
     async fn ask_whether(&self, pod: &Pod) -> Result<(), DrainError> {
         let shown = key(pod);
         match judge(pod, self.allowed()) {
-            Verdict::Stays => println!("pod {shown} would stay"),
-            Verdict::Goes if pod.metadata.deletion_timestamp.is_some() => println!("pod {shown} is ending"),
-            Verdict::Goes | Verdict::Unmanaged | Verdict::LocalData => match self.evict(pod).await? {
-                Ok(()) => println!("pod {shown} would be asked to go"),
-                Err(why) => println!("pod {shown} could not go yet ({why})"),
-            },
+            DrainVerdict::Stays => println!("pod {shown} would stay"),
+            DrainVerdict::Goes if pod.metadata.deletion_timestamp.is_some() => {
+                println!("pod {shown} is ending")
+            }
+            DrainVerdict::Goes | DrainVerdict::Unmanaged | DrainVerdict::LocalData => {
+                match self.evict(pod).await? {
+                    Ok(()) => println!("pod {shown} would be asked to go"),
+                    Err(why) => println!("pod {shown} could not go yet ({why})"),
+                }
+            }
         }
         Ok(())
     }
@@ -225,11 +229,13 @@ impl Round<'_> {
         for pod in self.pods().await? {
             let (shown, uid) = (key(&pod), pod.metadata.uid.clone().unwrap_or_default());
             match judge(&pod, self.allowed()) {
-                Verdict::Stays => staying.push(pod),
-                Verdict::Goes if pod.metadata.deletion_timestamp.is_some() || self.asked.contains(&uid) => {
+                DrainVerdict::Stays => staying.push(pod),
+                DrainVerdict::Goes
+                    if pod.metadata.deletion_timestamp.is_some() || self.asked.contains(&uid) =>
+                {
                     waiting.push(format!("{shown} is ending"));
                 }
-                Verdict::Goes => match self.evict(&pod).await? {
+                DrainVerdict::Goes => match self.evict(&pod).await? {
                     Ok(()) => {
                         println!("pod {shown} was asked to go");
                         self.asked.insert(uid);
@@ -238,7 +244,7 @@ impl Round<'_> {
                     Err(why) => waiting.push(format!("{shown} may not go yet ({why})")),
                 },
                 // It came after the first look.
-                Verdict::Unmanaged | Verdict::LocalData => forbidden.push(pod),
+                DrainVerdict::Unmanaged | DrainVerdict::LocalData => forbidden.push(pod),
             }
         }
         forbid(&self.args.node, &forbidden, self.allowed())?;

@@ -4,11 +4,12 @@ use std::io::{BufRead, Write};
 
 use serde_json::{Value, json};
 
+use super::error::InsightError;
 use super::kinds::Object;
 use super::names::{Named, Point};
+use super::outcome::Ended;
 use super::render::{self, Look};
 use super::session::Session;
-use super::{Ended, InsightError};
 use crate::args::TextOrJson;
 
 /// What the server wants to hear from whoever takes on the danger.

@@ -3,12 +3,26 @@
 
 use serde_json::Value;
 
-use super::kinds::{Kind, Object, escaped};
+use super::error::{AskError, InsightError};
+use super::kinds::{Object, ResourceKind, escaped};
 use super::look::{Told, absent};
+use super::names::Point;
+use super::outcome::Ended;
 use super::render::{self, Look};
-use super::session::{AskError, JSON, Session, TABLE, failed};
-use super::{Ended, Get, InsightError};
+use super::session::{JSON, Session, TABLE, failed};
 use crate::args::ObjectOutput;
+
+/// Which objects, and when.
+pub(crate) struct Get {
+    pub(crate) kind: String,
+    /// None: all.
+    pub(crate) name: Option<String>,
+    /// None: now.
+    pub(crate) as_of: Option<Point>,
+    pub(crate) all_namespaces: bool,
+    pub(crate) selector: Option<String>,
+    pub(crate) output: ObjectOutput,
+}
 
 pub(super) async fn get(session: &Session, get: &Get, look: Look) -> Told {
     let kind = session.kind(&get.kind)?;
@@ -53,7 +67,7 @@ pub(super) async fn get(session: &Session, get: &Get, look: Look) -> Told {
 }
 
 /// Path and query of what is asked for.
-fn path(kind: &Kind, namespace: Option<&str>, get: &Get, revision: Option<&str>) -> String {
+fn path(kind: &ResourceKind, namespace: Option<&str>, get: &Get, revision: Option<&str>) -> String {
     let mut query = Vec::new();
     let mut name = get.name.as_deref();
     if let Some(revision) = revision {
@@ -86,7 +100,7 @@ fn only(mut list: Value) -> Option<Value> {
 }
 
 /// What a refusal means to the person who asked.
-async fn refused(session: &Session, kind: &Kind, get: &Get, cause: AskError) -> InsightError {
+async fn refused(session: &Session, kind: &ResourceKind, get: &Get, cause: AskError) -> InsightError {
     let object = get.name.as_ref().map(|name| Object::new(kind, &session.namespace, name));
     let what = format!("get {}", object.as_ref().map_or_else(|| kind.resource.clone(), Object::shown));
     if let Some(point) = get.as_of.as_ref().filter(|_| cause.is_expired())

@@ -16,7 +16,7 @@ const OURS: [(&str, &str); 3] = [
 
 /// A kind that the server serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct ResourceKind {
     group: String,
     version: String,
     /// Plural.
@@ -30,7 +30,7 @@ pub(super) struct Kind {
 /// What an object is asked for by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Object {
-    pub(super) kind: Kind,
+    pub(super) kind: ResourceKind,
     /// None where the kind has none.
     pub(super) namespace: Option<String>,
     pub(super) name: String,
@@ -50,7 +50,7 @@ pub(super) enum KindError {
 }
 
 /// The kinds of one document of aggregated discovery, the preferred version of each group first.
-pub(super) fn read(discovery: &Value) -> Vec<Kind> {
+pub(super) fn read(discovery: &Value) -> Vec<ResourceKind> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let many = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut kinds = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn read(discovery: &Value) -> Vec<Kind> {
     for group in many(&discovery["items"]).into_iter().filter(|group| group["metadata"]["name"] != OWN) {
         for version in many(&group["versions"]) {
             for resource in many(&version["resources"]) {
-                kinds.push(Kind {
+                kinds.push(ResourceKind {
                     group: text(&group["metadata"]["name"]),
                     version: text(&version["version"]),
                     resource: text(&resource["resource"]),
@@ -81,7 +81,7 @@ pub(super) fn has_insight(discovery: &Value) -> bool {
 
 /// The kind that a word means: `RESOURCE`, `RESOURCE.GROUP` or `RESOURCE.VERSION.GROUP`, where RESOURCE may be plural, singular, the
 /// kind or a short name. Of several groups the first one, as kubectl takes it.
-pub(super) fn find<'a>(kinds: &'a [Kind], asked: &str) -> Result<&'a Kind, KindError> {
+pub(super) fn find<'a>(kinds: &'a [ResourceKind], asked: &str) -> Result<&'a ResourceKind, KindError> {
     let word = asked.to_ascii_lowercase();
     if word.is_empty() {
         return Err(KindError::Nothing { asked: word });
@@ -104,8 +104,8 @@ pub(super) fn find<'a>(kinds: &'a [Kind], asked: &str) -> Result<&'a Kind, KindE
 }
 
 /// Plural names first, then short ones, then singular ones and kinds: kubectl's order.
-fn look_up<'a>(kinds: &'a [Kind], word: &str) -> Option<&'a Kind> {
-    type Names = fn(&Kind, &str) -> bool;
+fn look_up<'a>(kinds: &'a [ResourceKind], word: &str) -> Option<&'a ResourceKind> {
+    type Names = fn(&ResourceKind, &str) -> bool;
     let orders: [Names; 4] = [
         |kind, name| kind.resource == name,
         |kind, name| kind.short_names.iter().any(|short| short == name),
@@ -118,7 +118,7 @@ fn look_up<'a>(kinds: &'a [Kind], word: &str) -> Option<&'a Kind> {
 }
 
 /// A name that begins alike.
-fn nearest(kinds: &[Kind], word: &str) -> Option<String> {
+fn nearest(kinds: &[ResourceKind], word: &str) -> Option<String> {
     let alike = |name: &str| name.bytes().zip(word.bytes()).take_while(|(a, b)| a == b).count();
     let names =
         kinds.iter().flat_map(|kind| [&kind.resource, &kind.singular].into_iter().chain(&kind.short_names));
@@ -128,7 +128,7 @@ fn nearest(kinds: &[Kind], word: &str) -> Option<String> {
     (best.0 >= 2).then(|| best.1.clone())
 }
 
-impl Kind {
+impl ResourceKind {
     /// Whether a word is one of this kind's names, alone or with its group or its version and group.
     fn is_placed(&self, word: &str, is_named: impl Fn(&str) -> bool) -> bool {
         if is_named(word) {
@@ -168,7 +168,7 @@ impl Kind {
 
 impl Object {
     /// An object of this kind; a namespace that the kind has not is passed over, as kubectl does.
-    pub(super) fn new(kind: &Kind, namespace: &str, name: &str) -> Self {
+    pub(super) fn new(kind: &ResourceKind, namespace: &str, name: &str) -> Self {
         let namespace = kind.is_namespaced.then(|| namespace.to_owned());
         Object { kind: kind.clone(), namespace, name: name.to_owned() }
     }

@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
+use super::error::AskError;
+use super::error::InsightError;
 use super::kinds::{Object, escaped};
 use super::names::{Named, Point};
+use super::outcome::Ended;
 use super::render::{self, Look, short};
-use super::session::{AskError, JSON, Session};
-use super::{Ended, InsightError};
+use super::session::{JSON, Session};
 use crate::args::TextOrJson;
 
 pub(super) type Told = Result<(String, Ended), InsightError>;

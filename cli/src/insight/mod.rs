@@ -5,10 +5,12 @@
 //! `look` do what only reads, `change` what has a plan, `record` keeps the past in a file, and `render` makes text of answers (pure).
 
 mod change;
+mod error;
 mod get;
 mod kinds;
 mod look;
 pub(crate) mod names;
+mod outcome;
 mod record;
 mod render;
 mod session;
@@ -19,14 +21,16 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use kube::Client;
-use orlop_controller::client::{self, ConnectError, Endpoint};
+use orlop_controller::client::{self, Endpoint};
 
 pub(crate) use self::change::{Change, Verb};
-use self::kinds::KindError;
+use self::error::{AskError, InsightError};
+pub(crate) use self::get::Get;
 use self::names::{Named, Point};
+use self::outcome::Ended;
 use self::render::{Look, visible};
-use self::session::{AskError, Session};
-use crate::args::{ObjectOutput, TextOrJson};
+use self::session::Session;
+use crate::args::TextOrJson;
 
 /// It needs attention, or the person said no.
 const ATTENTION: u8 = 1;
@@ -58,83 +62,6 @@ pub(crate) enum Deed {
     Change(Change),
 }
 
-/// Which objects, and when.
-pub(crate) struct Get {
-    pub(crate) kind: String,
-    /// None: all.
-    pub(crate) name: Option<String>,
-    /// None: now.
-    pub(crate) as_of: Option<Point>,
-    pub(crate) all_namespaces: bool,
-    pub(crate) selector: Option<String>,
-    pub(crate) output: ObjectOutput,
-}
-
-/// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    /// As asked.
-    Well,
-    /// Somebody has to do something.
-    NeedsAttention,
-    /// The person did not want it.
-    Declined,
-}
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-enum InsightError {
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    #[error("no threads to run on: {0}")]
-    Threads(#[source] std::io::Error),
-    #[error(transparent)]
-    Kind(#[from] KindError),
-    #[error("cannot {what}: {cause}")]
-    Ask { what: String, cause: AskError },
-    #[error("cannot {what}: this server has no API group orlop.dev; only orlop itself can tell")]
-    Foreign { what: String },
-    #[error(
-        "cannot {what}: it was deleted at {time} (revision {revision}); bring it back with `orlop undelete {named}`, or see what \
-         was before with `orlop history {named}`"
-    )]
-    Deleted { what: String, time: String, revision: String, named: String },
-    #[error(
-        "cannot {what}: it was deleted at {time} (revision {revision}); see what was before with `orlop history {named}`"
-    )]
-    Gone { what: String, time: String, revision: String, named: String },
-    #[error(
-        "cannot {what} as of {when}: that is no longer known; the oldest revision that is kept is {oldest}"
-    )]
-    Forgotten { what: String, when: String, oldest: String },
-    #[error("nothing was there at {when}: the first write came later")]
-    BeforeAll { when: String },
-    #[error("the server does not say which revision it was at {time}: give the revision itself")]
-    NoRevision { time: String },
-    #[error(
-        "cannot {what}: something has changed since the plan was made, and nothing was done ({cause}); look again"
-    )]
-    Changed { what: String, cause: AskError },
-    #[error(
-        "nothing was done: there is no terminal to ask on; give --yes to do it, or --dry-run to see the plan only"
-    )]
-    NobodyToAsk,
-    #[error("the terminal cannot be used: {0}")]
-    Terminal(#[source] std::io::Error),
-    #[error(
-        "{kind} have names of their own in every namespace: a name and --all-namespaces do not fit together"
-    )]
-    NameInAll { kind: String },
-    #[error("cannot {what}: it was not there then; `orlop history {named}` says when it was, if it ever was")]
-    WasNotThere { what: String, named: String },
-    #[error("the server gives no table of {kind}: ask with -o yaml or -o json")]
-    NoTable { kind: String },
-    #[error("the YAML of {kind} cannot be written ({cause}): ask with -o json")]
-    Yaml { kind: String, cause: String },
-    #[error(transparent)]
-    Record(#[from] record::RecordError),
-}
-
 /// Does it, and says with which code to exit. Answers go to stdout; questions, progress and errors to stderr.
 pub(crate) fn run(insight: Insight) -> ExitCode {
     // A filter that is written here can be read.
@@ -155,7 +82,7 @@ pub(crate) fn run(insight: Insight) -> ExitCode {
         Ok(Ended::Well) => ExitCode::SUCCESS,
         Ok(Ended::NeedsAttention | Ended::Declined) => ExitCode::from(ATTENTION),
         Err(InsightError::Ask { cause: AskError::Away(cause), .. }) => {
-            let cause = session::innermost(&cause);
+            let cause = error::innermost(&cause);
             let error =
                 format!("{place} does not answer ({cause}): is it running? --server URL names another one");
             eprintln!("error: {}", visible(&error));

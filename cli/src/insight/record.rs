@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
-use super::InsightError;
+use super::error::InsightError;
 use super::kinds::GROUP;
 use super::names::Point;
 use super::session::Session;

@@ -6,8 +6,8 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
 
-use super::InsightError;
-use super::kinds::{self, GROUP, Kind, Object, escaped};
+use super::error::{AskError, InsightError};
+use super::kinds::{self, GROUP, Object, ResourceKind, escaped};
 use super::names::{Named, Point};
 
 /// How discovery tells everything at once.
@@ -15,43 +15,12 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 pub(super) const JSON: &str = "application/json";
 pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// Why a question has no answer.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum AskError {
-    #[error("the server does not answer: {}", innermost(.0))]
-    Away(Box<kube::Error>),
-    #[error("{message}")]
-    Refused { code: StatusCode, message: String },
-    #[error("the answer broke off: {0}")]
-    BrokenOff(String),
-    #[error("the answer is no JSON: {0}")]
-    NoJson(serde_json::Error),
-    #[error("the question cannot be put: {0}")]
-    Question(#[from] http::Error),
-}
-
-impl AskError {
-    pub(super) fn is_not_found(&self) -> bool {
-        matches!(self, AskError::Refused { code, .. } if *code == StatusCode::NOT_FOUND)
-    }
-
-    /// It is older than what is kept.
-    pub(super) fn is_expired(&self) -> bool {
-        matches!(self, AskError::Refused { code, .. } if *code == StatusCode::GONE)
-    }
-
-    /// Something has changed since.
-    pub(super) fn is_conflict(&self) -> bool {
-        matches!(self, AskError::Refused { code, .. } if *code == StatusCode::CONFLICT)
-    }
-}
-
 /// A server, and what it serves.
 pub(super) struct Session {
     client: Client,
     /// Where objects are when nobody says where.
     pub(super) namespace: String,
-    kinds: Vec<Kind>,
+    kinds: Vec<ResourceKind>,
     /// It has our group.
     pub(super) has_insight: bool,
 }
@@ -80,7 +49,7 @@ impl Session {
     }
 
     /// The kind of a word.
-    pub(super) fn kind(&self, word: &str) -> Result<&Kind, InsightError> {
+    pub(super) fn kind(&self, word: &str) -> Result<&ResourceKind, InsightError> {
         Ok(kinds::find(&self.kinds, word)?)
     }
 
@@ -194,15 +163,6 @@ fn plain(message: &str) -> String {
         return format!("revision {asked} has not come yet; the newest is {newest}");
     }
     message.to_owned()
-}
-
-/// What is below all layers of a client: "Connection refused".
-pub(super) fn innermost(error: &kube::Error) -> String {
-    let mut error: &dyn std::error::Error = error;
-    while let Some(below) = error.source() {
-        error = below;
-    }
-    error.to_string()
 }
 
 /// Names what was tried.

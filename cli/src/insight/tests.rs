@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::change::Person;
 use super::*;
+use crate::args::ObjectOutput;
 
 /// A request as it came: method and path with query, and the body.
 type Asked = (String, Value);

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::fields::{items, text};
 use super::page::{Page, Paint, fits};
-use super::{items, text};
 
 /// All of them.
 pub(super) fn changes(page: &mut Page, indent: usize, of: &Value) {

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::changes::changes;
+use super::fields::{count, items, text};
+use super::look::Look;
 use super::page::{Page, Paint};
 use super::time::short;
-use super::{Look, count, items, text};
 
 /// All writes that were told, the newest first.
 ///

@@ -1,8 +1,8 @@
 //! Lines of text within 80 columns: words wrap below their indentation, and a word that is longer than a line stays whole, as a command
 //! in backticks does, so that names and commands can be copied.
 
-use super::Look;
 use super::characters::{visible, width, width_of};
+use super::look::Look;
 
 /// Columns of a line.
 pub(super) const COLUMNS: usize = 80;

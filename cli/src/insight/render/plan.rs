@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::changes::changes;
+use super::fields::{count, items, reference, text};
+use super::look::Look;
 use super::page::{Page, Paint};
-use super::{Look, count, items, reference, text};
 
 /// What would be done.
 pub(crate) fn plan(told: &Value, look: Look) -> String {

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::characters::{visible, width_of};
+use super::fields::{items, text};
+use super::look::Look;
 use super::page::{Page, Paint, padded};
-use super::{Look, items, text};
 
 /// A table; `with_namespaces` puts each object's namespace first.
 pub(crate) fn table(told: &Value, with_namespaces: bool, look: Look) -> String {

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::fields::{count, items, reference, text};
+use super::look::Look;
 use super::page::{Page, Paint};
 use super::time::moment;
-use super::{Look, count, items, reference, text};
 
 /// How many of the nearest volumes are told; the answer for machines has them all.
 const NEAREST: usize = 3;

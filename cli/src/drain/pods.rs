@@ -1,4 +1,4 @@
-//! Who has to go when a node is drained, who stays, and what forbids to begin. Pure (upstream: kubectl/pkg/drain/filters.go).
+//! Which pods a drain evicts, which ones stay, and which ones forbid it. Pure (upstream: kubectl/pkg/drain/filters.go).
 
 use k8s_openapi::api::core::v1::Pod;
 use orlop_controller::pods::is_finished;
@@ -14,7 +14,7 @@ pub(super) struct Allowed {
 
 /// What is to be done with a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum DrainVerdict {
     /// It belongs to a DaemonSet and would come back at once, or it is the mirror of a static pod and not the server's.
     Stays,
     /// It is asked to go.
@@ -26,30 +26,30 @@ pub(super) enum Verdict {
 }
 
 /// What is to be done with a pod.
-pub(super) fn judge(pod: &Pod, allowed: Allowed) -> Verdict {
+pub(super) fn judge(pod: &Pod, allowed: Allowed) -> DrainVerdict {
     let annotations = pod.metadata.annotations.as_ref();
     if annotations.is_some_and(|known| known.contains_key("kubernetes.io/config.mirror")) {
-        return Verdict::Stays;
+        return DrainVerdict::Stays;
     }
     // Nothing of them is lost any more; those that are ending end.
     if is_finished(pod) {
-        return Verdict::Goes;
+        return DrainVerdict::Goes;
     }
     let mut owners = pod.metadata.owner_references.iter().flatten();
     let controller = owners.find(|owner| owner.controller == Some(true));
     if controller.is_some_and(|owner| owner.kind == "DaemonSet") {
-        return Verdict::Stays;
+        return DrainVerdict::Stays;
     }
     if pod.metadata.deletion_timestamp.is_some() {
-        return Verdict::Goes;
+        return DrainVerdict::Goes;
     }
     let mut volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     if !allowed.local_data && volumes.any(|volume| volume.empty_dir.is_some()) {
-        return Verdict::LocalData;
+        return DrainVerdict::LocalData;
     }
     match controller.is_none() && !allowed.unmanaged {
-        true => Verdict::Unmanaged,
-        false => Verdict::Goes,
+        true => DrainVerdict::Unmanaged,
+        false => DrainVerdict::Goes,
     }
 }
 
@@ -72,34 +72,41 @@ mod tests {
             Allowed { local_data: true, ..Allowed::default() },
             Allowed { unmanaged: true, local_data: true },
         );
-        let cases: [(&str, Value, &Value, &str, Allowed, Verdict); 14] = [
-            ("alone", json!({}), &none, "Running", careful, Verdict::Unmanaged),
-            ("alone, forced", json!({}), &none, "Running", forced, Verdict::Goes),
-            ("alone, finished", json!({}), &none, "Succeeded", careful, Verdict::Goes),
-            ("alone, ending", ending.clone(), &room, "Running", careful, Verdict::Goes),
-            ("of a ReplicaSet", owned("ReplicaSet"), &none, "Running", careful, Verdict::Goes),
+        let cases: [(&str, Value, &Value, &str, Allowed, DrainVerdict); 14] = [
+            ("alone", json!({}), &none, "Running", careful, DrainVerdict::Unmanaged),
+            ("alone, forced", json!({}), &none, "Running", forced, DrainVerdict::Goes),
+            ("alone, finished", json!({}), &none, "Succeeded", careful, DrainVerdict::Goes),
+            ("alone, ending", ending.clone(), &room, "Running", careful, DrainVerdict::Goes),
+            ("of a ReplicaSet", owned("ReplicaSet"), &none, "Running", careful, DrainVerdict::Goes),
             (
                 "of a ReplicaSet, with data",
                 owned("ReplicaSet"),
                 &room,
                 "Running",
                 careful,
-                Verdict::LocalData,
+                DrainVerdict::LocalData,
             ),
-            ("of a ReplicaSet, data may go", owned("ReplicaSet"), &room, "Running", reckless, Verdict::Goes),
-            ("with data, forced", json!({}), &room, "Running", forced, Verdict::LocalData),
-            ("with data, which may go", json!({}), &room, "Running", reckless, Verdict::Unmanaged),
-            ("with data, all allowed", json!({}), &room, "Running", all, Verdict::Goes),
-            ("with data, finished", json!({}), &room, "Failed", careful, Verdict::Goes),
-            ("of a DaemonSet", owned("DaemonSet"), &room, "Running", all, Verdict::Stays),
-            ("of a DaemonSet, finished", owned("DaemonSet"), &none, "Failed", careful, Verdict::Goes),
+            (
+                "of a ReplicaSet, data may go",
+                owned("ReplicaSet"),
+                &room,
+                "Running",
+                reckless,
+                DrainVerdict::Goes,
+            ),
+            ("with data, forced", json!({}), &room, "Running", forced, DrainVerdict::LocalData),
+            ("with data, which may go", json!({}), &room, "Running", reckless, DrainVerdict::Unmanaged),
+            ("with data, all allowed", json!({}), &room, "Running", all, DrainVerdict::Goes),
+            ("with data, finished", json!({}), &room, "Failed", careful, DrainVerdict::Goes),
+            ("of a DaemonSet", owned("DaemonSet"), &room, "Running", all, DrainVerdict::Stays),
+            ("of a DaemonSet, finished", owned("DaemonSet"), &none, "Failed", careful, DrainVerdict::Goes),
             (
                 "a mirror",
                 json!({"annotations": {"kubernetes.io/config.mirror": "x"}}),
                 &none,
                 "Running",
                 all,
-                Verdict::Stays,
+                DrainVerdict::Stays,
             ),
         ];
         for (name, metadata, volumes, phase, allowed, expected) in cases {
