@@ -3,15 +3,15 @@
 
 use std::io;
 
+use orlop_csi::v1;
+use orlop_csi::v1::controller_server::Controller;
+use orlop_csi::v1::controller_service_capability::rpc::Type as Rpc;
+use orlop_csi::v1::controller_service_capability::{self, Type};
 use tonic::{Request, Response, Status};
 
 use crate::records::{RecordState, RecordsError, Snapshot, Source, Volume};
 use crate::rules::{self, Outcome};
 use crate::{Driver, content, pages};
-use orlop_csi::v1;
-use orlop_csi::v1::controller_server::Controller;
-use orlop_csi::v1::controller_service_capability::rpc::Type as Rpc;
-use orlop_csi::v1::controller_service_capability::{self, Type};
 
 /// Key of a publish context: the node that the volume was published to.
 const NODE: &str = "hostpath.csi.orlop.dev/node";

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use orlop_csi::v1::NodePublishVolumeRequest;
 use tonic::Status;
 
 use crate::controller::failed;
 use crate::records::{Form, RecordState, Volume};
 use crate::{Driver, content, mounts};
-use orlop_csi::v1::NodePublishVolumeRequest;
 
 /// What the node says in the volume context.
 const KEY: &str = "csi.storage.k8s.io/ephemeral";

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use tonic::{Request, Response, Status};
-
-use crate::Driver;
 use orlop_csi::v1;
 use orlop_csi::v1::identity_server::Identity;
 use orlop_csi::v1::plugin_capability::service::Type as Service;
 use orlop_csi::v1::plugin_capability::volume_expansion::Type as Expansion;
 use orlop_csi::v1::plugin_capability::{self, Type};
+use tonic::{Request, Response, Status};
+
+use crate::Driver;
 
 #[tonic::async_trait]
 impl Identity for Driver {

@@ -26,16 +26,16 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio_stream::wrappers::UnixListenerStream;
-use tonic::transport::Server;
-
-use faults::{Faults, FaultsLayer};
 use orlop_csi::registration::registration_server::RegistrationServer;
 use orlop_csi::socket::{self, SocketError};
 use orlop_csi::v1::controller_server::ControllerServer;
 use orlop_csi::v1::identity_server::IdentityServer;
 use orlop_csi::v1::node_server::NodeServer;
-use records::Records;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::transport::Server;
+
+use self::faults::{Faults, FaultsLayer};
+use self::records::Records;
 
 /// The name that the driver has when none is given.
 pub const NAME: &str = "hostpath.csi.orlop.dev";

@@ -3,17 +3,17 @@
 
 use std::path::{Path, PathBuf};
 
-use tonic::{Request, Response, Status};
-
-use crate::controller::failed;
-use crate::records::{Form, RecordsError, Volume};
-use crate::{Driver, content, ephemeral, mounts, rules};
 use orlop_csi::v1;
 use orlop_csi::v1::node_server::Node;
 use orlop_csi::v1::node_service_capability::rpc::Type as Rpc;
 use orlop_csi::v1::node_service_capability::{self, Type};
 use orlop_csi::v1::volume_capability::AccessType;
 use orlop_csi::v1::volume_capability::access_mode::Mode;
+use tonic::{Request, Response, Status};
+
+use crate::controller::failed;
+use crate::records::{Form, RecordsError, Volume};
+use crate::{Driver, content, ephemeral, mounts, rules};
 
 const MOUNTING: &str = "the volume could not be mounted";
 const UNMOUNTING: &str = "the volume could not be unmounted";

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tonic::Status;
-
-use crate::Options;
-use crate::records::{Form, Publication, RecordState, Snapshot, Source, Volume};
 use orlop_csi::v1;
 use orlop_csi::v1::volume_capability::AccessType;
 use orlop_csi::v1::volume_capability::access_mode::Mode;
 use orlop_csi::v1::volume_content_source::Type as ContentSource;
+use tonic::Status;
+
+use crate::Options;
+use crate::records::{Form, Publication, RecordState, Snapshot, Source, Volume};
 
 /// The size of a volume when nobody says how large it is to be.
 const DEFAULT_BYTES: i64 = 1 << 30;

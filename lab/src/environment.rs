@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
+use orlop_cli::args::EnvironmentArgs;
+use orlop_cli::config::{self, Config, ConfigError, Role};
 use orlop_controller::client::{self, Endpoint};
 use orlop_csi_hostpath::{self as hostpath, Options, ServeError};
 use orlop_node::config::NodeConfig;
@@ -22,8 +24,6 @@ use crate::error::LabError;
 use crate::machines::Machines;
 use crate::plane::Plane;
 use crate::step::{NODES, condition, has_taint};
-use orlop_cli::args::EnvironmentArgs;
-use orlop_cli::config::{self, Config, ConfigError, Role};
 
 const NODE_NAMES: [&str; 3] = ["virtual-1", "virtual-2", "virtual-3"];
 const STORAGE: &str = "/apis/storage.k8s.io/v1";

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use orlop_cli::args::values;
+use orlop_cli::volumes::{self, CompareError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -14,8 +16,6 @@ use crate::output::say;
 use crate::step::{
     CLAIMS, Level, NODES, PODS, Scenario, Step, VOLUMES, Verb, What, Write, gone, has_taint, see,
 };
-use orlop_cli::args::values;
-use orlop_cli::volumes::{self, CompareError};
 
 /// What a story has made.
 const LABEL: &str = "lab.orlop.dev/story";

@@ -6,6 +6,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use orlop_bench::BenchArgs;
 
 pub use self::controllers::LoopArgs;
 pub(crate) use self::driver::CsiHostpathArgs;
@@ -23,7 +24,6 @@ pub use self::server::{ApiArgs, StoreArgs, StoreBackend};
 pub(crate) use self::server::{ListenArgs, SnapshotArgs};
 pub(crate) use self::storage::{Output, RestoreArgs, SaveArgs, SnapshotCommand, StoreCommand};
 pub(crate) use self::volumes::{AuditArgs, VolumeMode, VolumesCommand};
-use orlop_bench::BenchArgs;
 
 mod controllers;
 mod driver;

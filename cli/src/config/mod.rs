@@ -20,6 +20,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use clap_complete::Shell;
+use orlop_bench::BenchArgs;
 use orlop_controller::client::Endpoint;
 use orlop_csi_hostpath as hostpath;
 use orlop_node::config::NodeConfig;
@@ -40,7 +41,6 @@ use crate::drain::Drain;
 use crate::gc::Gc;
 use crate::insight::Insight;
 use crate::volumes::Audit;
-use orlop_bench::BenchArgs;
 
 /// What this process does.
 pub enum Config {

@@ -8,11 +8,6 @@ mod snapshots;
 
 use std::collections::HashMap;
 
-use tokio::sync::oneshot;
-use tonic::transport::Channel;
-use tonic::{Code, Status};
-
-use crate::{Options, serve};
 use orlop_csi::socket::connect;
 use orlop_csi::v1;
 use orlop_csi::v1::controller_client::ControllerClient;
@@ -20,6 +15,11 @@ use orlop_csi::v1::identity_client::IdentityClient;
 use orlop_csi::v1::node_client::NodeClient;
 use orlop_csi::v1::volume_capability::access_mode::Mode;
 use orlop_csi::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+use tokio::sync::oneshot;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use crate::{Options, serve};
 
 /// A running driver.
 struct Running {
