@@ -4,13 +4,22 @@
 
 use orlop_apiserver::limits::connection::Connections;
 
+use orlop_cli::config::{self, Config, Role};
+
 use super::*;
+
+fn listen(flags: &[&str]) -> ListenConfig {
+    let args = ["orlop", "apiserver"].iter().chain(flags).map(std::ffi::OsString::from);
+    let Ok(Config::Run(run)) = config::load(args, |_| None) else { panic!("{flags:?}") };
+    let Role::Apiserver(server) = run.role else { panic!("{flags:?}") };
+    server.listen
+}
 
 #[test]
 fn a_taken_port_is_told() {
     let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = holder.local_addr().unwrap().to_string();
-    let error = endpoint(&["--listen", &address]).unwrap().bind().unwrap_err().to_string();
+    let error = bind(&listen(&["--listen", &address])).unwrap_err().to_string();
     assert!(error.contains(&address) && error.contains("another process"), "{error}");
 }
 
@@ -18,9 +27,9 @@ fn a_taken_port_is_told() {
 fn missing_files_are_told() {
     let flags =
         ["--listen", "127.0.0.1:0", "--tls-cert-file", "/nowhere/c", "--tls-private-key-file", "/nowhere/k"];
-    let error = endpoint(&flags).unwrap().bind().unwrap_err().to_string();
+    let error = bind(&listen(&flags)).unwrap_err().to_string();
     assert!(error.contains("--tls-cert-file") && error.contains("/nowhere/c"), "{error}");
-    let error = endpoint(&["--token-auth-file", "/nowhere/t"]).unwrap().auth().unwrap_err().to_string();
+    let error = auth(&listen(&["--token-auth-file", "/nowhere/t"])).unwrap_err().to_string();
     assert!(error.contains("/nowhere/t"), "{error}");
 }
 
@@ -30,10 +39,10 @@ async fn it_serves_and_stops() {
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("url");
-    let endpoint = endpoint(&["--listen", "127.0.0.1:0", "--address-file", file.to_str().unwrap()]).unwrap();
-    let listener = endpoint.bind().unwrap();
+    let config = listen(&["--listen", "127.0.0.1:0", "--address-file", file.to_str().unwrap()]);
+    let listener = bind(&config).unwrap();
     let (url, handle) = (listener.url(), listener.handle());
-    endpoint.announce(&url).unwrap();
+    announce(&config, &url).unwrap();
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{url}\n"));
 
     let router = Router::new().route("/", axum::routing::get(|| async { "hello" }));
@@ -55,7 +64,7 @@ async fn a_silent_connection_is_closed() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     let flags = ["--listen", "127.0.0.1:0", "--read-header-timeout", "200ms", "--idle-timeout", "500ms"];
-    let listener = endpoint(&flags).unwrap().bind().unwrap();
+    let listener = bind(&listen(&flags)).unwrap();
     let (url, handle) = (listener.url(), listener.handle());
     let slow = axum::routing::get(|| async {
         tokio::time::sleep(Duration::from_millis(700)).await;
