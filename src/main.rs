@@ -1,42 +1,26 @@
 //! `orlop`: the storage half of Kubernetes in one binary.
 //!
-//! Reading order: `cli` declares flags, `config` makes one typed configuration of flags, variables
-//! and file, `wiring` builds the processes from the crates, `shutdown` ends them. `listen`, `tls`,
-//! `data_dir`, `notify` and `logging` are what the wiring needs of the machine, `nodes` runs agents of nodes, `explain` joins the API
-//! server's question "why" to the controllers' rules. `snapshot`, `store`, `volumes`, `drain` and `gc` are the commands for those who look
-//! after data and nodes, `insight` explains, rewinds and repairs, `lab` is for those
-//! who learn, `bench` measures servers from outside.
+//! Only the root package sees every crate. `wiring` builds the processes from the crates and `shutdown` ends them. `listen`,
+//! `tls`, `authority`, `data_dir`, `notify` and `snapshots` are parts of a server process, `nodes` runs node agents, `laboratory`
+//! starts servers for `orlop lab`, and `explain` joins the API server's question "why" to the rules of the controllers.
 
 mod authority;
-mod bench;
-mod cli;
-mod config;
-mod config_file;
 mod data_dir;
-mod drain;
 mod explain;
-mod gc;
-mod insight;
-mod lab;
+mod laboratory;
 mod listen;
-mod logging;
 mod nodes;
 mod notify;
 mod shutdown;
-mod snapshot;
-mod store;
+mod snapshots;
 mod tls;
-mod values;
-mod volumes;
 mod wiring;
 
-use std::error::Error;
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
-
-use config::{Config, Role, Run};
+use orlop_cli::config::{self, Config, Role, Run};
+use orlop_cli::error::chain;
+use orlop_cli::{logging, tool};
 use orlop_node::runtime::process;
 
 /// A server that writes makes and drops a great many small pieces of JSON: with the C library's
@@ -57,26 +41,14 @@ fn main() -> ExitCode {
     }
     match config::load(std::env::args_os(), |name| std::env::var_os(name)) {
         Err(error) => ExitCode::from(error.report()),
-        // A reader that has gone away has what it wanted.
-        Ok(Config::Version) => {
-            let _ = writeln!(std::io::stdout(), "orlop {}", env!("CARGO_PKG_VERSION"));
-            ExitCode::SUCCESS
+        Ok(Config::Tool(task)) => tool::run(task),
+        Ok(Config::Bench(args)) => {
+            // A thousand watchers need more open files than a shell allows by default, and so do the servers that bench
+            // starts. If the limit cannot be raised, connections fail with an error.
+            let _ = listen::files::raise();
+            orlop_bench::run(&args)
         }
-        Ok(Config::Completion(shell)) => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut cli::Cli::command(), "orlop", &mut script);
-            let _ = std::io::stdout().write_all(&script);
-            ExitCode::SUCCESS
-        }
-        Ok(Config::Snapshot(task)) => tool(|| snapshot::run(task)),
-        Ok(Config::Store(command)) => tool(|| store::run(command)),
-        Ok(Config::Volumes(audit)) => volumes::run(&audit),
-        Ok(Config::Bench(args)) => bench::run(&args),
-        Ok(Config::Lab(args)) => lab::run(&args),
-        Ok(Config::Drain(drain)) => drain::run(drain),
-        Ok(Config::Uncordon { node, server }) => drain::uncordon(node, server),
-        Ok(Config::Gc(gc)) => gc::run(*gc),
-        Ok(Config::Insight(insight)) => insight::run(*insight),
+        Ok(Config::Lab(args)) => orlop_lab::run::<laboratory::Wiring>(&args),
         Ok(Config::Run(run)) => run_until_stopped(&run),
     }
 }
@@ -86,22 +58,6 @@ fn hidden() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     let (mode, spec) = (args.next()?, args.next()?);
     (mode == process::HIDDEN && args.next().is_none()).then(|| process::container_main(spec.as_ref()))
-}
-
-/// Does one thing and ends. What it finds goes to stdout; warnings and errors to stderr.
-fn tool(work: impl FnOnce() -> Result<String, Box<dyn Error>>) -> ExitCode {
-    // A filter that is written here can be read.
-    let _ = logging::start_for_tool();
-    match work() {
-        Ok(text) => {
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("error: {}", chain(&*error));
-            ExitCode::from(FAILED)
-        }
-    }
 }
 
 /// Runs until it is asked to stop.
@@ -129,36 +85,5 @@ fn run_until_stopped(run: &Run) -> ExitCode {
             tracing::error!("{}", chain(&error));
             ExitCode::from(FAILED)
         }
-    }
-}
-
-/// An error with all its causes in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        // A transparent error says what its cause says.
-        if !text.ends_with(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("the roof leaks")]
-    struct Roof(#[source] std::io::Error);
-
-    #[test]
-    fn all_causes_in_one_line() {
-        let error = Roof(std::io::Error::other("rain"));
-        assert_eq!(chain(&error), "the roof leaks: rain");
     }
 }

@@ -1,17 +1,15 @@
 //! Runs the agents of nodes: that of this machine, and those whose mounts are only recorded.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use orlop_apiserver::auth::{UserInfo, in_process};
+use orlop_cli::config::{Nodes, host_of};
 use orlop_controller::client::{self, Endpoint, Lines};
 use orlop_node::agent::{Agent, AgentError, Inputs};
 use orlop_node::config::NodeConfig;
 use orlop_node::register::eviction::Thresholds;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-
-use crate::config::Nodes;
 
 /// Why nodes ended.
 #[derive(Debug, thiserror::Error)]
@@ -57,34 +55,6 @@ pub(crate) async fn run(
     tracing::info!("node {name} has begun{shown}");
     ready();
     agent.ended().await.map_err(|_| NodeError::Panic(name))
-}
-
-/// Host and port of a server.
-fn host_of(endpoint: &Endpoint) -> Option<(String, u16)> {
-    let url = match endpoint {
-        Endpoint::Url { url, .. } => url.clone(),
-        Endpoint::Kubeconfig { server: Some(server), .. } => server.clone(),
-        Endpoint::Kubeconfig { path, context, server: None } => {
-            let config = match path {
-                Some(path) => kube::config::Kubeconfig::read_from(path).ok()?,
-                None => kube::config::Kubeconfig::read().ok()?,
-            };
-            let name = context.as_deref().or(config.current_context.as_deref())?;
-            let context = config.contexts.iter().find(|found| found.name == name)?.context.as_ref()?;
-            let cluster = config.clusters.iter().find(|cluster| cluster.name == context.cluster)?;
-            cluster.cluster.as_ref()?.server.clone()?
-        }
-    };
-    let url: http::Uri = url.parse().ok()?;
-    let default = if url.scheme_str() == Some("http") { 80 } else { 443 };
-    Some((url.host()?.to_owned(), url.port_u16().unwrap_or(default)))
-}
-
-/// Whether a server is on this machine, as far as its URL tells: then nobody else needs to reach the agent.
-pub(crate) fn is_here(endpoint: &Endpoint) -> bool {
-    let host = host_of(endpoint).map(|(host, _)| host).unwrap_or_default();
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// All nodes of a process that serves the API too.
@@ -166,22 +136,6 @@ mod tests {
             if let Err(error) = outcome {
                 assert!(error.to_string().contains("run it as root"), "{error}");
             }
-        }
-    }
-
-    #[test]
-    fn where_a_server_is() {
-        for (url, expected, here) in [
-            ("http://127.0.0.1:8080", Some(("127.0.0.1", 8080)), true),
-            ("https://localhost", Some(("localhost", 443)), true),
-            ("https://api.example", Some(("api.example", 443)), false),
-            ("https://10.0.0.1", Some(("10.0.0.1", 443)), false),
-            ("http://[::1]:80/x", Some(("[::1]", 80)), true),
-            ("nonsense url", None, false),
-        ] {
-            let endpoint = Endpoint::Url { url: url.to_owned(), token: None, ca_file: None, insecure: false };
-            let expected = expected.map(|(host, port)| (host.to_owned(), port));
-            assert_eq!((host_of(&endpoint), is_here(&endpoint)), (expected, here), "{url}");
         }
     }
 }

@@ -7,18 +7,17 @@
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use orlop_apiserver::auth::{UserInfo, in_process};
 use orlop_apiserver::insight::replay::{HeldClock, ReplayError, replay};
-use orlop_apiserver::limits::LimitsConfig;
-use orlop_apiserver::services::Ranges;
 use orlop_apiserver::{Config, Projection, Server, ServerError};
+use orlop_cli::args::{LoopArgs, StoreArgs, StoreBackend};
+use orlop_cli::config::settings;
+use orlop_cli::config::{Nodes, Role, ServerConfig};
 use orlop_controller::client::{self, ConnectError, Endpoint, Lines};
 use orlop_controller::informers::Informers;
 use orlop_controller::manager::{self, ManagerError};
-use orlop_controller::options::{Options, RecyclerOptions};
-use orlop_csi::hostpath;
+use orlop_csi_hostpath as hostpath;
 use orlop_node::config::NodeConfig;
 use orlop_store::embedded::{Embedded, Options as StoreOptions, Retention};
 use orlop_store::memory::{Memory, MemoryOptions};
@@ -27,15 +26,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::authority::{self, AuthorityError};
-use crate::cli::{ApiArgs, LoopArgs, StoreArgs, StoreBackend};
-use crate::config::{Nodes, Role, ServerConfig};
 use crate::data_dir::{self, DataDirError};
 use crate::explain::Explainer;
-use crate::listen::{ListenError, files};
+use crate::listen::{self, ListenError, files};
 use crate::nodes::{self, Local, NodeError};
 use crate::notify;
 use crate::shutdown;
-use crate::snapshot::schedule;
+use crate::snapshots;
 
 /// Why a process ended.
 #[derive(Debug, thiserror::Error)]
@@ -89,25 +86,25 @@ pub(crate) async fn serve(
     stop: CancellationToken,
     ready: impl FnOnce(&str, &axum::Router) + Send,
 ) -> Result<(), RunError> {
-    let endpoint = &config.endpoint;
+    let listen = &config.listen;
     // What is cheap to find wrong comes before the store is opened.
     nodes::allowed(nodes, rustix::process::geteuid().is_root())?;
-    let auth = endpoint.auth().map_err(ListenError::from)?;
+    let auth = listen::auth(listen).map_err(ListenError::from)?;
     let root_ca = match loops {
-        Some(loops) => authority::of_server(loops.root_ca_file.as_deref(), endpoint.certificate())?,
+        Some(loops) => authority::of_server(loops.root_ca_file.as_deref(), listen.certificate())?,
         None => None,
     };
-    let listener = endpoint.bind()?;
+    let listener = listen::bind(listen)?;
     let (store, place) = open(&config.store).await?;
     let explainer = Explainer::default();
     let result = async {
-        let connections = files::room_for(endpoint.max_connections);
+        let connections = files::room_for(listen.max_connections);
         let settings = Config {
             auth,
-            tls: endpoint.has_tls(),
+            tls: listen.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
             explainer: explainer.explains(),
-            ..server_config(&config.api, connections, loops.is_some())
+            ..settings::apiserver(&config.api, connections, loops.is_some())
         };
         let server = Server::start(store.clone(), settings).await?;
         let router = server.router();
@@ -116,17 +113,17 @@ pub(crate) async fn serve(
         let local = in_process(router.clone(), UserInfo::controller_manager());
         let client = client::in_process(local);
         let informers = Informers::new(client.clone(), end_controllers.child_token());
-        let rules = loops.map(|loops| options(loops, root_ca)).unwrap_or_default();
+        let rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
         explainer.look_at(client.clone(), informers.clone(), &rules);
         if loops.is_some() {
             controllers.spawn(manager::run_with(client, informers, rules, end_controllers.clone()));
         }
 
         let end_snapshots = CancellationToken::new();
-        let mut snapshots = Task::none("the snapshots");
+        let mut saving = Task::none("the snapshots");
         if let Some(schedule) = &config.snapshots {
-            let task = schedule::run(schedule.clone(), store.clone(), server.clone(), end_snapshots.clone());
-            snapshots.spawn(async {
+            let task = snapshots::run(schedule.clone(), store.clone(), server.clone(), end_snapshots.clone());
+            saving.spawn(async {
                 task.await;
                 Ok::<(), RunError>(())
             });
@@ -146,9 +143,9 @@ pub(crate) async fn serve(
         let (url, handle) = (listener.url(), listener.handle());
         let mut serving = Task::none("the listener");
         serving.spawn(listener.serve(server.protect(router.clone()), server.connections()));
-        endpoint.announce(&url)?;
+        listen::announce(listen, &url)?;
         ready(&url, &router);
-        tracing::info!("serving {url}, data {place}; try: {}", endpoint.kubectl(&url));
+        tracing::info!("serving {url}, data {place}; try: {}", listen.kubectl(&url));
         notify::ready();
 
         let early = tokio::select! {
@@ -160,7 +157,7 @@ pub(crate) async fn serve(
         notify::stopping();
         server.begin_shutdown();
         if early.is_ok() {
-            tokio::time::sleep(endpoint.shutdown_delay).await;
+            tokio::time::sleep(listen.shutdown_delay).await;
         }
         end_snapshots.cancel();
         end_controllers.cancel();
@@ -172,8 +169,8 @@ pub(crate) async fn serve(
         server.drain().await;
         let serving = serving.finish().await;
         // Last: one that is being written needs nothing but the store, and nobody else waits for it.
-        let snapshots = snapshots.finish().await;
-        early.and(controllers).and(agents).and(serving).and(snapshots)
+        let saving = saving.finish().await;
+        early.and(controllers).and(agents).and(serving).and(saving)
     }
     .await;
     store.close().await;
@@ -193,7 +190,7 @@ async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) 
     tracing::info!("controllers work on {shown}");
     notify::ready();
     let mut controllers = Task::none("the controllers");
-    controllers.spawn(manager::run(client, options(loops, root_ca), stop.clone()));
+    controllers.spawn(manager::run(client, settings::controllers(loops, root_ca), stop.clone()));
     tokio::select! {
         () = stop.cancelled() => {}
         Err(error) = controllers.ended() => return Err(error),
@@ -298,89 +295,6 @@ async fn open_with(args: &StoreArgs, clock: Arc<dyn Clock>) -> Result<(Store, St
             let store = opened.map_err(|_| RunError::Panic("opening the store"))?.map_err(RunError::Store)?;
             Ok((Arc::new(store), place))
         }
-    }
-}
-
-/// `with_controllers`: a process for people, who may select by more fields than upstream lets them;
-/// an API server alone is exactly as upstream unless told otherwise.
-fn server_config(args: &ApiArgs, connections: usize, with_controllers: bool) -> Config {
-    Config {
-        disabled_admission_plugins: args.disable_admission_plugins.clone(),
-        event_ttl: args.event_ttl,
-        request_timeout: args.request_timeout,
-        min_request_timeout: Duration::from_secs(args.min_request_timeout.into()),
-        extra_field_selectors: args.extra_field_selectors.unwrap_or(with_controllers),
-        lists_own_group: with_controllers,
-        service_account_issuer: args.service_account_issuer.clone(),
-        services: Ranges {
-            addresses: args.service_cluster_ip_range,
-            node_ports: args.service_node_port_range.clone(),
-        },
-        limits: LimitsConfig {
-            requests: args.max_requests_inflight,
-            mutating_requests: args.max_mutating_requests_inflight,
-            wait: args.max_request_wait,
-            watches: args.max_watches,
-            connections,
-        },
-        ..Config::default()
-    }
-}
-
-fn options(args: &LoopArgs, root_ca: Option<String>) -> Options {
-    let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
-    Options {
-        controllers: args.controllers.clone(),
-        pv_claim_binder_sync_period: args.pvclaimbinder_sync_period,
-        terminated_pod_gc_threshold: args.terminated_pod_gc_threshold,
-        node_monitor_period: args.node_monitor_period,
-        node_monitor_grace_period: args.node_monitor_grace_period,
-        node_startup_grace_period: args.node_startup_grace_period,
-        monitor_nodes_without_lease: args.monitor_nodes_without_lease,
-        node_eviction_rate: args.node_eviction_rate,
-        secondary_node_eviction_rate: args.secondary_node_eviction_rate,
-        large_cluster_size_threshold: args.large_cluster_size_threshold,
-        unhealthy_zone_threshold: args.unhealthy_zone_threshold,
-        enable_dynamic_provisioning: args.enable_dynamic_provisioning,
-        attach_detach_force_detach_after: args.attach_detach_force_detach_after,
-        disable_force_detach_on_timeout: args.disable_force_detach_on_timeout,
-        disable_attach_detach_reconcile_sync: args.disable_attach_detach_reconcile_sync,
-        attach_detach_reconcile_sync_period: args.attach_detach_reconcile_sync_period,
-        enable_hostpath_provisioner: args.enable_hostpath_provisioner,
-        recycler_nfs: RecyclerOptions {
-            pod_template_filepath: args.pv_recycler_pod_template_filepath_nfs.clone(),
-            minimum_timeout: seconds(args.pv_recycler_minimum_timeout_nfs),
-            increment_timeout: seconds(args.pv_recycler_increment_timeout_nfs),
-        },
-        recycler_hostpath: RecyclerOptions {
-            pod_template_filepath: args.pv_recycler_pod_template_filepath_hostpath.clone(),
-            minimum_timeout: seconds(args.pv_recycler_minimum_timeout_hostpath),
-            increment_timeout: seconds(args.pv_recycler_timeout_increment_hostpath),
-        },
-        namespace_sync_period: args.namespace_sync_period,
-        root_ca,
-        resource_quota_sync_period: args.resource_quota_sync_period,
-        concurrent_resource_quota_syncs: args.concurrent_resource_quota_syncs,
-        concurrent_namespace_syncs: args.concurrent_namespace_syncs,
-        concurrent_ephemeral_syncs: args.concurrent_ephemeralvolume_syncs,
-        concurrent_gc_syncs: args.concurrent_gc_syncs,
-        concurrent_rc_syncs: args.concurrent_rc_syncs,
-        concurrent_replica_set_syncs: args.concurrent_replicaset_syncs,
-        concurrent_deployment_syncs: args.concurrent_deployment_syncs,
-        scheduler_bind_timeout: args.scheduler_bind_timeout,
-        concurrent_stateful_set_syncs: args.concurrent_statefulset_syncs,
-        enable_garbage_collector: args.enable_garbage_collector,
-        csi_endpoints: args.csi_endpoint.clone(),
-        csi_plugin_dir: args.csi_plugin_dir.clone(),
-        csi_timeout: args.csi_timeout,
-        csi_worker_threads: args.csi_worker_threads,
-        csi_reconcile_sync: args.csi_reconcile_sync,
-        csi_extra_create_metadata: args.csi_extra_create_metadata,
-        csi_default_fs_type: args.csi_default_fstype.clone(),
-        csi_strict_topology: args.csi_strict_topology,
-        csi_immediate_topology: args.csi_immediate_topology,
-        csi_enable_capacity: args.csi_enable_capacity,
-        ..Options::default()
     }
 }
 

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use orlop_csi::driver::Line;
-use orlop_csi::{hostpath, socket};
+use orlop_csi::socket;
+use orlop_csi_hostpath as hostpath;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};

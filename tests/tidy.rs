@@ -63,7 +63,10 @@ fn allowed_edges() -> BTreeMap<String, BTreeSet<String>> {
     edges
 }
 
-/// Our crates and which of our crates each names, in whatever section.
+/// Crates that may be dev-dependencies of any other.
+const FOR_TESTS: [&str; 2] = ["csi_hostpath", "test_support"];
+
+/// Our crates and the crates of ours that each depends on.
 fn edges() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -74,13 +77,17 @@ fn edges() -> BTreeMap<String, BTreeSet<String>> {
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let short = |name: &Value| {
         let name = name.as_str().unwrap();
-        name.strip_prefix("orlop-").unwrap_or(name).to_owned()
+        name.strip_prefix("orlop-").unwrap_or(name).replace('-', "_")
     };
     let packages = metadata["packages"].as_array().unwrap();
     let ours: BTreeSet<String> = packages.iter().map(|package| short(&package["name"])).collect();
     let named = |package: &Value| {
         let dependencies = package["dependencies"].as_array().unwrap().iter();
-        dependencies.map(|dependency| short(&dependency["name"])).filter(|name| ours.contains(name)).collect()
+        dependencies
+            .map(|dependency| (short(&dependency["name"]), dependency["kind"] == "dev"))
+            .filter(|(name, is_dev)| ours.contains(name) && !(*is_dev && FOR_TESTS.contains(&name.as_str())))
+            .map(|(name, _)| name)
+            .collect()
     };
     packages.iter().map(|package| (short(&package["name"]), named(package))).collect()
 }

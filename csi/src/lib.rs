@@ -1,16 +1,12 @@
-//! The Container Storage Interface: its messages, how its sockets are reached and served, and a driver
-//! for laboratories. Knows nothing of Kubernetes' objects.
+//! The Container Storage Interface: messages, sockets, and calls to a driver. Knows nothing of Kubernetes objects.
 //!
 //! * [`v1`] and [`registration`] are made from `proto/` when this crate is built.
 //! * [`socket`] connects to a driver and listens for one.
 //! * [`driver`] is one that is called, [`capabilities`] what it says that it can do, [`error`] what a failed call means.
-//! * [`hostpath`] is a driver whose volumes are directories and files of one machine, with faults that a
-//!   script asks for.
 
 pub mod capabilities;
 pub mod driver;
 pub mod error;
-pub mod hostpath;
 mod lists;
 pub mod socket;
 

@@ -1,7 +1,6 @@
-//! The socket: where, with or without TLS, and who may come.
+//! The listening socket: with or without TLS, authentication, and limits on connections.
 //!
-//! The rule: whoever can reach a server without authentication can do everything, so without TLS and
-//! authentication only addresses of this machine (loopback) are allowed.
+//! `orlop_cli::config::ListenConfig` has the address and refuses combinations that are not safe.
 
 mod accept;
 pub(crate) mod files;
@@ -21,8 +20,8 @@ use hyper_util::rt::TokioTimer;
 use orlop_apiserver::auth::Auth;
 use orlop_apiserver::auth::token_file::{TokenFile, TokenFileError};
 use orlop_apiserver::limits::connection::Connections;
+use orlop_cli::config::ListenConfig;
 
-use crate::cli::ListenArgs;
 use crate::tls::{self, TlsError};
 use accept::Bounded;
 use guard::Times;
@@ -37,45 +36,6 @@ const STREAMS_MAX: u32 = 100;
 /// (upstream's clients do the same).
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Where to listen and for whom; checked.
-#[derive(Debug)]
-pub(crate) struct Endpoint {
-    address: SocketAddr,
-    tls: Option<TlsFiles>,
-    client_ca_file: Option<PathBuf>,
-    token_auth_file: Option<PathBuf>,
-    address_file: Option<PathBuf>,
-    times: Times,
-    /// How many connections are wanted; 0 is no limit.
-    pub(crate) max_connections: usize,
-    /// How long requests are taken after a stop signal.
-    pub(crate) shutdown_delay: Duration,
-}
-
-/// The server's certificate and its key.
-#[derive(Debug)]
-struct TlsFiles {
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
-/// Flags that do not fit together.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum EndpointError {
-    /// One half of a pair.
-    #[error("--tls-cert-file and --tls-private-key-file belong together: give both")]
-    HalfTls,
-    /// Client certificates are shown in TLS only.
-    #[error("--client-ca-file needs TLS: give --tls-cert-file and --tls-private-key-file as well")]
-    ClientCaWithoutTls,
-    /// Open to the network.
-    #[error(
-        "--listen {address} can be reached from other machines, so it needs {missing}; or listen on an address of \
-         this machine alone, such as 127.0.0.1:{}", address.port()
-    )]
-    Open { address: SocketAddr, missing: &'static str },
-}
 
 /// What went wrong with the socket.
 #[derive(Debug, thiserror::Error)]
@@ -102,102 +62,36 @@ fn hint(error: &std::io::Error) -> &'static str {
     }
 }
 
-impl Endpoint {
-    /// Checks that the flags fit together.
-    pub(crate) fn new(args: ListenArgs) -> Result<Self, EndpointError> {
-        let tls = match (args.tls_cert_file, args.tls_private_key_file) {
-            (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
-            (None, None) => None,
-            (Some(_), None) | (None, Some(_)) => return Err(EndpointError::HalfTls),
-        };
-        if args.client_ca_file.is_some() && tls.is_none() {
-            return Err(EndpointError::ClientCaWithoutTls);
+/// The authentication that the configuration asks for.
+pub(crate) fn auth(config: &ListenConfig) -> Result<Auth, TokenFileError> {
+    let tokens = config.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
+    Ok(Auth::new(tokens.map(Arc::new), config.client_ca_file.is_some()))
+}
+
+/// Binds the port. Requests wait until [`Listener::serve`].
+pub(crate) fn bind(config: &ListenConfig) -> Result<Listener, ListenError> {
+    let failed = |error| ListenError::Bind { address: config.address, error };
+    let tls = match &config.tls {
+        Some(files) => {
+            Some(tls::server_config(&files.certificate, &files.key, config.client_ca_file.as_deref())?)
         }
-        let authenticates = args.client_ca_file.is_some() || args.token_auth_file.is_some();
-        if !args.listen.ip().to_canonical().is_loopback() {
-            let missing = match (tls.is_some(), authenticates) {
-                (true, true) => None,
-                (true, false) => Some("authentication: give --token-auth-file or --client-ca-file"),
-                (false, true) => Some("TLS: give --tls-cert-file and --tls-private-key-file"),
-                (false, false) => Some(
-                    "TLS and authentication: give --tls-cert-file and --tls-private-key-file, and --token-auth-file or \
-                     --client-ca-file",
-                ),
-            };
-            if let Some(missing) = missing {
-                return Err(EndpointError::Open { address: args.listen, missing });
-            }
-        }
-        Ok(Endpoint {
-            address: args.listen,
-            tls,
-            client_ca_file: args.client_ca_file,
-            token_auth_file: args.token_auth_file,
-            address_file: args.address_file,
-            times: Times {
-                head: args.read_header_timeout,
-                idle: args.idle_timeout,
-                write: args.write_timeout,
-            },
-            max_connections: args.max_connections,
-            shutdown_delay: args.shutdown_delay_duration,
-        })
-    }
+        None => None,
+    };
+    let socket = std::net::TcpListener::bind(config.address).map_err(failed)?;
+    socket.set_nonblocking(true).map_err(failed)?;
+    let address = socket.local_addr().map_err(failed)?;
+    let times =
+        Times { head: config.read_header_timeout, idle: config.idle_timeout, write: config.write_timeout };
+    Ok(Listener { socket, address, tls, times, handle: Handle::new() })
+}
 
-    /// Who may come.
-    pub(crate) fn auth(&self) -> Result<Auth, TokenFileError> {
-        let tokens = self.token_auth_file.as_deref().map(TokenFile::load).transpose()?;
-        Ok(Auth::new(tokens.map(Arc::new), self.client_ca_file.is_some()))
-    }
-
-    /// Whether clients speak TLS.
-    pub(crate) fn has_tls(&self) -> bool {
-        self.tls.is_some()
-    }
-
-    /// The file with the server's certificate and its chain, when there is TLS.
-    pub(crate) fn certificate(&self) -> Option<&Path> {
-        self.tls.as_ref().map(|files| files.certificate.as_path())
-    }
-
-    /// What a person types to see that it works.
-    pub(crate) fn kubectl(&self, url: &str) -> String {
-        let mut line = format!("kubectl --server {url}");
-        if let Some(files) = &self.tls {
-            line.push_str(&format!(" --certificate-authority {}", files.certificate.display()));
-        }
-        if self.token_auth_file.is_some() {
-            line.push_str(" --token TOKEN");
-        } else if self.client_ca_file.is_some() {
-            line.push_str(" --client-certificate FILE --client-key FILE");
-        }
-        line.push_str(" get ns");
-        line
-    }
-
-    /// Takes the port. Requests wait until [`Listener::serve`].
-    pub(crate) fn bind(&self) -> Result<Listener, ListenError> {
-        let failed = |error| ListenError::Bind { address: self.address, error };
-        let tls = match &self.tls {
-            Some(files) => {
-                Some(tls::server_config(&files.certificate, &files.key, self.client_ca_file.as_deref())?)
-            }
-            None => None,
-        };
-        let socket = std::net::TcpListener::bind(self.address).map_err(failed)?;
-        socket.set_nonblocking(true).map_err(failed)?;
-        let address = socket.local_addr().map_err(failed)?;
-        Ok(Listener { socket, address, tls, times: self.times, handle: Handle::new() })
-    }
-
-    /// Tells scripts where to send requests: one line on stdout, and the file if one was asked for.
-    pub(crate) fn announce(&self, url: &str) -> Result<(), ListenError> {
-        // A closed stdout is the caller's choice, and no reason to stop.
-        let _ = writeln!(std::io::stdout(), "listening on {url}");
-        let Some(path) = &self.address_file else { return Ok(()) };
-        write_whole(path, &format!("{url}\n"))
-            .map_err(|error| ListenError::AddressFile { path: path.clone(), error })
-    }
+/// Publishes the URL: one line on stdout, and the address file if there is one.
+pub(crate) fn announce(config: &ListenConfig, url: &str) -> Result<(), ListenError> {
+    // A closed stdout is the caller's choice, and no reason to stop.
+    let _ = writeln!(std::io::stdout(), "listening on {url}");
+    let Some(path) = &config.address_file else { return Ok(()) };
+    write_whole(path, &format!("{url}\n"))
+        .map_err(|error| ListenError::AddressFile { path: path.clone(), error })
 }
 
 /// Whoever waits for the file never sees half of it.

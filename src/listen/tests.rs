@@ -1,68 +1,25 @@
-//! Which addresses are allowed, and that the socket does what it says.
+//! That the socket serves as configured.
 
 #![allow(clippy::unwrap_used)]
 
-use clap::Parser as _;
-
 use orlop_apiserver::limits::connection::Connections;
 
+use orlop_cli::config::{self, Config, Role};
+
 use super::*;
-use crate::cli::{Cli, Command};
 
-fn endpoint(flags: &[&str]) -> Result<Endpoint, EndpointError> {
-    let args = ["orlop", "apiserver"].iter().chain(flags);
-    let Command::Apiserver(args) = Cli::try_parse_from(args).unwrap().command else { panic!("no server") };
-    Endpoint::new(args.listen)
-}
-
-#[test]
-fn only_loopback_is_open() {
-    let tls = ["--tls-cert-file", "c", "--tls-private-key-file", "k"];
-    let token = ["--token-auth-file", "t"];
-    let ca = ["--client-ca-file", "a"];
-    let cases: [(&str, &[&[&str]], bool); 13] = [
-        ("127.0.0.1:0", &[], true),
-        ("127.9.9.9:0", &[], true),
-        ("[::1]:0", &[], true),
-        ("[::ffff:127.0.0.1]:0", &[], true),
-        ("localhost:0", &[], true),
-        ("127.0.0.1:0", &[&token], true),
-        ("0.0.0.0:0", &[], false),
-        ("[::]:0", &[], false),
-        ("192.168.1.1:0", &[&token], false),
-        ("192.168.1.1:0", &[&tls], false),
-        ("192.168.1.1:0", &[&tls, &token], true),
-        ("192.168.1.1:0", &[&tls, &ca], true),
-        ("[::ffff:192.168.1.1]:0", &[&tls], false),
-    ];
-    for (address, flags, allowed) in cases {
-        let mut args = vec!["--listen", address];
-        args.extend(flags.iter().flat_map(|flags| flags.iter()));
-        assert_eq!(endpoint(&args).is_ok(), allowed, "{args:?}");
-    }
-}
-
-#[test]
-fn halves_are_refused() {
-    assert_eq!(endpoint(&["--tls-cert-file", "c"]).unwrap_err(), EndpointError::HalfTls);
-    assert_eq!(endpoint(&["--tls-private-key-file", "k"]).unwrap_err(), EndpointError::HalfTls);
-    assert_eq!(endpoint(&["--client-ca-file", "a"]).unwrap_err(), EndpointError::ClientCaWithoutTls);
-}
-
-#[test]
-fn a_line_to_type() {
-    let plain = endpoint(&[]).unwrap();
-    assert_eq!(plain.kubectl("http://127.0.0.1:8080"), "kubectl --server http://127.0.0.1:8080 get ns");
-    let flags = ["--tls-cert-file", "c", "--tls-private-key-file", "k", "--token-auth-file", "t"];
-    let line = endpoint(&flags).unwrap().kubectl("https://a:1");
-    assert_eq!(line, "kubectl --server https://a:1 --certificate-authority c --token TOKEN get ns");
+fn listen(flags: &[&str]) -> ListenConfig {
+    let args = ["orlop", "apiserver"].iter().chain(flags).map(std::ffi::OsString::from);
+    let Ok(Config::Run(run)) = config::load(args, |_| None) else { panic!("{flags:?}") };
+    let Role::Apiserver(server) = run.role else { panic!("{flags:?}") };
+    server.listen
 }
 
 #[test]
 fn a_taken_port_is_told() {
     let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = holder.local_addr().unwrap().to_string();
-    let error = endpoint(&["--listen", &address]).unwrap().bind().unwrap_err().to_string();
+    let error = bind(&listen(&["--listen", &address])).unwrap_err().to_string();
     assert!(error.contains(&address) && error.contains("another process"), "{error}");
 }
 
@@ -70,9 +27,9 @@ fn a_taken_port_is_told() {
 fn missing_files_are_told() {
     let flags =
         ["--listen", "127.0.0.1:0", "--tls-cert-file", "/nowhere/c", "--tls-private-key-file", "/nowhere/k"];
-    let error = endpoint(&flags).unwrap().bind().unwrap_err().to_string();
+    let error = bind(&listen(&flags)).unwrap_err().to_string();
     assert!(error.contains("--tls-cert-file") && error.contains("/nowhere/c"), "{error}");
-    let error = endpoint(&["--token-auth-file", "/nowhere/t"]).unwrap().auth().unwrap_err().to_string();
+    let error = auth(&listen(&["--token-auth-file", "/nowhere/t"])).unwrap_err().to_string();
     assert!(error.contains("/nowhere/t"), "{error}");
 }
 
@@ -82,10 +39,10 @@ async fn it_serves_and_stops() {
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("url");
-    let endpoint = endpoint(&["--listen", "127.0.0.1:0", "--address-file", file.to_str().unwrap()]).unwrap();
-    let listener = endpoint.bind().unwrap();
+    let config = listen(&["--listen", "127.0.0.1:0", "--address-file", file.to_str().unwrap()]);
+    let listener = bind(&config).unwrap();
     let (url, handle) = (listener.url(), listener.handle());
-    endpoint.announce(&url).unwrap();
+    announce(&config, &url).unwrap();
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{url}\n"));
 
     let router = Router::new().route("/", axum::routing::get(|| async { "hello" }));
@@ -142,7 +99,7 @@ async fn an_idle_connection_is_closed_and_a_busy_one_is_not() {
     let millis = |time: Duration| format!("{}ms", time.as_millis());
     let flags =
         ["--listen", "127.0.0.1:0", "--read-header-timeout", &millis(HEAD), "--idle-timeout", &millis(IDLE)];
-    let listener = endpoint(&flags).unwrap().bind().unwrap();
+    let listener = bind(&listen(&flags)).unwrap();
     let (url, handle) = (listener.url(), listener.handle());
     let answer_after = |time| {
         axum::routing::get(move || async move {

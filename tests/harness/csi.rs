@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use orlop_csi::driver::{Driver, Line};
+use orlop_csi::socket;
 use orlop_csi::v1::volume_capability::access_mode::Mode;
 use orlop_csi::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use orlop_csi::v1::{CapacityRange, CreateVolumeRequest, VolumeCapability};
-use orlop_csi::{hostpath, socket};
+use orlop_csi_hostpath as hostpath;
 use serde_json::{Value, json};
 
 use super::process::Process;
@@ -58,7 +59,7 @@ impl Hostpath {
         self.dir.join(format!("{}.{what}", self.name))
     }
 
-    /// What goes wrong from now on (docs of `orlop_csi::hostpath`).
+    /// What goes wrong from now on (docs of `orlop_csi_hostpath`).
     pub(crate) fn faults(&self, rules: &Value) {
         let (file, new) = (self.path("faults"), self.path("faults.new"));
         std::fs::write(&new, rules.to_string()).unwrap();

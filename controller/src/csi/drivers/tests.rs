@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orlop_csi::hostpath::{self, Options};
+use orlop_csi_hostpath::{self as hostpath, Options};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

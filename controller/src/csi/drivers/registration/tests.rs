@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use orlop_csi::hostpath::{self, Options};
+use orlop_csi_hostpath::{self as hostpath, Options};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

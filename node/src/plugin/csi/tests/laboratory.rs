@@ -3,10 +3,10 @@
 use std::os::unix::fs::FileTypeExt;
 
 use orlop_csi::driver::Driver;
-use orlop_csi::hostpath;
 use orlop_csi::v1;
 use orlop_csi::v1::volume_capability::AccessType;
 use orlop_csi::v1::volume_capability::access_mode::Mode;
+use orlop_csi_hostpath as hostpath;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

@@ -1,0 +1,191 @@
+//! A server of our own: an orlop program, started on a free port, and stopped.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child as Process, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::client::{Connection, Draft};
+use crate::endpoint::{Endpoint, SERVER};
+use crate::error::BenchError;
+
+/// How long a server may take to be ready, and to stop.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Which parts run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The API server alone: what is measured is its work and no controller's.
+    Apiserver,
+    /// With the controllers.
+    Serve,
+}
+
+impl Role {
+    fn command(self) -> &'static str {
+        match self {
+            Role::Apiserver => "apiserver",
+            Role::Serve => "serve",
+        }
+    }
+}
+
+/// A running server. Dropped, it is killed: its data is of no use to anybody.
+pub(crate) struct Child {
+    process: Process,
+    /// Held open: the server may not be hurt by what it prints.
+    _stdout: ChildStdout,
+    log: PathBuf,
+    /// From exec to the first good answer of `/readyz`.
+    pub(crate) ready_after: Duration,
+    pub(crate) endpoint: Arc<Endpoint>,
+}
+
+impl Child {
+    /// Starts a server on `data` and waits until it is ready. Its log goes beside its data.
+    pub(crate) async fn start(
+        program: &Path,
+        role: Role,
+        data: &Path,
+        flags: &[&str],
+    ) -> Result<Self, BenchError> {
+        let log = data.with_extension("log");
+        let cannot = |what, path: &Path, error| BenchError::File { what, path: path.to_owned(), error };
+        let log_file = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .map_err(|e| cannot("cannot write", &log, e))?;
+        let mut command = Command::new(program);
+        command.args([role.command(), "--listen", "127.0.0.1:0", "--data-dir"]).arg(data).args(flags);
+        // What is set for this user's own servers is not meant for these.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ORLOP_"))
+        {
+            command.env_remove(name);
+        }
+        let start = Instant::now();
+        let mut process = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log_file)
+            .spawn()
+            .map_err(|error| cannot("cannot start", program, error))?;
+        let stdout = process.stdout.take();
+        // From here on the process is killed when anything fails.
+        let mut starting = Starting { process: Some(process), log };
+        let (url, stdout) = starting.announced(stdout).await?;
+        let endpoint = Arc::new(Endpoint::new(&url, None, None, &SERVER)?);
+        starting.ready(&endpoint).await?;
+        let ready_after = start.elapsed();
+        let log = std::mem::take(&mut starting.log);
+        match starting.process.take() {
+            Some(process) => Ok(Child { process, _stdout: stdout, log, ready_after, endpoint }),
+            None => Err(ended("has ended", &log)),
+        }
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Asks it to stop and waits for its clean end.
+    pub(crate) async fn stop(mut self) -> Result<(), BenchError> {
+        // It may have ended on its own; the status says so.
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+        let begin = Instant::now();
+        loop {
+            match self.process.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(ended(&format!("ended with {status}"), &self.log)),
+                Ok(None) if begin.elapsed() > PATIENCE => return Err(ended("does not stop", &self.log)),
+                Ok(None) => tokio::time::sleep(Duration::from_millis(2)).await,
+                Err(error) => return Err(ended(&format!("cannot be waited for: {error}"), &self.log)),
+            }
+        }
+    }
+
+    /// Ends it as a power cut would: at once.
+    pub(crate) fn kill(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        end(&mut self.process);
+    }
+}
+
+fn end(process: &mut Process) {
+    // Both fail only for a process that has ended already.
+    let _ = process.kill();
+    let _ = process.wait();
+}
+
+/// A process that is not ready yet.
+struct Starting {
+    process: Option<Process>,
+    log: PathBuf,
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            end(process);
+        }
+    }
+}
+
+impl Starting {
+    /// The URL that the server prints once it takes requests.
+    async fn announced(&mut self, stdout: Option<ChildStdout>) -> Result<(String, ChildStdout), BenchError> {
+        let stdout = stdout.ok_or_else(|| ended("has no stdout", &self.log))?;
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut reader = BufReader::new(stdout);
+            let mut line = String::new();
+            let read = reader.read_line(&mut line);
+            read.map(|_| (line, reader.into_inner()))
+        });
+        let line = match tokio::time::timeout(PATIENCE, reading).await {
+            Ok(Ok(Ok(line))) => line,
+            Ok(Ok(Err(error))) => return Err(ended(&format!("cannot be read: {error}"), &self.log)),
+            Ok(Err(error)) => return Err(ended(&format!("cannot be read: {error}"), &self.log)),
+            Err(_) => return Err(ended("does not begin to listen", &self.log)),
+        };
+        match line.0.trim().strip_prefix("listening on ") {
+            Some(url) => Ok((url.to_owned(), line.1)),
+            None => Err(ended("ended before it listened", &self.log)),
+        }
+    }
+
+    async fn ready(&mut self, endpoint: &Arc<Endpoint>) -> Result<(), BenchError> {
+        let begin = Instant::now();
+        let mut connection = Connection::new(endpoint.clone());
+        let draft = Draft::of("GET", "/readyz");
+        loop {
+            let ready = connection.call(&draft).await.is_ok_and(|answer| answer.status == 200);
+            if ready {
+                return Ok(());
+            }
+            let gone =
+                self.process.as_mut().is_none_or(|process| process.try_wait().is_ok_and(|s| s.is_some()));
+            if gone || begin.elapsed() > PATIENCE {
+                return Err(ended("does not become ready", &self.log));
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// An error with the last lines of the log, which say why.
+fn ended(problem: &str, log: &Path) -> BenchError {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let tail = lines[lines.len().saturating_sub(10)..].join("\n");
+    BenchError::Child { problem: problem.to_owned(), log: tail }
+}

@@ -1,0 +1,64 @@
+//! A CSI driver of our own: this program as `orlop csi-hostpath`, whose volumes are records and empty directories, so
+//! that what is measured is the work around a driver and not a driver's.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::error::BenchError;
+
+/// How long it may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running driver; dropped, it is killed.
+pub(crate) struct Driver {
+    process: Child,
+    socket: PathBuf,
+}
+
+impl Driver {
+    /// What it is called.
+    pub(crate) const NAME: &'static str = orlop_csi_hostpath::NAME;
+
+    /// Starts it below `dir` for these nodes, and waits for its socket.
+    pub(crate) async fn start(program: &Path, dir: &Path, nodes: &[String]) -> Result<Self, BenchError> {
+        let failed = |what, path: &Path, error| BenchError::File { what, path: path.to_owned(), error };
+        std::fs::create_dir_all(dir).map_err(|error| failed("cannot make", dir, error))?;
+        let (socket, log) = (dir.join("csi.sock"), dir.join("driver.log"));
+        let log_file = File::create(&log).map_err(|error| failed("cannot write", &log, error))?;
+        let (first, others) = nodes.split_first().map_or(("", &[][..]), |(first, others)| (first, others));
+        let process = Command::new(program)
+            .args(["csi-hostpath", "--endpoint", &format!("unix://{}", socket.display()), "--data-dir"])
+            .arg(dir.join("volumes"))
+            .args(["--node-id", first, "--other-nodes", &others.join(",")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log_file)
+            .spawn()
+            .map_err(|error| failed("cannot start", program, error))?;
+        let driver = Driver { process, socket };
+        let begin = Instant::now();
+        while tokio::net::UnixStream::connect(&driver.socket).await.is_err() {
+            if begin.elapsed() > PATIENCE {
+                let log = std::fs::read_to_string(&log).unwrap_or_default();
+                return Err(BenchError::Child { problem: "(the driver) does not answer".to_owned(), log });
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(driver)
+    }
+
+    /// The value of `--csi-endpoint` for it.
+    pub(crate) fn endpoint(&self) -> String {
+        format!("{}=unix://{}", Self::NAME, self.socket.display())
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Both fail only for a process that has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

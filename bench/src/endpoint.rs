@@ -1,0 +1,216 @@
+//! Where a server is, and how a connection to it begins: address, TLS, credentials.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use http::Uri;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::error::BenchError;
+use crate::stream::Stream;
+
+/// A server that can be measured.
+pub(crate) struct Endpoint {
+    /// As it was given, for messages.
+    pub(crate) url: String,
+    host: String,
+    port: u16,
+    /// What stands before every path; no slash at its end.
+    base: String,
+    /// The lines of every request's head but the first, ready to send.
+    headers: Vec<u8>,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+/// The flags that name a server, for messages.
+pub(crate) struct Flags {
+    pub(crate) url: &'static str,
+    pub(crate) token_file: &'static str,
+    pub(crate) certificate_authority: &'static str,
+}
+
+/// The flags of `--server`.
+pub(crate) const SERVER: Flags =
+    Flags { url: "--server", token_file: "--token-file", certificate_authority: "--certificate-authority" };
+
+/// The flags of `--against`.
+pub(crate) const AGAINST: Flags = Flags {
+    url: "--against",
+    token_file: "--against-token-file",
+    certificate_authority: "--against-certificate-authority",
+};
+
+impl Endpoint {
+    /// Checks what the flags say; connects to nothing yet.
+    pub(crate) fn new(
+        url: &str,
+        token_file: Option<&Path>,
+        authority: Option<&Path>,
+        flags: &Flags,
+    ) -> Result<Self, BenchError> {
+        let wrong = |problem: &str| BenchError::Flag {
+            flag: flags.url,
+            value: url.to_owned(),
+            problem: problem.to_owned(),
+        };
+        let uri: Uri = url.parse().map_err(|_| wrong("is no URL such as http://127.0.0.1:8080"))?;
+        let host = uri.host().ok_or_else(|| wrong("names no host; a URL is like http://127.0.0.1:8080"))?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let (secure, default_port) = match uri.scheme_str() {
+            Some("http") => (false, 80),
+            Some("https") => (true, 443),
+            Some(_) | None => return Err(wrong("must begin with http:// or https://")),
+        };
+        let tls = match (secure, authority) {
+            (false, None) => None,
+            (false, Some(_)) => {
+                return Err(wrong(&format!("is not https://, so leave out {}", flags.certificate_authority)));
+            }
+            (true, Some(path)) => {
+                let name = ServerName::try_from(host.clone()).map_err(|_| wrong("has no name for TLS"))?;
+                Some((connector(path, flags.certificate_authority)?, name))
+            }
+            (true, None) => {
+                return Err(wrong(&format!(
+                    "needs {} FILE, the authority of its certificate (or go through `kubectl proxy`)",
+                    flags.certificate_authority
+                )));
+            }
+        };
+        let token = token_file.map(|path| token(path, flags.token_file)).transpose()?;
+        let mut headers = format!(
+            "Host: {}\r\nAccept: application/json\r\nUser-Agent: orlop-bench/{}\r\n",
+            uri.authority().map_or("", |authority| authority.as_str()),
+            env!("CARGO_PKG_VERSION")
+        );
+        if let Some(token) = token {
+            headers.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        Ok(Endpoint {
+            url: url.trim_end_matches('/').to_owned(),
+            port: uri.port_u16().unwrap_or(default_port),
+            host,
+            base: uri.path().trim_end_matches('/').to_owned(),
+            headers: headers.into_bytes(),
+            tls,
+        })
+    }
+
+    /// A new connection.
+    pub(crate) async fn connect(&self) -> Result<Stream, BenchError> {
+        let failed =
+            |error: std::io::Error| BenchError::Connect { url: self.url.clone(), problem: error.to_string() };
+        let socket = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
+        match &self.tls {
+            None => Ok(Stream::Plain(socket)),
+            Some((connector, name)) => {
+                let stream = connector.connect(name.clone(), socket).await.map_err(failed)?;
+                Ok(Stream::Tls(Box::new(stream)))
+            }
+        }
+    }
+
+    /// Writes a request's head into `out`.
+    pub(crate) fn head(&self, out: &mut Vec<u8>, method: &str, path: &str, content: Option<(&str, usize)>) {
+        for piece in [method, " ", &self.base, path, " HTTP/1.1\r\n"] {
+            out.extend_from_slice(piece.as_bytes());
+        }
+        out.extend_from_slice(&self.headers);
+        if let Some((kind, length)) = content {
+            out.extend_from_slice(format!("Content-Type: {kind}\r\nContent-Length: {length}\r\n").as_bytes());
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn connector(path: &Path, flag: &'static str) -> Result<TlsConnector, BenchError> {
+    let wrong = |problem: String| BenchError::Flag { flag, value: path.display().to_string(), problem };
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates.map_err(|error| wrong(error.to_string()))? {
+        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(wrong("holds no certificate".to_owned()));
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    // No protocol is offered, so the server speaks HTTP/1.1.
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn token(path: &Path, flag: &'static str) -> Result<String, BenchError> {
+    let wrong = |problem: String| BenchError::Flag { flag, value: path.display().to_string(), problem };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    match text.trim() {
+        "" => Err(wrong("is empty".to_owned())),
+        token if token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(token.to_owned()),
+        _ => Err(wrong("holds more than one token".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn urls() {
+        type Case<'a> = (&'a str, Result<(&'a str, u16, &'a str), &'a str>);
+        let cases: [Case<'_>; 8] = [
+            ("http://127.0.0.1:8080", Ok(("127.0.0.1", 8080, ""))),
+            ("http://[::1]:8080/", Ok(("::1", 8080, ""))),
+            ("http://localhost/k8s/clusters/a/", Ok(("localhost", 80, "/k8s/clusters/a"))),
+            ("https://127.0.0.1:6443", Err("--certificate-authority FILE")),
+            ("ftp://127.0.0.1", Err("http://")),
+            ("127.0.0.1:8080", Err("http://")),
+            ("/only/a/path", Err("names no host")),
+            ("http://a b", Err("is no URL")),
+        ];
+        for (url, want) in cases {
+            match (Endpoint::new(url, None, None, &SERVER), want) {
+                (Ok(got), Ok(want)) => {
+                    assert_eq!((got.host.as_str(), got.port, got.base.as_str()), want, "{url}")
+                }
+                (Err(got), Err(part)) => assert!(got.to_string().contains(part), "{url}: {got}"),
+                (got, want) => panic!("{url}: {:?}, want {want:?}", got.map(|endpoint| endpoint.url)),
+            }
+        }
+    }
+
+    #[test]
+    fn the_head_of_a_request() {
+        let token = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(token.path(), "secret\n").unwrap();
+        let endpoint = Endpoint::new("http://h:1/base", Some(token.path()), None, &SERVER).unwrap();
+        let mut out = Vec::new();
+        endpoint.head(&mut out, "POST", "/api", Some(("application/json", 2)));
+        let version = env!("CARGO_PKG_VERSION");
+        let want = format!(
+            "POST /base/api HTTP/1.1\r\nHost: h:1\r\nAccept: application/json\r\nUser-Agent: orlop-bench/{version}\r\n\
+             Authorization: Bearer secret\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+        );
+        assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+
+    #[test]
+    fn wrong_token_files() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (text, part) in [("", "is empty"), ("a\nb\n", "more than one")] {
+            std::fs::write(file.path(), text).unwrap();
+            let error =
+                Endpoint::new("http://h", Some(file.path()), None, &AGAINST).err().unwrap().to_string();
+            assert!(error.contains(part) && error.contains("--against-token-file"), "{error}");
+        }
+    }
+}

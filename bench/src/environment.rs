@@ -1,0 +1,305 @@
+//! What the rows stand on: the directory, the servers, and what is done with both over and over.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tempfile::TempDir;
+
+use crate::args::BenchArgs;
+use crate::child::{Child, Role};
+use crate::client::{Connection, Draft};
+use crate::endpoint::{AGAINST, Endpoint, SERVER};
+use crate::error::BenchError;
+use crate::load::{Fill, Load, Work, drive};
+use crate::machine::{Machine, sync_samples};
+use crate::objects::{self, LABEL, Template};
+use crate::plan::Plan;
+use crate::process::Cpu;
+use crate::samples::Samples;
+
+/// Requests in flight of all loads but one.
+pub(crate) const IN_FLIGHT: usize = 64;
+
+/// A server that a row measures.
+pub(crate) struct Server {
+    pub(crate) endpoint: Arc<Endpoint>,
+    /// When it is our own.
+    pub(crate) child: Option<Child>,
+    data: Option<PathBuf>,
+}
+
+/// Data that one row leaves for another.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) data: PathBuf,
+    pub(crate) volumes: usize,
+}
+
+/// The directory, the servers that were given, and what shall be done.
+pub(crate) struct Environment {
+    pub(crate) plan: Plan,
+    pub(crate) machine: Machine,
+    /// Names the run in the names of all its objects.
+    pub(crate) run: String,
+    pub(crate) given: Option<Arc<Endpoint>>,
+    pub(crate) against: Option<Arc<Endpoint>>,
+    /// The disk that was measured is the server's.
+    knows_disk: bool,
+    /// What our own servers run.
+    program: PathBuf,
+    kept: Mutex<Option<Kept>>,
+    directories: AtomicUsize,
+    dir: TempDir,
+}
+
+impl Environment {
+    /// Checks the flags, makes the directory and measures the disk below it.
+    pub(crate) fn prepare(args: &BenchArgs) -> Result<Self, BenchError> {
+        let endpoint = |url: &Option<String>, token: &Option<PathBuf>, authority: &Option<PathBuf>, flags| {
+            let Some(url) = url else { return Ok(None) };
+            Endpoint::new(url, token.as_deref(), authority.as_deref(), flags)
+                .map(|found| Some(Arc::new(found)))
+        };
+        let given = endpoint(&args.server, &args.token_file, &args.certificate_authority, &SERVER)?;
+        let against =
+            endpoint(&args.against, &args.against_token_file, &args.against_certificate_authority, &AGAINST)?;
+        let program = match &args.program {
+            Some(path) => path.clone(),
+            None => std::env::current_exe().map_err(|error| BenchError::File {
+                what: "this program cannot be found",
+                path: "/proc/self/exe".into(),
+                error,
+            })?,
+        };
+        let parent = args.data_dir.clone().unwrap_or_else(std::env::temp_dir);
+        let dir = tempfile::Builder::new().prefix("orlop-bench-").tempdir_in(&parent).map_err(|error| {
+            BenchError::Flag {
+                flag: "--data-dir",
+                value: parent.display().to_string(),
+                problem: format!("no directory can be made in it: {error}"),
+            }
+        })?;
+        let plan = Plan::new(args.scale, args.operations, args.idle_seconds, against.is_some());
+        let machine = Machine::look(dir.path(), plan.syncs)?;
+        Ok(Environment {
+            knows_disk: given.is_none() || args.data_dir.is_some(),
+            plan,
+            machine,
+            run: format!("{:06x}", rand::random_range(0..1u32 << 24)),
+            given,
+            against,
+            program,
+            kept: Mutex::new(None),
+            directories: AtomicUsize::new(0),
+            dir,
+        })
+    }
+
+    /// The program that our own servers run.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Whom it is measured on.
+    pub(crate) fn server_words(&self) -> String {
+        match &self.given {
+            Some(endpoint) => endpoint.url.clone(),
+            None => format!("{}, started by bench", self.program.display()),
+        }
+    }
+
+    /// What a person must know who interrupts a run on a server that was given.
+    pub(crate) fn leftovers(&self) -> Option<String> {
+        let url = &self.given.as_ref().or(self.against.as_ref())?.url;
+        Some(format!(
+            "what is made at {url} is deleted after each row; all of it has the label {LABEL}={}, if you must stop early",
+            self.run
+        ))
+    }
+
+    /// What a sync costs at this moment, where the disk is the server's. One of so many slices.
+    pub(crate) fn syncs(&self, slices: usize) -> Result<Samples, BenchError> {
+        if !self.knows_disk {
+            return Ok(Samples::default());
+        }
+        sync_samples(self.dir.path(), self.plan.syncs.div_ceil(slices.max(1)))
+    }
+
+    /// A directory that does not exist yet.
+    pub(crate) fn fresh_data(&self) -> PathBuf {
+        self.dir.path().join(format!("data-{}", self.directories.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// The beginning of the names of a row's objects.
+    pub(crate) fn prefix(&self, row: &str) -> String {
+        format!("orlop-bench-{}-{row}-", self.run)
+    }
+
+    /// The servers of a row: the given one or a new one of our own, and the second one.
+    pub(crate) async fn servers(&self, role: Role) -> Result<Vec<Server>, BenchError> {
+        let first = match &self.given {
+            Some(endpoint) => Server { endpoint: endpoint.clone(), child: None, data: None },
+            None => self.own(role, &[]).await?,
+        };
+        let second = self.against.iter();
+        let second = second.map(|endpoint| Server { endpoint: endpoint.clone(), child: None, data: None });
+        Ok(std::iter::once(first).chain(second).collect())
+    }
+
+    /// A new server of our own on a new directory.
+    pub(crate) async fn own(&self, role: Role, flags: &[&str]) -> Result<Server, BenchError> {
+        let data = self.fresh_data();
+        let child = self.child(role, &data, flags).await?;
+        Ok(Server { endpoint: child.endpoint.clone(), child: Some(child), data: Some(data) })
+    }
+
+    /// A process of our own on a directory that may exist.
+    pub(crate) async fn child(&self, role: Role, data: &Path, flags: &[&str]) -> Result<Child, BenchError> {
+        Child::start(&self.program, role, data, flags).await
+    }
+
+    /// Leaves data of a stopped server for another row.
+    pub(crate) fn keep(&self, kept: Kept) {
+        *self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(kept);
+    }
+
+    /// What another row has left.
+    pub(crate) fn kept(&self) -> Option<Kept> {
+        self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
+    }
+}
+
+/// Processor time of bench, and of the server when it is our own.
+pub(crate) struct BothEnds {
+    own: Option<Cpu>,
+    server: Option<Cpu>,
+}
+
+impl BothEnds {
+    /// Writes into a load what was spent since an earlier moment.
+    pub(crate) fn charge(&self, before: &BothEnds, load: &mut Load) {
+        let spent = |after: &Option<Cpu>, before: &Option<Cpu>| Some(after.as_ref()?.since(before.as_ref()?));
+        load.own_cpu = spent(&self.own, &before.own).unwrap_or_default();
+        load.server_cpu = spent(&self.server, &before.server);
+    }
+}
+
+impl Server {
+    /// A process of our own; its data is looked after elsewhere.
+    pub(crate) fn of(child: Child) -> Self {
+        Server { endpoint: child.endpoint.clone(), child: Some(child), data: None }
+    }
+
+    /// Its data, when it is our own.
+    pub(crate) fn data(&self) -> Option<&Path> {
+        self.data.as_deref()
+    }
+
+    /// Ends it and removes its data, when it is our own. What was given is left alone.
+    pub(crate) fn done(mut self) {
+        if let Some(child) = self.child.take() {
+            child.kill();
+        }
+        if let Some(data) = &self.data {
+            // What stays goes with the directory above.
+            let _ = std::fs::remove_dir_all(data);
+        }
+    }
+
+    /// Sends requests, and looks at the processor time of both ends.
+    pub(crate) async fn load(&self, work: &Work, from: usize, n: usize) -> Load {
+        let before = self.cpu();
+        let mut load = drive(&self.endpoint, work, from, n).await;
+        self.cpu().charge(&before, &mut load);
+        load
+    }
+
+    /// Processor time of both ends at this moment.
+    pub(crate) fn cpu(&self) -> BothEnds {
+        let pid = self.child.as_ref().map(Child::pid);
+        BothEnds { own: Cpu::of(std::process::id()), server: pid.and_then(Cpu::of) }
+    }
+
+    /// Creates objects with the numbers `from..from + n`.
+    pub(crate) async fn fill(
+        &self,
+        path: &str,
+        template: &Template,
+        prefix: &str,
+        from: usize,
+        n: usize,
+    ) -> Result<Load, BenchError> {
+        let load = self.load(&creates(path, template, prefix, IN_FLIGHT), from, n).await;
+        match &load.first_failure {
+            None => Ok(load),
+            Some(first) => Err(self.failed("creating objects", first)),
+        }
+    }
+
+    /// Deletes the objects `0..n` from a server that was given; our own are removed as a whole.
+    pub(crate) async fn clean(&self, path: &str, prefix: &str, n: usize) -> Result<(), BenchError> {
+        if self.child.is_some() {
+            return Ok(());
+        }
+        let (at, named) = (path.to_owned(), prefix.to_owned());
+        // Nobody else may be there who takes the finalizers off.
+        let strip: Fill = Arc::new(move |number, draft| {
+            draft.method = "PATCH";
+            draft.path = format!("{at}/{}", objects::name(&named, number));
+            draft.content_type = "application/merge-patch+json";
+            draft.body.clear();
+            draft.body.extend_from_slice(br#"{"metadata":{"finalizers":null}}"#);
+        });
+        let (at, named) = (path.to_owned(), prefix.to_owned());
+        let delete: Fill = Arc::new(move |number, draft| {
+            *draft = Draft::of("DELETE", format!("{at}/{}", objects::name(&named, number)));
+        });
+        for (fill, wanted) in [(strip, &[200, 404][..]), (delete, &[200, 202, 404])] {
+            let work = Work { in_flight: IN_FLIGHT, wanted, fill };
+            if let Some(first) = drive(&self.endpoint, &work, 0, n).await.first_failure {
+                return Err(self.failed("deleting what was made", &first));
+            }
+        }
+        Ok(())
+    }
+
+    /// One request outside of any load; the body of its answer.
+    pub(crate) async fn once(&self, draft: &Draft, wanted: &[u16]) -> Result<Vec<u8>, BenchError> {
+        let mut connection = Connection::new(self.endpoint.clone());
+        let answer = connection.call(draft).await?;
+        if wanted.contains(&answer.status) {
+            return Ok(answer.body.to_vec());
+        }
+        Err(self.failed(&format!("{} {}", draft.method, draft.path), &answer.words()))
+    }
+
+    /// The newest revision of a collection, from which a watch misses nothing.
+    pub(crate) async fn revision(&self, path: &str) -> Result<u64, BenchError> {
+        let body = self.once(&Draft::of("GET", format!("{path}?limit=1")), &[200]).await?;
+        let list: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        let text = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        text.parse().map_err(|_| self.failed(&format!("GET {path}"), "the list has no resourceVersion"))
+    }
+
+    fn failed(&self, what: &str, problem: &str) -> BenchError {
+        BenchError::Request {
+            url: self.endpoint.url.clone(),
+            what: what.to_owned(),
+            problem: problem.to_owned(),
+        }
+    }
+}
+
+/// Requests that create objects.
+pub(crate) fn creates(path: &str, template: &Template, prefix: &str, in_flight: usize) -> Work {
+    let (path, template, prefix) = (path.to_owned(), template.clone(), prefix.to_owned());
+    let fill: Fill = Arc::new(move |number, draft| {
+        draft.method = "POST";
+        draft.path.clear();
+        draft.path.push_str(&path);
+        draft.content_type = "application/json";
+        template.fill(&mut draft.body, &objects::name(&prefix, number));
+    });
+    Work { in_flight, wanted: &[201], fill }
+}

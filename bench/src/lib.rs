@@ -1,0 +1,163 @@
+//! `orlop bench`: the figures of docs/performance.md, measured on the machine of whoever asks.
+//!
+//! Reading order: `args` and `plan` say what is done, `rows` does it, one file per kind of work, `report`
+//! writes what came out. Below them: `environment` has the servers, `follow` and `attached` wait for what they do (`child` starts our own,
+//! `driver` a CSI driver, `agent` makes this machine a node), `load` sends the
+//! requests over `client` (`endpoint`, `wire`, `event`), `objects` are the bodies, `pace`, `samples`,
+//! `process` and `machine` are what is measured with. Rows know no flags, and nothing here knows the
+//! inside of the server: it is measured from outside, as any other.
+
+mod agent;
+mod args;
+mod attached;
+mod child;
+mod client;
+mod driver;
+mod endpoint;
+mod environment;
+mod error;
+mod event;
+mod follow;
+mod load;
+mod machine;
+mod objects;
+mod pace;
+mod plan;
+mod process;
+mod progress;
+mod report;
+mod rows;
+mod samples;
+mod stream;
+mod wire;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+pub use self::args::BenchArgs;
+use self::args::RowName;
+use self::environment::Environment;
+use self::error::BenchError;
+use self::progress::progress;
+use self::report::{Report, Row};
+
+/// Something was wrong: requests failed, events were lost, a row could not be measured.
+const FAILED: u8 = 1;
+/// The command line is wrong.
+const WRONG_USE: u8 = 2;
+
+/// Measures, and prints what came out.
+pub fn run(args: &BenchArgs) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: no threads to run on: {error}");
+            return ExitCode::from(FAILED);
+        }
+    };
+    let code = runtime.block_on(until_signal(args));
+    // A thread may still be reading from a server that was just killed; nobody waits for what it reads.
+    runtime.shutdown_background();
+    code
+}
+
+/// A signal drops whatever is being done, which kills our servers and removes the directory.
+async fn until_signal(args: &BenchArgs) -> ExitCode {
+    let signals = signal(SignalKind::interrupt()).and_then(|interrupts| {
+        // Whoever has it ignored (nohup) wants bench to go on.
+        let hangups = if ignores_hangups() { None } else { Some(signal(SignalKind::hangup())?) };
+        Ok((interrupts, signal(SignalKind::terminate())?, hangups))
+    });
+    let (mut interrupts, mut terminations, mut hangups) = match signals {
+        Ok(signals) => signals,
+        Err(error) => {
+            eprintln!("error: signals cannot be received: {error}");
+            return ExitCode::from(FAILED);
+        }
+    };
+    let hangup = async {
+        match &mut hangups {
+            Some(hangups) => hangups.recv().await,
+            None => std::future::pending().await,
+        }
+    };
+    let code = tokio::select! {
+        code = bench(args) => return code,
+        _ = hangup => 129,
+        _ = interrupts.recv() => 130,
+        _ = terminations.recv() => 143,
+    };
+    progress("stopped by a signal; servers of bench are ended and their data is removed");
+    ExitCode::from(code)
+}
+
+/// Whether this process was started with SIGHUP ignored. Where nobody says so, it was not.
+fn ignores_hangups() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // The lowest bit is signal 1.
+    ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).is_some_and(|bits| bits & 1 == 1)
+}
+
+async fn bench(args: &BenchArgs) -> ExitCode {
+    let environment = match Environment::prepare(args) {
+        Ok(environment) => environment,
+        Err(error) => {
+            eprintln!("error: {error}");
+            let wrong_use = matches!(error, BenchError::Flag { .. });
+            return ExitCode::from(if wrong_use { WRONG_USE } else { FAILED });
+        }
+    };
+    progress(&environment.machine.words());
+    if let Some(words) = environment.leftovers() {
+        progress(&words);
+    }
+    let mut report = Report {
+        machine: environment.machine.clone(),
+        scale: args.scale,
+        server: environment.server_words(),
+        against: environment.against.as_ref().map(|endpoint| endpoint.url.clone()),
+        rows: Vec::new(),
+        left_out: Vec::new(),
+    };
+    for name in wanted(&args.rows) {
+        if let (Some(why), Some(endpoint)) = (name.needs_own_process(), &environment.given) {
+            report.left_out.push((name, format!("{why}, and {} is not bench's own", endpoint.url)));
+            continue;
+        }
+        progress(&format!("{} ...", name.name()));
+        let start = Instant::now();
+        let outcome = rows::run(name, &environment).await;
+        let (cases, problems) = match outcome {
+            Ok(done) => (done.cases, done.problems),
+            Err(error) => (Vec::new(), vec![format!("{}: {error}", name.name())]),
+        };
+        report.rows.push(Row { name, cases, problems, seconds: start.elapsed().as_secs_f64() });
+    }
+    // A reader that has gone away has what it wanted.
+    let _ = std::io::stdout().write_all(report.render(args.output).as_bytes());
+    let wrong: Vec<&str> = report.problems().collect();
+    for problem in &wrong {
+        eprintln!("error: {problem}");
+    }
+    if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}
+
+/// The rows that were named, each once, in the order of the table; all when none was.
+fn wanted(named: &[RowName]) -> Vec<RowName> {
+    RowName::ALL.into_iter().filter(|row| named.is_empty() || named.contains(row)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_in_the_order_of_the_table() {
+        assert_eq!(wanted(&[]), RowName::ALL);
+        assert_eq!(wanted(&[RowName::Disk, RowName::Get64, RowName::Disk]), [RowName::Get64, RowName::Disk]);
+    }
+}

@@ -1,0 +1,9 @@
+//! Progress on stderr.
+
+use std::io::Write as _;
+
+/// Prints a line on stderr: stdout is for the results.
+pub(crate) fn progress(text: &str) {
+    // A closed stderr is no error.
+    let _ = writeln!(std::io::stderr(), "bench: {text}");
+}

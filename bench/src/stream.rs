@@ -1,0 +1,33 @@
+//! A connection to a server, plain or TLS.
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+/// Bytes to and from a server.
+pub(crate) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// Appends what has come, at least one byte; 0 is the end.
+    pub(crate) async fn read(&mut self, into: &mut Vec<u8>, at_least: usize) -> std::io::Result<usize> {
+        into.reserve(at_least);
+        match self {
+            Stream::Plain(stream) => stream.read_buf(into).await,
+            Stream::Tls(stream) => stream.read_buf(into).await,
+        }
+    }
+
+    /// Writes everything.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Stream::Plain(stream) => stream.write_all(bytes).await,
+            Stream::Tls(stream) => {
+                stream.write_all(bytes).await?;
+                stream.flush().await
+            }
+        }
+    }
+}

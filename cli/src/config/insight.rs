@@ -1,0 +1,135 @@
+//! The commands that explain, rewind and repair: from words to objects and moments, and which server is asked.
+
+use orlop_controller::client::Endpoint;
+
+use super::caller::Caller;
+use super::error::{ConfigError, wrong};
+use super::remote::remote;
+use crate::args::{
+    AttachmentCommand, ChangeArgs, DiffArgs, GetArgs, HistoryArgs, PvCommand, PvcCommand, RecordArgs,
+    RemoteArgs, UnblockArgs, UndeleteArgs, WhereArgs, WhyArgs,
+};
+use crate::insight::names::{self, Named};
+use crate::insight::{Change, Deed, Get, Insight, Verb};
+
+/// Commands whose flags are those of a verb below them.
+pub(super) const VERBS_BELOW: [&str; 3] = ["pv", "pvc", "attachment"];
+
+const CLAIMS: (&str, &str, &[&str]) =
+    ("persistentvolumeclaims", "PersistentVolumeClaim", &["pvc", "persistentvolumeclaim"]);
+const VOLUMES: (&str, &str, &[&str]) = ("persistentvolumes", "PersistentVolume", &["pv", "persistentvolume"]);
+const ATTACHMENTS: (&str, &str, &[&str]) = (
+    "volumeattachments.storage.k8s.io",
+    "VolumeAttachment",
+    &["attachment", "attachments", "va", "volumeattachment", "volumeattachments"],
+);
+
+/// Where `orlop serve` listens when nobody says where: these commands are for the person at that machine.
+const HERE: &str = "http://127.0.0.1:8080";
+
+type Done = Result<Insight, ConfigError>;
+
+pub(super) fn why(args: WhyArgs, caller: Caller) -> Done {
+    let object = names::object(&args.object)?;
+    asked(Deed::Why { object, output: args.output }, args.server, caller)
+}
+
+pub(super) fn impact(args: WhyArgs, caller: Caller) -> Done {
+    let object = names::object(&args.object)?;
+    asked(Deed::Impact { object, output: args.output }, args.server, caller)
+}
+
+pub(super) fn history(args: HistoryArgs, caller: Caller) -> Done {
+    let HistoryArgs { object, limit, token, output, server } = args;
+    let object = names::object(&object)?;
+    asked(Deed::History { object, limit, token, output }, server, caller)
+}
+
+pub(super) fn diff(args: DiffArgs, caller: Caller) -> Done {
+    let (object, from, to) = names::object_between(&args.object)?;
+    asked(Deed::Diff { object, from, to, output: args.output }, args.server, caller)
+}
+
+pub(super) fn get(args: GetArgs, caller: Caller) -> Done {
+    let GetArgs { what, as_of, all_namespaces, selector, output, server } = args;
+    let (kind, name) = names::some_or_one(&what)?;
+    if name.is_some() && selector.is_some() {
+        return Err(wrong("give a name or --selector, not both"));
+    }
+    let as_of = as_of.as_deref().map(names::point).transpose()?;
+    asked(Deed::Get(Get { kind, name, as_of, all_namespaces, selector, output }), server, caller)
+}
+
+pub(super) fn record(args: RecordArgs, caller: Caller) -> Done {
+    let RecordArgs { output: file, from, context, remote } = args;
+    let from = from.as_deref().map(names::point).transpose()?;
+    asked(Deed::Record { file, from }, WhereArgs { namespace: None, context, remote }, caller)
+}
+
+pub(super) fn undelete(args: UndeleteArgs, caller: Caller) -> Done {
+    let (object, at) = names::object_at(&args.object)?;
+    change(object, Verb::Undelete { at }, args.change, caller)
+}
+
+pub(super) fn unblock(args: UnblockArgs, caller: Caller) -> Done {
+    change(names::object(&args.object)?, Verb::Unblock { force: args.force }, args.change, caller)
+}
+
+pub(super) fn pv(command: PvCommand, caller: Caller) -> Done {
+    let PvCommand::Reclaim(args) = command;
+    let claim = args.claim.as_deref().map(names::claim).transpose()?;
+    let verb = if args.scrub { Verb::Scrub } else { Verb::KeepData { claim } };
+    change(of_kind(&args.name, VOLUMES)?, verb, args.change, caller)
+}
+
+pub(super) fn pvc(command: PvcCommand, caller: Caller) -> Done {
+    match command {
+        PvcCommand::Recover(args) => change(of_kind(&args.name, CLAIMS)?, Verb::Recover, args.change, caller),
+        PvcCommand::Transfer(args) => {
+            let verb = Verb::Transfer { namespace: args.to, name: args.new_name };
+            change(of_kind(&args.name, CLAIMS)?, verb, args.change, caller)
+        }
+    }
+}
+
+pub(super) fn attachment(command: AttachmentCommand, caller: Caller) -> Done {
+    let AttachmentCommand::Release(args) = command;
+    change(of_kind(&args.name, ATTACHMENTS)?, Verb::Release { force: args.force }, args.change, caller)
+}
+
+fn of_kind(
+    text: &str,
+    (resource, wanted, known_as): (&'static str, &'static str, &[&str]),
+) -> Result<Named, ConfigError> {
+    Ok(names::of_kind(text, resource, wanted, known_as)?)
+}
+
+fn change(object: Named, verb: Verb, args: ChangeArgs, caller: Caller) -> Done {
+    let ChangeArgs { dry_run, yes, output, server } = args;
+    asked(Deed::Change(Change { object, verb, dry_run, yes, output }), server, caller)
+}
+
+fn asked(deed: Deed, place: WhereArgs, caller: Caller) -> Done {
+    let WhereArgs { namespace, context, remote: args } = place;
+    let server = server(args, context, caller)?;
+    Ok(Insight { deed, namespace, server })
+}
+
+/// A context is one of a kubeconfig, so whoever names one means that. Who names nothing means the server of this machine.
+fn server(mut args: RemoteArgs, named: Option<String>, caller: Caller) -> Result<Endpoint, ConfigError> {
+    let Some(named) = named else {
+        let is_unsaid = args.server.is_none() && args.master.is_none() && args.kubeconfig.is_none();
+        if is_unsaid && caller == Caller::Itself {
+            args.server = Some(HERE.to_owned());
+        }
+        return remote(args, caller);
+    };
+    match remote(args, Caller::Kubectl)? {
+        Endpoint::Kubeconfig { path, server, .. } => {
+            Ok(Endpoint::Kubeconfig { path, context: Some(named), server })
+        }
+        Endpoint::Url { .. } => Err(wrong(
+            "--context is one of a kubeconfig: give it with --kubeconfig, and not with --server alone",
+        )),
+    }
+}

@@ -1,0 +1,400 @@
+//! From flags, variables and the file to one typed configuration.
+//!
+//! Flags win over `ORLOP_*` variables, variables over the file, the file over the defaults. The
+//! values of file and variables become clap's defaults before it parses, so that all values go
+//! through the same parsers. What flags mean together is checked here.
+
+mod caller;
+mod error;
+mod file;
+mod insight;
+mod listen;
+mod nodes;
+mod remote;
+pub mod settings;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap_complete::Shell;
+use orlop_bench::BenchArgs;
+use orlop_controller::client::Endpoint;
+use orlop_csi_hostpath as hostpath;
+use orlop_node::config::NodeConfig;
+
+use self::caller::Caller;
+pub use self::error::ConfigError;
+use self::error::wrong;
+pub use self::listen::ListenConfig;
+pub use self::nodes::Nodes;
+pub use self::remote::host_of;
+use self::remote::remote;
+use crate::args::{
+    AgentArgs, ApiArgs, AuditArgs, Cli, Command, GcArgs, LabArgs, ListenArgs, LoopArgs, NodeCommand, Output,
+    ProcessArgs, RestoreArgs, SaveArgs, SnapshotArgs, SnapshotCommand, StoreArgs, StoreCommand,
+    VolumesCommand,
+};
+use crate::drain::Drain;
+use crate::gc::Gc;
+use crate::insight::Insight;
+use crate::volumes::Audit;
+
+/// What this process does.
+pub enum Config {
+    /// Run one command and exit.
+    Tool(Tool),
+    /// Measure.
+    Bench(Box<BenchArgs>),
+    /// A laboratory, and stories in it.
+    Lab(Box<LabArgs>),
+    /// Run until a signal.
+    Run(Box<Run>),
+}
+
+/// A command that does one thing and exits.
+pub struct Tool(pub(crate) Task);
+
+/// What a [`Tool`] does.
+pub(crate) enum Task {
+    /// Print the version.
+    Version,
+    /// Print a completion script.
+    Completion(Shell),
+    /// Save, inspect or restore a snapshot.
+    Snapshot(SnapshotTask),
+    /// Check or compact a store that is not running.
+    Store(StoreCommand),
+    /// Compare the volumes of drivers with the API.
+    Volumes(Audit),
+    /// Empty a node.
+    Drain(Drain),
+    /// Make a node schedulable again.
+    Uncordon { node: String, server: Endpoint },
+    /// Clean up what pods left on this machine.
+    Gc(Box<Gc>),
+    /// Explain, rewind and repair.
+    Insight(Box<Insight>),
+}
+
+impl From<Task> for Config {
+    fn from(task: Task) -> Self {
+        Config::Tool(Tool(task))
+    }
+}
+
+/// What is to be done with a snapshot.
+pub(crate) enum SnapshotTask {
+    /// From a server that runs.
+    Fetch { file: PathBuf, from: Endpoint },
+    /// From the directory of one that does not.
+    Take { file: PathBuf, data_dir: PathBuf },
+    /// Look at it.
+    Status { file: PathBuf, output: Output },
+    /// Make a store of it.
+    Restore(RestoreArgs),
+}
+
+/// What a process that runs is made of.
+pub struct Run {
+    /// Its log and its configuration file.
+    pub process: ProcessArgs,
+    /// Its parts.
+    pub role: Role,
+}
+
+/// Which parts run.
+pub enum Role {
+    /// API server and controllers, and nodes.
+    Serve(Box<ServerConfig>, LoopArgs, Nodes),
+    /// The API server.
+    Apiserver(Box<ServerConfig>),
+    /// The controllers.
+    Controller(Endpoint, LoopArgs),
+    /// The CSI driver for laboratories.
+    CsiHostpath(hostpath::Options),
+    /// The agent of a node.
+    Node(Endpoint, Box<NodeConfig>),
+}
+
+/// Everything about the API server.
+#[derive(Debug)]
+pub struct ServerConfig {
+    /// Where and how it listens.
+    pub listen: ListenConfig,
+    /// Where it keeps objects.
+    pub store: StoreArgs,
+    /// Periodic snapshots.
+    pub snapshots: Option<Schedule>,
+    /// The API.
+    pub api: ApiArgs,
+}
+
+/// When and where snapshots are taken by the clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// The period.
+    pub every: Duration,
+    /// The directory of the files.
+    pub dir: PathBuf,
+    /// The number of files that are kept.
+    pub keep: usize,
+}
+
+/// The configuration of this process. `variable` looks up an environment variable.
+pub fn load(
+    args: impl IntoIterator<Item = OsString>,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<Config, ConfigError> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let caller = Caller::of(args.first());
+    let plain = with_variables(named(Cli::command(), caller), &variable);
+    let mut matches = plain.try_get_matches_from(&args).map_err(|error| blame(error, &args, &variable))?;
+    if let Some((name, path)) = file_of(&matches) {
+        let command = Cli::command();
+        let values = file::read(&path, &command, &name)?;
+        let command = command.mut_subcommand(&name, |sub| file::as_defaults(sub, values));
+        // The first pass took flags and variables, so what is wrong now is in the file.
+        matches = with_variables(command, &variable)
+            .try_get_matches_from(&args)
+            .map_err(|problem| ConfigError::FileValue { path, problem })?;
+    }
+    typed(Cli::from_arg_matches(&matches)?, caller)
+}
+
+/// As the person has called it.
+fn named(command: clap::Command, caller: Caller) -> clap::Command {
+    match caller {
+        Caller::Itself => command,
+        Caller::Kubectl => command.bin_name("kubectl orlop"),
+    }
+}
+
+/// The chosen subcommand and the file that it names.
+fn file_of(matches: &ArgMatches) -> Option<(String, PathBuf)> {
+    let (name, sub) = matches.subcommand()?;
+    let path = sub.try_get_one::<PathBuf>("config").ok()??;
+    Some((name.to_owned(), path.clone()))
+}
+
+/// Gives every flag of every subcommand its variable: what that holds becomes the flag's default.
+fn with_variables(command: clap::Command, variable: &impl Fn(&str) -> Option<OsString>) -> clap::Command {
+    let given = |arg: clap::Arg| {
+        let Some(flag) = arg.get_long() else { return arg };
+        match variable(&variable_name(flag)) {
+            Some(value) => arg.default_value(value),
+            None => arg,
+        }
+    };
+    command.mut_subcommands(|sub| match insight::VERBS_BELOW.contains(&sub.get_name()) {
+        true => sub.mut_subcommands(|sub| sub.mut_args(given)),
+        false => sub.mut_args(given),
+    })
+}
+
+/// `--data-dir` is `ORLOP_DATA_DIR`.
+fn variable_name(flag: &str) -> String {
+    format!("ORLOP_{}", flag.replace('-', "_").to_ascii_uppercase())
+}
+
+/// A wrong value that came from a variable is told as such: clap only knows of the flag.
+fn blame(
+    problem: clap::Error,
+    args: &[OsString],
+    variable: &impl Fn(&str) -> Option<OsString>,
+) -> ConfigError {
+    let Some(ContextValue::String(shown)) = problem.get(ContextKind::InvalidArg) else {
+        return problem.into();
+    };
+    let flag = shown.split([' ', '=', '[']).next().unwrap_or_default().trim_start_matches('-');
+    let given = args.iter().any(|arg| {
+        let arg = arg.to_string_lossy();
+        arg.strip_prefix("--").is_some_and(|arg| arg.split('=').next() == Some(flag))
+    });
+    let name = variable_name(flag);
+    if given || variable(&name).is_none() {
+        return problem.into();
+    }
+    ConfigError::Variable { name, problem }
+}
+
+fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
+    let run = |process, role| Ok(Config::Run(Box::new(Run { process, role })));
+    match cli.command {
+        Command::Bench(args) => Ok(Config::Bench(args)),
+        Command::Lab(args) => Ok(Config::Lab(args)),
+        Command::Version => Ok(Task::Version.into()),
+        Command::Completion { shell } => Ok(Task::Completion(shell).into()),
+        Command::Snapshot(command) => Ok(Task::Snapshot(match command {
+            SnapshotCommand::Save(args) => save(*args, caller)?,
+            SnapshotCommand::Status { file, output } => SnapshotTask::Status { file, output },
+            SnapshotCommand::Restore(args) => SnapshotTask::Restore(args),
+        })
+        .into()),
+        Command::Store(command) => Ok(Task::Store(command).into()),
+        Command::Why(args) => asked(insight::why(*args, caller)),
+        Command::Impact(args) => asked(insight::impact(*args, caller)),
+        Command::History(args) => asked(insight::history(*args, caller)),
+        Command::Diff(args) => asked(insight::diff(*args, caller)),
+        Command::Get(args) => asked(insight::get(*args, caller)),
+        Command::Record(args) => asked(insight::record(*args, caller)),
+        Command::Undelete(args) => asked(insight::undelete(*args, caller)),
+        Command::Unblock(args) => asked(insight::unblock(*args, caller)),
+        Command::Pv(command) => asked(insight::pv(command, caller)),
+        Command::Pvc(command) => asked(insight::pvc(command, caller)),
+        Command::Attachment(command) => asked(insight::attachment(command, caller)),
+        Command::Volumes(VolumesCommand::Audit(args)) => audit(args, caller),
+        Command::Serve(args) => {
+            let data_dir = args.store.data_dir.clone();
+            let server = server(args.listen, args.store, args.snapshots, args.api)?;
+            let nodes = nodes::served(args.nodes, &args.loops, data_dir.as_deref())?;
+            run(args.process, Role::Serve(Box::new(server), loops(args.loops)?, nodes))
+        }
+        Command::Apiserver(args) => {
+            let server = server(args.listen, args.store, args.snapshots, args.api)?;
+            run(args.process, Role::Apiserver(Box::new(server)))
+        }
+        Command::CsiHostpath(args) => {
+            let (process, options) = args.options();
+            run(process, Role::CsiHostpath(options))
+        }
+        Command::Node(args) => match args.command {
+            None => {
+                let AgentArgs { process, remote: server, name, csi_endpoint, machine: args } = args.agent;
+                // clap has seen to it that there is one.
+                let server = remote(server, caller)?;
+                let is_here = remote::is_here(&server);
+                let config = nodes::machine(name.unwrap_or_default(), args, csi_endpoint, is_here)?;
+                run(process, Role::Node(server, Box::new(config)))
+            }
+            Some(NodeCommand::Drain(mut args)) => {
+                let server = remote(std::mem::take(&mut args.remote), caller)?;
+                Ok(Task::Drain(Drain { args, server }).into())
+            }
+            Some(NodeCommand::Uncordon(args)) => {
+                Ok(Task::Uncordon { node: args.node, server: remote(args.remote, caller)? }.into())
+            }
+            Some(NodeCommand::Gc(args)) => gc(*args, caller),
+        },
+        Command::Controller(args) => {
+            let remote = remote(args.remote, caller)?;
+            run(args.process, Role::Controller(remote, loops(args.loops)?))
+        }
+    }
+}
+
+fn asked(insight: Result<Insight, ConfigError>) -> Result<Config, ConfigError> {
+    Ok(Task::Insight(Box::new(insight?)).into())
+}
+
+fn gc(args: GcArgs, caller: Caller) -> Result<Config, ConfigError> {
+    let config = nodes::directory(args.name, args.root_dir, args.mount_timeout)?;
+    let server = remote(args.remote, caller)?;
+    Ok(Task::Gc(Box::new(Gc { config, server, dry_run: args.dry_run, purge: args.older_than })).into())
+}
+
+fn audit(mut args: Box<AuditArgs>, caller: Caller) -> Result<Config, ConfigError> {
+    if args.csi_timeout.is_zero() {
+        return Err(wrong("--csi-timeout must be more than 0s: every call would be given up at once"));
+    }
+    if let Some(twice) = args.adopt.iter().find(|handle| args.delete.contains(handle)) {
+        return Err(wrong(&format!("--adopt and --delete both name {twice}: one of them")));
+    }
+    let (mut names, known) = (std::collections::BTreeSet::new(), &args.csi_endpoint);
+    if let Some(twice) = known.iter().find(|endpoint| !names.insert(&endpoint.name)) {
+        return Err(wrong(&format!("--csi-endpoint names {} twice", twice.name)));
+    }
+    let server = remote(std::mem::take(&mut args.remote), caller)?;
+    Ok(Task::Volumes(Audit { args, server }).into())
+}
+
+fn save(args: SaveArgs, caller: Caller) -> Result<SnapshotTask, ConfigError> {
+    let SaveArgs { file, data_dir, remote: args } = args;
+    if let Some(data_dir) = data_dir {
+        return Ok(SnapshotTask::Take { file, data_dir });
+    }
+    if args.server.is_none() && args.master.is_none() && args.kubeconfig.is_none() && caller == Caller::Itself
+    {
+        return Err(wrong(
+            "a snapshot of what? Give --server URL (such as http://127.0.0.1:8080) or --kubeconfig FILE for a server \
+             that runs, or --data-dir DIR for one that does not",
+        ));
+    }
+    Ok(SnapshotTask::Fetch { file, from: remote(args, caller)? })
+}
+
+fn schedule(args: SnapshotArgs) -> Result<Option<Schedule>, ConfigError> {
+    if args.snapshot_every.is_zero() {
+        return Ok(None);
+    }
+    let Some(dir) = args.snapshot_dir else {
+        return Err(wrong(
+            "--snapshot-every needs --snapshot-dir DIR: where the files go, best on another disk",
+        ));
+    };
+    if args.snapshot_keep == 0 {
+        return Err(wrong(
+            "--snapshot-keep must be at least 1: with 0 every snapshot would be removed at once",
+        ));
+    }
+    Ok(Some(Schedule { every: args.snapshot_every, dir, keep: args.snapshot_keep }))
+}
+
+fn server(
+    listen: ListenArgs,
+    store: StoreArgs,
+    snapshots: SnapshotArgs,
+    api: ApiArgs,
+) -> Result<ServerConfig, ConfigError> {
+    if api.request_timeout.is_zero() {
+        return Err(wrong("--request-timeout must be more than 0s: every request would fail"));
+    }
+    for (flag, time) in [
+        ("--read-header-timeout", listen.read_header_timeout),
+        ("--idle-timeout", listen.idle_timeout),
+        ("--write-timeout", listen.write_timeout),
+    ] {
+        if time.is_zero() {
+            return Err(wrong(&format!(
+                "{flag} must be more than 0s: every connection would be closed at once"
+            )));
+        }
+    }
+    let listen = ListenConfig::new(listen).map_err(|error| ConfigError::Wrong(error.to_string()))?;
+    Ok(ServerConfig { listen, store, snapshots: schedule(snapshots)?, api })
+}
+
+fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
+    if args.pvclaimbinder_sync_period.is_zero() {
+        return Err(wrong("--pvclaimbinder-sync-period must be more than 0s"));
+    }
+    if args.csi_timeout.is_zero() {
+        return Err(wrong("--csi-timeout must be more than 0s: every call would be given up at once"));
+    }
+    if args.csi_reconcile_sync.is_zero() {
+        return Err(wrong("--csi-reconcile-sync must be more than 0s: drivers would be asked all the time"));
+    }
+    if args.scheduler_bind_timeout.is_zero() {
+        return Err(wrong("--scheduler-bind-timeout must be more than 0s: no claim would be bound in time"));
+    }
+    for (flag, workers) in [
+        ("--concurrent-ephemeralvolume-syncs", args.concurrent_ephemeralvolume_syncs),
+        ("--concurrent-namespace-syncs", args.concurrent_namespace_syncs),
+        ("--concurrent-gc-syncs", args.concurrent_gc_syncs),
+        ("--concurrent-rc-syncs", args.concurrent_rc_syncs),
+        ("--concurrent-replicaset-syncs", args.concurrent_replicaset_syncs),
+        ("--concurrent-deployment-syncs", args.concurrent_deployment_syncs),
+        ("--concurrent-statefulset-syncs", args.concurrent_statefulset_syncs),
+        ("--csi-worker-threads", args.csi_worker_threads),
+    ] {
+        if workers == 0 {
+            return Err(wrong(&format!("{flag} must be at least 1: without a worker nothing is done")));
+        }
+    }
+    Ok(args)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! What the flags of nodes mean together.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use orlop_controller::csi::drivers::Endpoint;
+use orlop_node::config::{NodeConfig, RuntimeKind};
+
+use super::error::{ConfigError, wrong};
+use crate::args::{LoopArgs, MachineArgs, RuntimeArg, ServedNodeArgs};
+
+/// Nodes in the process of the API server.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    /// This machine.
+    pub machine: Option<Box<NodeConfig>>,
+    /// So many whose mounts are only recorded.
+    pub virtual_nodes: u32,
+}
+
+impl Nodes {
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.machine.is_none() && self.virtual_nodes == 0
+    }
+}
+
+/// The nodes in the process of the API server.
+pub(super) fn served(
+    mut args: ServedNodeArgs,
+    loops: &LoopArgs,
+    data_dir: Option<&Path>,
+) -> Result<Nodes, ConfigError> {
+    if args.node_name.is_some() && !args.node {
+        return Err(wrong("--node-name needs --node: without it this machine is no node"));
+    }
+    if args.virtual_nodes > 1000 {
+        return Err(wrong("--virtual-nodes takes at most 1000"));
+    }
+    let machine = match args.node {
+        false => None,
+        true => {
+            let name = args
+                .node_name
+                .or_else(host_name)
+                .ok_or_else(|| wrong("--node needs --node-name NAME: the machine does not tell its name"))?;
+            if let (None, Some(dir)) = (&args.machine.root_dir, data_dir) {
+                // What is given a place of its own stays there as a whole.
+                let dir = std::path::absolute(dir)
+                    .map_err(|error| wrong(&format!("--data-dir {}: {error}", dir.display())))?;
+                args.machine.root_dir = Some(dir.join("node"));
+            }
+            Some(Box::new(machine(name, args.machine, loops.csi_endpoint.clone(), true)?))
+        }
+    };
+    Ok(Nodes { machine, virtual_nodes: args.virtual_nodes })
+}
+
+/// What of an agent's settings says where its directory is.
+pub(super) fn directory(
+    name: Option<String>,
+    root_dir: PathBuf,
+    mount_timeout: Duration,
+) -> Result<NodeConfig, ConfigError> {
+    if mount_timeout.is_zero() {
+        return Err(wrong("--mount-timeout must be more than 0"));
+    }
+    let name = name
+        .or_else(host_name)
+        .ok_or_else(|| wrong("gc needs --name NAME: the machine does not tell its name"))?;
+    Ok(NodeConfig { mount_timeout, ..NodeConfig::new(name, root_dir) })
+}
+
+/// The machine's name, as the kubelet takes it.
+fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_lowercase()).filter(|name| !name.is_empty() && name != "(none)")
+}
+
+/// Settings of an agent. `is_beside_server`: the API server is on this machine.
+pub(super) fn machine(
+    name: String,
+    args: MachineArgs,
+    csi_endpoints: Vec<Endpoint>,
+    is_beside_server: bool,
+) -> Result<NodeConfig, ConfigError> {
+    if let Some(problem) = orlop_apimachinery::names::dns_subdomain(&name).first() {
+        return Err(wrong(&format!("{name:?} cannot be the name of a node: {problem}")));
+    }
+    for (flag, time) in [
+        ("--mount-timeout", args.mount_timeout),
+        ("--node-status-update-frequency", args.node_status_update_frequency),
+        ("--node-lease-duration-seconds", Duration::from_secs(args.node_lease_duration_seconds.into())),
+    ] {
+        if time.is_zero() {
+            return Err(wrong(&format!("{flag} must be more than 0")));
+        }
+    }
+    let root_dir = args.root_dir.unwrap_or_else(|| PathBuf::from("/var/lib/orlop/node"));
+    if !root_dir.is_absolute() {
+        return Err(wrong("--root-dir must be an absolute path: CSI drivers are told paths below it"));
+    }
+    let by_default = if is_beside_server { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+    let log_address = args.address.unwrap_or(by_default.into());
+    let runtime = match args.runtime {
+        RuntimeArg::None => RuntimeKind::None,
+        RuntimeArg::Process => RuntimeKind::Process,
+    };
+    if runtime == RuntimeKind::Process && args.hooks_dir.is_some() {
+        return Err(wrong("--hooks-dir is for --runtime none: processes need no hooks"));
+    }
+    Ok(NodeConfig {
+        labels: args.node_labels.into_iter().collect(),
+        taints: args.register_with_taints,
+        address: args.node_ip,
+        max_pods: args.max_pods,
+        status_period: args.node_status_update_frequency,
+        lease: Duration::from_secs(args.node_lease_duration_seconds.into()),
+        thresholds: args.eviction_hard,
+        mount_timeout: args.mount_timeout,
+        runtime,
+        hooks_dir: args.hooks_dir,
+        csi_endpoints,
+        log_address: (runtime == RuntimeKind::Process).then(|| (log_address, args.port).into()),
+        ..NodeConfig::new(name, root_dir)
+    })
+}

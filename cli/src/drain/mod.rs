@@ -1,0 +1,315 @@
+//! `orlop node drain`: empties a node in sentences. Cordon, see that nothing is lost (`pods`), ask each pod to go (a budget may say "not now", and is asked
+//! again), wait until pods are gone and what they had is unmounted and detached. `orlop node uncordon` is the way back.
+
+mod pods;
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client};
+use orlop_controller::attach::unique_name_of;
+use orlop_controller::client::{self, ConnectError, Endpoint, is_not_found, message_of, status_of};
+use orlop_controller::pods::claim_names;
+use serde_json::json;
+use tokio::time::Instant;
+
+use self::pods::{Allowed, DrainVerdict, judge};
+use crate::args::DrainArgs;
+
+/// How often what is left is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// After how many looks what is waited for is said again.
+const SAY_AGAIN: u32 = 30;
+
+/// What is to be drained, and where.
+pub(crate) struct Drain {
+    pub(crate) args: Box<DrainArgs>,
+    pub(crate) server: Endpoint,
+}
+
+/// Why a node is not empty.
+#[derive(Debug, thiserror::Error)]
+enum DrainError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("cannot {what}: {}", message_of(cause))]
+    Request { what: String, cause: kube::Error },
+    #[error("nobody was asked to go from node {node}: {}", why.join("; "))]
+    Forbidden { node: String, why: Vec<String> },
+    #[error("node {node} is not empty after {seconds} s: {left}")]
+    Late { node: String, seconds: u64, left: String },
+    #[error("no threads to run on: {0}")]
+    Threads(#[from] std::io::Error),
+}
+
+/// Does it, and says with which code to exit.
+pub(crate) fn run(drain: Drain) -> ExitCode {
+    let Drain { args, server } = drain;
+    done(server, async |client| empty(&client, &args).await)
+}
+
+/// Lets pods come to a node again, and says with which code to exit.
+pub(crate) fn uncordon(node: String, server: Endpoint) -> ExitCode {
+    done(server, async |client| {
+        let is_new = cordon(&client, &node, false, false).await?;
+        println!("node {node} is {}", if is_new { "uncordoned" } else { "uncordoned already" });
+        Ok(())
+    })
+}
+
+fn done(server: Endpoint, work: impl AsyncFnOnce(Client) -> Result<(), DrainError>) -> ExitCode {
+    let all = || -> Result<(), DrainError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async { work(client::connect(server).await?).await })
+    };
+    match all() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn failed(what: impl Into<String>) -> impl FnOnce(kube::Error) -> DrainError {
+    let what = what.into();
+    move |cause| DrainError::Request { what, cause }
+}
+
+fn key(pod: &Pod) -> String {
+    let meta = &pod.metadata;
+    format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+}
+
+/// Closes a node for new pods, or opens it; whether that is new.
+async fn cordon(client: &Client, name: &str, closed: bool, dry_run: bool) -> Result<bool, DrainError> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = nodes.get(name).await.map_err(failed(format!("read node {name}")))?;
+    let is_closed = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    if is_closed == closed {
+        return Ok(false);
+    }
+    let value = if closed { json!(true) } else { json!(null) };
+    let patch = json!({"metadata": {"uid": node.metadata.uid}, "spec": {"unschedulable": value}});
+    let parameters = PatchParams { dry_run, ..PatchParams::default() };
+    let patched = nodes.patch(name, &parameters, &Patch::Merge(&patch)).await;
+    let verb = if closed { "cordon" } else { "uncordon" };
+    patched.map_err(failed(format!("{verb} node {name}")))?;
+    Ok(true)
+}
+
+async fn empty(client: &Client, args: &DrainArgs) -> Result<(), DrainError> {
+    let name = args.node.as_str();
+    match (cordon(client, name, true, args.dry_run).await?, args.dry_run) {
+        (false, _) => println!("node {name} is cordoned already"),
+        (true, true) => println!("node {name} would be cordoned"),
+        (true, false) => println!("node {name} is cordoned"),
+    }
+    let mut round = Round { client, args, asked: BTreeSet::new() };
+    let pods = round.pods().await?;
+    forbid(name, &pods, round.allowed())?;
+    if args.dry_run {
+        for pod in &pods {
+            round.ask_whether(pod).await?;
+        }
+        println!("nothing was changed");
+        return Ok(());
+    }
+    let until = (!args.timeout.is_zero()).then(|| Instant::now() + args.timeout);
+    let mut said = String::new();
+    let mut looks = 0_u32;
+    loop {
+        let left = round.look().await?;
+        let Some(left) = left else {
+            println!("node {name} is empty: no pods, and no volumes of theirs");
+            return Ok(());
+        };
+        if left != said || looks.is_multiple_of(SAY_AGAIN) {
+            println!("{left}");
+            said.clone_from(&left);
+        }
+        looks += 1;
+        if until.is_some_and(|until| Instant::now() >= until) {
+            let seconds = args.timeout.as_secs();
+            return Err(DrainError::Late { node: name.to_owned(), seconds, left });
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Before anybody is asked: what would be lost.
+fn forbid(node: &str, pods: &[Pod], allowed: Allowed) -> Result<(), DrainError> {
+    let of = |verdict: DrainVerdict| -> Vec<String> {
+        pods.iter().filter(|pod| judge(pod, allowed) == verdict).map(key).collect()
+    };
+    let mut why = Vec::new();
+    for (verdict, text) in [
+        (DrainVerdict::Unmanaged, "no controller makes these pods again (--force lets them go)"),
+        (
+            DrainVerdict::LocalData,
+            "these pods have data in emptyDir volumes (--delete-emptydir-data lets them go)",
+        ),
+    ] {
+        let pods = of(verdict);
+        if !pods.is_empty() {
+            why.push(format!("{text}: {}", pods.join(", ")));
+        }
+    }
+    if why.is_empty() { Ok(()) } else { Err(DrainError::Forbidden { node: node.to_owned(), why }) }
+}
+
+/// What is done again and again.
+struct Round<'a> {
+    client: &'a Client,
+    args: &'a DrainArgs,
+    /// UIDs of pods that said that they go.
+    asked: BTreeSet<String>,
+}
+
+impl Round<'_> {
+    fn allowed(&self) -> Allowed {
+        Allowed { unmanaged: self.args.force, local_data: self.args.delete_emptydir_data }
+    }
+
+    async fn pods(&self) -> Result<Vec<Pod>, DrainError> {
+        let here = ListParams::default().fields(&format!("spec.nodeName={}", self.args.node));
+        let pods = Api::<Pod>::all(self.client.clone()).list(&here).await.map_err(failed("list pods"))?;
+        Ok(pods.items)
+    }
+
+    /// Asks a pod to go. False: a budget says "not now", in these words.
+    async fn evict(&self, pod: &Pod) -> Result<Result<(), String>, DrainError> {
+        let api: Api<Pod> =
+            Api::namespaced(self.client.clone(), pod.metadata.namespace.as_deref().unwrap_or_default());
+        let options = DeleteParams {
+            grace_period_seconds: self.args.grace_period,
+            preconditions: Some(Preconditions { uid: pod.metadata.uid.clone(), resource_version: None }),
+            dry_run: self.args.dry_run,
+            ..DeleteParams::default()
+        };
+        let parameters = EvictParams {
+            delete_options: Some(options),
+            post_options: PostParams { dry_run: self.args.dry_run, ..PostParams::default() },
+        };
+        match api.evict(pod.metadata.name.as_deref().unwrap_or_default(), &parameters).await {
+            Ok(_) => Ok(Ok(())),
+            Err(error) if is_not_found(&error) => Ok(Ok(())),
+            Err(error) if status_of(&error).is_some_and(|status| status.code == 429) => {
+                Ok(Err(message_of(&error)))
+            }
+            Err(cause) => Err(failed(format!("evict pod {}", key(pod)))(cause)),
+        }
+    }
+
+    /// Tells what would be done with a pod.
+    async fn ask_whether(&self, pod: &Pod) -> Result<(), DrainError> {
+        let shown = key(pod);
+        match judge(pod, self.allowed()) {
+            DrainVerdict::Stays => println!("pod {shown} would stay"),
+            DrainVerdict::Goes if pod.metadata.deletion_timestamp.is_some() => {
+                println!("pod {shown} is ending")
+            }
+            DrainVerdict::Goes | DrainVerdict::Unmanaged | DrainVerdict::LocalData => {
+                match self.evict(pod).await? {
+                    Ok(()) => println!("pod {shown} would be asked to go"),
+                    Err(why) => println!("pod {shown} could not go yet ({why})"),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks pods that are still there to go. What is waited for, in words; none when there is nothing left.
+    async fn look(&mut self) -> Result<Option<String>, DrainError> {
+        let (mut waiting, mut staying, mut forbidden) = (Vec::new(), Vec::new(), Vec::new());
+        for pod in self.pods().await? {
+            let (shown, uid) = (key(&pod), pod.metadata.uid.clone().unwrap_or_default());
+            match judge(&pod, self.allowed()) {
+                DrainVerdict::Stays => staying.push(pod),
+                DrainVerdict::Goes
+                    if pod.metadata.deletion_timestamp.is_some() || self.asked.contains(&uid) =>
+                {
+                    waiting.push(format!("{shown} is ending"));
+                }
+                DrainVerdict::Goes => match self.evict(&pod).await? {
+                    Ok(()) => {
+                        println!("pod {shown} was asked to go");
+                        self.asked.insert(uid);
+                        waiting.push(format!("{shown} is ending"));
+                    }
+                    Err(why) => waiting.push(format!("{shown} may not go yet ({why})")),
+                },
+                // It came after the first look.
+                DrainVerdict::Unmanaged | DrainVerdict::LocalData => forbidden.push(pod),
+            }
+        }
+        forbid(&self.args.node, &forbidden, self.allowed())?;
+        if !waiting.is_empty() {
+            return Ok(Some(format!("waiting for pods: {}", waiting.join(", "))));
+        }
+        self.volumes(&staying).await
+    }
+
+    /// What is still mounted or attached for others than those who stay.
+    async fn volumes(&self, staying: &[Pod]) -> Result<Option<String>, DrainError> {
+        let name = self.args.node.as_str();
+        let node = Api::<Node>::all(self.client.clone()).get_opt(name).await;
+        let node = node.map_err(failed(format!("read node {name}")))?;
+        let status = node.and_then(|node| node.status).unwrap_or_default();
+        let in_use = status.volumes_in_use.unwrap_or_default();
+        let all = Api::<VolumeAttachment>::all(self.client.clone()).list(&ListParams::default()).await;
+        let all = all.map_err(failed("list volumeattachments"))?.items;
+        let attached: Vec<&VolumeAttachment> = all.iter().filter(|one| one.spec.node_name == name).collect();
+        if in_use.is_empty() && attached.is_empty() {
+            return Ok(None);
+        }
+        let kept = self.kept(staying).await?;
+        let mounted: Vec<&str> =
+            in_use.iter().map(String::as_str).filter(|unique| !kept.unique.contains(*unique)).collect();
+        if !mounted.is_empty() {
+            return Ok(Some(format!("waiting for volumes to be unmounted: {}", mounted.join(", "))));
+        }
+        let attached = attached.into_iter().filter_map(|attachment| {
+            let volume = attachment.spec.source.persistent_volume_name.as_deref();
+            match volume {
+                Some(volume) => (!kept.names.contains(volume)).then_some(volume),
+                None => attachment.metadata.name.as_deref(),
+            }
+        });
+        let attached: Vec<&str> = attached.collect();
+        Ok((!attached.is_empty())
+            .then(|| format!("waiting for volumes to be detached: {}", attached.join(", "))))
+    }
+
+    /// The volumes of pods that stay.
+    async fn kept(&self, staying: &[Pod]) -> Result<Kept, DrainError> {
+        let mut kept = Kept::default();
+        for pod in staying {
+            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+            let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
+            for claim in claim_names(pod) {
+                let found = claims.get_opt(&claim).await;
+                let found = found.map_err(failed(format!("read the claim {namespace}/{claim}")))?;
+                let Some(volume) = found.and_then(|claim| claim.spec?.volume_name) else { continue };
+                let found = Api::<PersistentVolume>::all(self.client.clone()).get_opt(&volume).await;
+                let found = found.map_err(failed(format!("read the volume {volume}")))?;
+                kept.unique.extend(found.as_ref().and_then(unique_name_of));
+                kept.names.insert(volume);
+            }
+        }
+        Ok(kept)
+    }
+}
+
+/// Volumes of pods that stay.
+#[derive(Default)]
+struct Kept {
+    /// PersistentVolumes.
+    names: BTreeSet<String>,
+    /// As the node names them.
+    unique: BTreeSet<String>,
+}

@@ -1,0 +1,121 @@
+//! What only reads of orlop's own group: `why`, `impact`, `history` and `diff`. Each gives the text of stdout and how it ended.
+
+use serde_json::Value;
+
+use super::error::AskError;
+use super::error::InsightError;
+use super::kinds::{Object, escaped};
+use super::names::{Named, Point};
+use super::outcome::Ended;
+use super::render::{self, Look, short};
+use super::session::{JSON, Session};
+use crate::args::TextOrJson;
+
+pub(super) type Told = Result<(String, Ended), InsightError>;
+
+pub(super) async fn why(session: &Session, named: &Named, output: TextOrJson, look: Look) -> Told {
+    let object = session.object(named)?;
+    let told = of_object(session, &object, "why", "explain").await?;
+    let ended = match told["severity"].as_str() {
+        Some("ok" | "waiting") => Ended::Well,
+        // A word that is not known yet is worse than one that is.
+        Some(_) | None => Ended::NeedsAttention,
+    };
+    let text = match output {
+        TextOrJson::Text => render::why(&told, look),
+        TextOrJson::Json => render::json(&told),
+    };
+    Ok((text, ended))
+}
+
+/// The plan of a deletion that nobody carries out.
+pub(super) async fn impact(session: &Session, named: &Named, output: TextOrJson, look: Look) -> Told {
+    let object = session.object(named)?;
+    let told = of_object(session, &object, "impact", "tell what goes with").await?;
+    let text = match output {
+        TextOrJson::Text => render::plan(&told, look),
+        TextOrJson::Json => render::json(&told),
+    };
+    Ok((text, Ended::Well))
+}
+
+/// Something about an object that is there.
+async fn of_object(
+    session: &Session,
+    object: &Object,
+    tail: &str,
+    verb: &str,
+) -> Result<Value, InsightError> {
+    let what = format!("{verb} {}", object.shown());
+    match session.get(&object.insight(tail), JSON).await {
+        Ok(told) => Ok(told),
+        Err(cause) => Err(absent(session, object, what, cause).await),
+    }
+}
+
+/// Of what is not there: when it went, if the server knows.
+pub(super) async fn absent(
+    session: &Session,
+    object: &Object,
+    what: String,
+    cause: AskError,
+) -> InsightError {
+    if cause.is_not_found() && session.has_insight {
+        let told = session.get(&object.insight("history?limit=1"), JSON).await.unwrap_or_default();
+        let last = &told["items"][0];
+        if let (Some("DELETED"), Some(time), Some(revision)) =
+            (last["type"].as_str(), last["time"].as_str(), last["revision"].as_str())
+        {
+            let (time, revision) = (short(time), revision.to_owned());
+            let named = object.as_argument();
+            // Attachments are made by who needs them, and never brought back.
+            return match object.kind.resource == "volumeattachments" {
+                true => InsightError::Gone { what, time, revision, named },
+                false => InsightError::Deleted { what, time, revision, named },
+            };
+        }
+    }
+    session.explained(what, cause)
+}
+
+pub(super) async fn history(
+    session: &Session,
+    named: &Named,
+    limit: u32,
+    token: Option<&str>,
+    output: TextOrJson,
+    look: Look,
+) -> Told {
+    let object = session.object(named)?;
+    let mut path = object.insight(&format!("history?limit={limit}"));
+    if let Some(token) = token {
+        path = format!("{path}&continue={}", escaped(token));
+    }
+    let told = session.insight(&path, format!("tell the history of {}", object.shown())).await?;
+    let text = match output {
+        TextOrJson::Text => render::history(&told, &object.shown(), token.is_some(), look),
+        TextOrJson::Json => render::json(&told),
+    };
+    Ok((text, Ended::Well))
+}
+
+pub(super) async fn diff(
+    session: &Session,
+    named: &Named,
+    from: &Point,
+    to: Option<&Point>,
+    output: TextOrJson,
+    look: Look,
+) -> Told {
+    let object = session.object(named)?;
+    let mut path = object.insight(&format!("diff?from={}", session.revision(from).await?));
+    if let Some(to) = to {
+        path = format!("{path}&to={}", session.revision(to).await?);
+    }
+    let told = session.insight(&path, format!("compare {} with what it was", object.shown())).await?;
+    let text = match output {
+        TextOrJson::Text => render::diff(&told, &object.shown(), look),
+        TextOrJson::Json => render::json(&told),
+    };
+    Ok((text, Ended::Well))
+}

@@ -1,0 +1,241 @@
+//! `orlop record`: the server's past in a file that the page can play. Every line is read before the file has its name, so that a good file
+//! of before is not lost for a bad one.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+
+use super::error::InsightError;
+use super::kinds::GROUP;
+use super::names::Point;
+use super::session::Session;
+
+/// What the first line says of the form of the others.
+const FORMAT: &str = "orlop.dev/stream.1";
+
+/// Why there is no file.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RecordError {
+    #[error("cannot write {}: {cause}", path.display())]
+    Write { path: PathBuf, cause: io::Error },
+    #[error("cannot write {}: there is no folder {}", path.display(), folder.display())]
+    NoFolder { path: PathBuf, folder: PathBuf },
+    #[error("nothing was saved: the server broke off: {0}")]
+    BrokenOff(String),
+    #[error("nothing was saved: line {line} is no JSON ({cause})")]
+    NoJson { line: u64, cause: serde_json::Error },
+    #[error("nothing was saved: the server sends the form {0:?}, and this program knows {FORMAT:?}")]
+    OtherFormat(String),
+    #[error("nothing was saved: the server ended with an error: {0}")]
+    Refused(String),
+    #[error("nothing was saved: the answer ends within a line")]
+    Unfinished,
+}
+
+/// Saves it, and says what was saved.
+pub(super) async fn run(
+    session: &Session,
+    file: &Path,
+    from: Option<&Point>,
+) -> Result<String, InsightError> {
+    let mut path = format!("{GROUP}/capture");
+    if let Some(from) = from {
+        path = format!("{path}?from={}", session.revision(from).await?);
+    }
+    let opened = session.open(&path).await;
+    let response = opened.map_err(|cause| session.explained("record the past".to_owned(), cause))?;
+    let mut body = response.into_body();
+    let mut kept = Kept::open(file)?;
+    let mut lines = Lines::default();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| RecordError::BrokenOff(error.to_string()))?;
+        let Ok(part) = frame.into_data() else { continue };
+        lines.take(&part)?;
+        kept.write(&part)?;
+    }
+    let said = lines.ended()?;
+    kept.keep()?;
+    Ok(match file == Path::new("-") {
+        true => said,
+        false => format!("{said} in {}; the page plays it", file.display()),
+    })
+}
+
+/// Where the lines go.
+enum Kept {
+    Stdout,
+    /// It has no name before it is whole; only its owner may read it.
+    File {
+        path: PathBuf,
+        file: tempfile::NamedTempFile,
+    },
+}
+
+impl Kept {
+    fn open(path: &Path) -> Result<Self, RecordError> {
+        if path == Path::new("-") {
+            return Ok(Kept::Stdout);
+        }
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            return Err(RecordError::NoFolder { path: path.to_owned(), folder: folder.to_owned() });
+        }
+        match tempfile::NamedTempFile::new_in(folder) {
+            Ok(file) => Ok(Kept::File { path: path.to_owned(), file }),
+            Err(cause) => Err(RecordError::Write { path: path.to_owned(), cause }),
+        }
+    }
+
+    fn write(&mut self, part: &[u8]) -> Result<(), RecordError> {
+        let (path, written) = match self {
+            Kept::Stdout => (Path::new("-"), io::stdout().write_all(part)),
+            Kept::File { path, file } => (path.as_path(), file.write_all(part)),
+        };
+        written.map_err(|cause| RecordError::Write { path: path.to_owned(), cause })
+    }
+
+    fn keep(self) -> Result<(), RecordError> {
+        match self {
+            Kept::Stdout => Ok(()),
+            Kept::File { path, file } => {
+                let kept =
+                    file.as_file().sync_all().and_then(|()| file.persist(&path).map_err(|error| error.error));
+                kept.map(drop).map_err(|cause| RecordError::Write { path, cause })
+            }
+        }
+    }
+}
+
+/// What has come so far.
+#[derive(Default)]
+struct Lines {
+    /// The part of a line that has come.
+    begun: Vec<u8>,
+    count: u64,
+    changes: u64,
+    /// Where it begins.
+    oldest: Option<String>,
+    newest: Option<String>,
+}
+
+impl Lines {
+    fn take(&mut self, part: &[u8]) -> Result<(), RecordError> {
+        let mut rest = part;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            self.begun.extend_from_slice(&rest[..end]);
+            rest = &rest[end + 1..];
+            let line = std::mem::take(&mut self.begun);
+            self.line(&line)?;
+        }
+        self.begun.extend_from_slice(rest);
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8]) -> Result<(), RecordError> {
+        self.count += 1;
+        let told: Value =
+            serde_json::from_slice(line).map_err(|cause| RecordError::NoJson { line: self.count, cause })?;
+        if self.count == 1 && told["format"] != FORMAT {
+            return Err(RecordError::OtherFormat(text(&told["format"]).unwrap_or_default()));
+        }
+        match told["type"].as_str() {
+            Some("ERROR") => return Err(RecordError::Refused(text(&told["message"]).unwrap_or_default())),
+            Some("ADDED" | "MODIFIED" | "DELETED") => self.changes += 1,
+            // Others have no object.
+            Some(_) | None => {}
+        }
+        if self.count == 1 {
+            self.oldest = text(&told["revision"]);
+        }
+        self.newest = text(&told["revision"]).or(self.newest.take());
+        Ok(())
+    }
+
+    /// What was saved, in words.
+    fn ended(self) -> Result<String, RecordError> {
+        if !self.begun.is_empty() {
+            return Err(RecordError::Unfinished);
+        }
+        if self.count == 0 {
+            return Err(RecordError::BrokenOff("it sent nothing".to_owned()));
+        }
+        let span = match (self.oldest, self.newest) {
+            (Some(oldest), Some(newest)) => format!(", revisions {oldest} to {newest},"),
+            (None, Some(newest)) => format!(", until revision {newest},"),
+            (_, None) => String::new(),
+        };
+        Ok(format!("saved {} objects and changes{span}", self.changes))
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = r#"{"type":"HEADER","format":"orlop.dev/stream.1","revision":"900","oldest":"12"}"#;
+
+    fn of(parts: &[&str]) -> Result<String, String> {
+        let mut lines = Lines::default();
+        let mut all = || {
+            for part in parts {
+                lines.take(part.as_bytes())?;
+            }
+            std::mem::take(&mut lines).ended()
+        };
+        all().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn only_what_is_whole() {
+        let head = format!("{HEADER}\n");
+        let added = r#"{"type":"ADDED","resource":"pods","revision":"901","object":{}}"#;
+        let line = format!("{added}\n");
+        let saved = "saved 1 objects and changes, revisions 900 to 901,";
+        for (case, parts, wanted) in [
+            ("in one", vec![head.clone() + &line], Ok(saved)),
+            ("in pieces", vec![head[..9].into(), head[9..].into(), added.into(), "\n".into()], Ok(saved)),
+            ("nothing", vec![], Err("it sent nothing")),
+            ("half a line", vec![head.clone(), added.into()], Err("within a line")),
+            ("no JSON", vec![head.clone(), "{\n".into()], Err("line 2 is no JSON")),
+            ("another form", vec![line.clone()], Err("sends the form")),
+            (
+                "an end",
+                vec![head, r#"{"type":"ERROR","code":410,"message":"gone"}"#.into(), "\n".into()],
+                Err("gone"),
+            ),
+        ] {
+            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+            match (of(&parts), wanted) {
+                (Ok(said), Ok(wanted)) => assert_eq!(said, wanted, "{case}"),
+                (Err(error), Err(part)) => assert!(error.contains(part), "{case}: {error}"),
+                (got, wanted) => panic!("{case}: {got:?} and not {wanted:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_good_file_is_not_lost() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("past");
+        std::fs::write(&file, "good").expect("a file");
+        let mut kept = Kept::open(&file).expect("it opens");
+        kept.write(b"half").expect("it is written");
+        drop(kept);
+        assert_eq!(std::fs::read(&file).expect("it is there"), b"good");
+        let mut kept = Kept::open(&file).expect("it opens");
+        kept.write(b"whole").expect("it is written");
+        kept.keep().expect("it is kept");
+        assert_eq!(std::fs::read(&file).expect("it is there"), b"whole");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing else is left");
+    }
+}

@@ -1,0 +1,121 @@
+//! `History` and `Diff`: who wrote what and when, and what is different between two moments.
+
+use serde_json::{Value, json};
+
+use super::changes::changes;
+use super::fields::{count, items, text};
+use super::look::Look;
+use super::page::{Page, Paint};
+use super::time::short;
+
+/// All writes that were told, the newest first.
+///
+/// `goes_on`: it is asked for what came before something.
+pub(crate) fn history(told: &Value, object: &str, goes_on: bool, look: Look) -> String {
+    let mut page = Page::new(look);
+    let writes = items(told, "items");
+    if writes.is_empty() {
+        let words = if goes_on { "nothing older is known of " } else { "nothing is known of " };
+        page.line(0, &[(Paint::Plain, words), (Paint::Name, object)]);
+    }
+    for write in writes {
+        one_write(&mut page, write);
+    }
+    let token = match told["metadata"]["continue"].as_str() {
+        Some(token) => token,
+        None => text(told, "continue"),
+    };
+    let (oldest, is_begun) = (count(&told["oldest"]), begins(writes));
+    if token.is_empty() && !is_begun && !matches!(oldest.as_str(), "" | "0") {
+        page.gap();
+        let words = format!("what was written before revision {oldest} is not kept any more");
+        page.line(0, &[(Paint::Quiet, &words)]);
+    }
+    if !token.is_empty() {
+        page.gap();
+        page.line(0, &[(Paint::Quiet, "there are older ones; go on with")]);
+        page.whole(2, &[(Paint::Plain, "--continue "), (Paint::Plain, token)]);
+    }
+    page.text()
+}
+
+/// Whether the last of these writes is the one that made the object.
+fn begins(writes: &[Value]) -> bool {
+    writes.last().is_some_and(|write| text(write, "type") == "ADDED")
+}
+
+fn one_write(page: &mut Page, write: &Value) {
+    let (paint, word) = match text(write, "type") {
+        "ADDED" => (Paint::Good, "created"),
+        "DELETED" => (Paint::Bad, "deleted"),
+        "MODIFIED" if asks_for_deletion(write) => (Paint::Bad, "asked to go"),
+        "MODIFIED" => (Paint::Plain, "changed"),
+        other => (Paint::Plain, other),
+    };
+    let (revision, time) = (count(&write["revision"]), short(text(write, "time")));
+    let mut who = String::new();
+    if !text(write, "manager").is_empty() {
+        who = format!(" by {}", text(write, "manager"));
+    }
+    let how: Vec<&str> = [text(write, "operation"), text(write, "subresource")]
+        .into_iter()
+        // That is what most writes are.
+        .filter(|how| !how.is_empty() && *how != "Update")
+        .collect();
+    if !how.is_empty() {
+        who = format!("{who} ({})", how.join(", "));
+    }
+    let pieces = [
+        (Paint::Head, revision.as_str()),
+        (Paint::Plain, " "),
+        (Paint::Quiet, time.as_str()),
+        (Paint::Plain, " "),
+        (paint, word),
+        (Paint::Plain, who.as_str()),
+    ];
+    let mut write = write.clone();
+    let beats = without_heartbeats(&mut write);
+    let is_beat = beats && items(&write, "changes").is_empty();
+    let beat = if is_beat { ": it is still there" } else { "" };
+    page.wrapped(0, 4, &[&pieces[..], &[(Paint::Quiet, beat)]].concat());
+    changes(page, 4, &write);
+}
+
+/// Times at which a node said that nothing has changed are left out of what people read. Whether there were any.
+fn without_heartbeats(write: &mut Value) -> bool {
+    let Some(changes) = write.get_mut("changes").and_then(Value::as_array_mut) else { return false };
+    let before = changes.len();
+    changes.retain(|change| {
+        change["path"].as_array().and_then(|path| path.last()).is_none_or(|last| last != "lastHeartbeatTime")
+    });
+    changes.len() < before
+}
+
+/// It goes when its finalizers are gone, or at the end of its time.
+fn asks_for_deletion(write: &Value) -> bool {
+    let stamp = json!(["metadata", "deletionTimestamp"]);
+    items(write, "changes").iter().any(|change| change["op"] == "add" && change["path"] == stamp)
+}
+
+/// What is different.
+pub(crate) fn diff(told: &Value, object: &str, look: Look) -> String {
+    let mut page = Page::new(look);
+    let moment = |side: &Value| match side {
+        Value::Object(_) => {
+            let time = short(text(side, "time"));
+            let time = if time.is_empty() { time } else { format!(" ({time})") };
+            let absent = if side["exists"] == false { " (when it was not there)" } else { "" };
+            format!("{}{time}{absent}", count(&side["revision"]))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => count(side),
+    };
+    let (from, to) = (moment(&told["from"]), moment(&told["to"]));
+    let to = if to.is_empty() { "now".to_owned() } else { to };
+    let span = format!(" from {from} to {to}");
+    page.wrapped(0, 4, &[(Paint::Name, object), (Paint::Plain, &span)]);
+    if items(told, "changes").is_empty() {
+        page.line(2, &[(Paint::Plain, "nothing is different")]);
+    }
+    changes(&mut page, 2, told);
+    page.text()
+}

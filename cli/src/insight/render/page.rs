@@ -1,0 +1,180 @@
+//! Lines of text within 80 columns: words wrap below their indentation, and a word that is longer than a line stays whole, as a command
+//! in backticks does, so that names and commands can be copied.
+
+use super::characters::{visible, width, width_of};
+use super::look::Look;
+
+/// Columns of a line.
+pub(super) const COLUMNS: usize = 80;
+
+/// How a command begins that stands in a sentence. Other text in backticks may come from anywhere and be as long as it likes.
+const PROGRAMS: [&str; 2] = ["kubectl ", "orlop "];
+
+/// What a text is, which says its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Paint {
+    Plain,
+    Head,
+    Quiet,
+    Good,
+    Bad,
+    Warn,
+    Name,
+}
+
+impl Paint {
+    /// The number of the terminal's attribute (ECMA-48, SGR).
+    fn code(self) -> Option<&'static str> {
+        match self {
+            Paint::Plain => None,
+            Paint::Head => Some("1"),
+            Paint::Quiet => Some("2"),
+            Paint::Good => Some("32"),
+            Paint::Bad => Some("31"),
+            Paint::Warn => Some("33"),
+            Paint::Name => Some("36"),
+        }
+    }
+}
+
+/// A piece of a line.
+pub(super) type Piece<'a> = (Paint, &'a str);
+
+/// Text that grows line by line.
+pub(super) struct Page {
+    look: Look,
+    out: String,
+}
+
+impl Page {
+    pub(super) fn new(look: Look) -> Self {
+        Page { look, out: String::new() }
+    }
+
+    pub(super) fn look(&self) -> Look {
+        self.look
+    }
+
+    pub(super) fn text(self) -> String {
+        self.out
+    }
+
+    /// An empty line between parts.
+    pub(super) fn gap(&mut self) {
+        if !self.out.is_empty() {
+            self.out.push('\n');
+        }
+    }
+
+    /// Pieces as one text, wrapped: the first line begins at `indent`, the others at `hang`. Without a word there is no line.
+    pub(super) fn wrapped(&mut self, indent: usize, hang: usize, pieces: &[Piece<'_>]) {
+        let words = words(pieces);
+        if words.is_empty() {
+            return;
+        }
+        let mut column = indent;
+        self.out.push_str(&" ".repeat(indent));
+        let mut line: Vec<(Paint, char)> = Vec::new();
+        for (spaces, word) in words {
+            let wide: usize = word.iter().map(|(_, c)| width(*c)).sum();
+            if !line.is_empty() && column + spaces + wide > COLUMNS {
+                self.paint(&line);
+                line.clear();
+                self.out.push('\n');
+                self.out.push_str(&" ".repeat(hang));
+                column = hang;
+            } else {
+                // Spaces within a painted text belong to it: fewer codes, and the text can be searched for.
+                let before = line.last().map(|(paint, _)| *paint);
+                let paint = word.first().map(|(paint, _)| *paint).filter(|paint| Some(*paint) == before);
+                line.extend(std::iter::repeat_n((paint.unwrap_or(Paint::Plain), ' '), spaces));
+                column += spaces;
+            }
+            line.extend(word);
+            column += wide;
+        }
+        self.paint(&line);
+        self.out.push('\n');
+    }
+
+    /// The same with all lines at one indentation.
+    pub(super) fn line(&mut self, indent: usize, pieces: &[Piece<'_>]) {
+        self.wrapped(indent, indent, pieces);
+    }
+
+    /// Something to copy, or that has columns of its own: never wrapped.
+    pub(super) fn whole(&mut self, indent: usize, pieces: &[Piece<'_>]) {
+        self.out.push_str(&" ".repeat(indent));
+        let painted: Vec<(Paint, char)> = characters(pieces).collect();
+        self.paint(&painted);
+        while self.out.ends_with(' ') {
+            self.out.pop();
+        }
+        self.out.push('\n');
+    }
+
+    fn paint(&mut self, text: &[(Paint, char)]) {
+        for run in text.chunk_by(|a, b| a.0 == b.0) {
+            let code = run.first().and_then(|(paint, _)| paint.code()).filter(|_| self.look.colour);
+            let text = run.iter().map(|(_, c)| *c);
+            match code {
+                Some(code) => {
+                    self.out.push_str(&format!("\x1b[{code}m"));
+                    self.out.extend(text);
+                    self.out.push_str("\x1b[0m");
+                }
+                None => self.out.extend(text),
+            }
+        }
+    }
+}
+
+/// Every character with its paint, none of which a terminal obeys.
+fn characters(pieces: &[Piece<'_>]) -> impl Iterator<Item = (Paint, char)> {
+    let shown = pieces.iter().map(|(paint, text)| (*paint, visible(text)));
+    shown.flat_map(|(paint, text)| text.chars().map(move |c| (paint, c)).collect::<Vec<_>>())
+}
+
+/// How long the command is that begins here, behind a backtick.
+fn command(text: &[(Paint, char)]) -> Option<usize> {
+    let end = text.iter().position(|(_, c)| *c == '`')?;
+    let begins =
+        PROGRAMS.iter().any(|program| program.chars().eq(text.iter().map(|(_, c)| *c).take(program.len())));
+    begins.then_some(end)
+}
+
+/// What is between spaces, and how many spaces are before it: two that differ in those alone must not look alike. A command in
+/// backticks is one word.
+fn words(pieces: &[Piece<'_>]) -> Vec<(usize, Vec<(Paint, char)>)> {
+    let mut words: Vec<(usize, Vec<(Paint, char)>)> = Vec::new();
+    let mut spaces = 0;
+    let all: Vec<(Paint, char)> = characters(pieces).collect();
+    let mut whole_until = 0;
+    for (at, (paint, c)) in all.iter().copied().enumerate() {
+        if c == '`' && at >= whole_until {
+            whole_until = at + command(&all[at + 1..]).map_or(0, |long| long + 2);
+        }
+        if c == ' ' && at >= whole_until {
+            spaces += 1;
+            continue;
+        }
+        match words.last_mut() {
+            Some((_, word)) if spaces == 0 => word.push((paint, c)),
+            Some(_) | None => words.push((spaces, vec![(paint, c)])),
+        }
+        spaces = 0;
+    }
+    words
+}
+
+/// Whether a text fits behind an indentation.
+pub(super) fn fits(indent: usize, text: &str) -> bool {
+    indent + width_of(text) <= COLUMNS
+}
+
+/// A text and the spaces that make it so wide.
+pub(super) fn padded(text: &str, wide: usize) -> String {
+    let text = visible(text);
+    let missing = wide.saturating_sub(width_of(&text));
+    text + &" ".repeat(missing)
+}

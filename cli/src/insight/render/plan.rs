@@ -1,0 +1,85 @@
+//! `Plan`: what would be done, as a difference of every object; and what was done, in a line for each.
+
+use serde_json::{Value, json};
+
+use super::changes::changes;
+use super::fields::{count, items, reference, text};
+use super::look::Look;
+use super::page::{Page, Paint};
+
+/// What would be done.
+pub(crate) fn plan(told: &Value, look: Look) -> String {
+    let mut page = Page::new(look);
+    head(&mut page, told);
+    for step in items(told, "steps") {
+        let action = text(step, "action");
+        let head = format!("{action} ");
+        page.wrapped(2, 4, &[(paint(action), &head), (Paint::Name, &reference(&step["object"]))]);
+        if !text(step, "message").is_empty() {
+            page.line(4, &[(Paint::Plain, text(step, "message"))]);
+        }
+        changes(&mut page, 4, &as_far_as_it_says_something(step));
+    }
+    let revision = count(&told["revision"]);
+    if !revision.is_empty() {
+        page.line(0, &[(Paint::Quiet, &format!("as of revision {revision}"))]);
+    }
+    page.text()
+}
+
+/// The sentence and the warnings of it, for whoever wants no more.
+pub(crate) fn brief(told: &Value, look: Look) -> String {
+    let mut page = Page::new(look);
+    head(&mut page, told);
+    page.text()
+}
+
+fn head(page: &mut Page, told: &Value) {
+    page.line(0, &[(Paint::Head, text(told, "summary"))]);
+    for warning in items(told, "warnings").iter().filter_map(Value::as_str) {
+        page.wrapped(0, 9, &[(Paint::Bad, "warning: "), (Paint::Plain, warning)]);
+    }
+}
+
+/// Of an object that comes or goes whole its metadata and status say nothing that the step does not say; the answer for machines
+/// has them.
+fn as_far_as_it_says_something(step: &Value) -> Value {
+    let mut step = step.clone();
+    let is_whole = matches!(text(&step, "action"), "create" | "delete");
+    let changes = step.get_mut("changes").and_then(Value::as_array_mut);
+    if let Some(changes) = changes.filter(|_| is_whole) {
+        changes.retain(|change| change["path"] != json!(["metadata"]) && change["path"] != json!(["status"]));
+    }
+    step
+}
+
+/// What to say below a plan that is not carried out.
+pub(crate) fn nothing_changed(is_empty: bool) -> &'static str {
+    if is_empty { "there is nothing to do\n" } else { "nothing was changed\n" }
+}
+
+/// What was done.
+pub(crate) fn done(told: &Value, look: Look) -> String {
+    let mut page = Page::new(look);
+    for (index, step) in items(told, "steps").iter().enumerate() {
+        let action = text(step, "action");
+        let past = match action {
+            "create" => "created ",
+            "update" => "updated ",
+            "delete" => "deleted ",
+            _ => "changed ",
+        };
+        let before = if index == 0 { "done: " } else { "      " };
+        let object = reference(&step["object"]);
+        page.whole(0, &[(Paint::Good, before), (paint(action), past), (Paint::Name, &object)]);
+    }
+    page.text()
+}
+
+fn paint(action: &str) -> Paint {
+    match action {
+        "create" => Paint::Good,
+        "delete" => Paint::Bad,
+        _ => Paint::Warn,
+    }
+}

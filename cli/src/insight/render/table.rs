@@ -1,0 +1,56 @@
+//! The server's tables as kubectl prints them: columns as wide as what is in them, three spaces between, none cut off.
+
+use serde_json::Value;
+
+use super::characters::{visible, width_of};
+use super::fields::{items, text};
+use super::look::Look;
+use super::page::{Page, Paint, padded};
+
+/// A table; `with_namespaces` puts each object's namespace first.
+pub(crate) fn table(told: &Value, with_namespaces: bool, look: Look) -> String {
+    let shown: Vec<(usize, String)> = items(told, "columnDefinitions")
+        .iter()
+        .enumerate()
+        // Others are for wide terminals.
+        .filter(|(_, column)| column["priority"].as_i64().unwrap_or_default() == 0)
+        .map(|(index, column)| (index, visible(&text(column, "name").to_uppercase())))
+        .collect();
+    let rows = items(told, "rows");
+    if rows.is_empty() {
+        return "there are none\n".to_owned();
+    }
+    let mut lines = vec![shown.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>()];
+    for row in rows {
+        lines.push(shown.iter().map(|(index, _)| cell(&row["cells"][*index])).collect());
+    }
+    if with_namespaces {
+        let namespaces = rows.iter().map(|row| visible(text(&row["object"]["metadata"], "namespace")));
+        let first = std::iter::once("NAMESPACE".to_owned()).chain(namespaces);
+        for (line, namespace) in lines.iter_mut().zip(first) {
+            line.insert(0, namespace);
+        }
+    }
+    let columns = lines.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            lines.iter().filter_map(|line| line.get(column)).map(|cell| width_of(cell)).max().unwrap_or(0)
+        })
+        .collect();
+    let mut page = Page::new(look);
+    for (index, line) in lines.iter().enumerate() {
+        let padded: Vec<String> =
+            line.iter().zip(&widths).map(|(cell, width)| padded(cell, *width)).collect();
+        let paint = if index == 0 { Paint::Head } else { Paint::Plain };
+        page.whole(0, &[(paint, padded.join("   ").trim_end())]);
+    }
+    page.text()
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "<none>".to_owned(),
+        Value::String(text) => visible(text),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}

@@ -1,0 +1,197 @@
+//! Asking one server: discovery once, JSON in and out, refusals in the server's own words.
+
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::client::Body;
+use serde_json::Value;
+
+use super::error::{AskError, InsightError};
+use super::kinds::{self, GROUP, Object, ResourceKind, escaped};
+use super::names::{Named, Point};
+
+/// How discovery tells everything at once.
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub(super) const JSON: &str = "application/json";
+pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
+/// A server, and what it serves.
+pub(super) struct Session {
+    client: Client,
+    /// Where objects are when nobody says where.
+    pub(super) namespace: String,
+    kinds: Vec<ResourceKind>,
+    /// It has our group.
+    pub(super) has_insight: bool,
+}
+
+impl Session {
+    /// Asks the server which kinds it serves.
+    pub(super) async fn begin(client: Client, namespace: Option<&str>) -> Result<Self, InsightError> {
+        let namespace = namespace.unwrap_or(client.default_namespace()).to_owned();
+        let mut session = Session { client, namespace, kinds: Vec::new(), has_insight: false };
+        for path in ["/api", "/apis"] {
+            let told =
+                session.get(path, AGGREGATED).await.map_err(failed("find out which kinds there are"))?;
+            session.kinds.extend(kinds::read(&told));
+            session.has_insight |= kinds::has_insight(&told);
+        }
+        // `orlop apiserver` has the group and lists it nowhere.
+        if !session.has_insight {
+            session.has_insight = session.answers_insight().await;
+        }
+        Ok(session)
+    }
+
+    /// Whether the paths of our group are there, listed or not.
+    async fn answers_insight(&self) -> bool {
+        self.get(&format!("{GROUP}/revisions"), JSON).await.is_ok()
+    }
+
+    /// The kind of a word.
+    pub(super) fn kind(&self, word: &str) -> Result<&ResourceKind, InsightError> {
+        Ok(kinds::find(&self.kinds, word)?)
+    }
+
+    /// The object of a name.
+    pub(super) fn object(&self, named: &Named) -> Result<Object, InsightError> {
+        Ok(Object::new(self.kind(&named.kind)?, &self.namespace, &named.name))
+    }
+
+    /// The revision of a point of the past.
+    pub(super) async fn revision(&self, point: &Point) -> Result<String, InsightError> {
+        let time = match point {
+            Point::Revision(revision) => return Ok(revision.to_string()),
+            Point::Time(time) => time.to_string(),
+        };
+        let path = format!("{GROUP}/revisions?at={}", escaped(&time));
+        let what = format!("find the revision of {time}");
+        let told = self.insight(&path, what).await?;
+        match &told["revision"] {
+            Value::String(revision) => Ok(revision.clone()),
+            Value::Number(revision) => Ok(revision.to_string()),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+                Err(InsightError::NoRevision { time })
+            }
+        }
+    }
+
+    /// The oldest revision that the server keeps, if it tells.
+    pub(super) async fn oldest(&self) -> Option<String> {
+        let told = self.get(&format!("{GROUP}/revisions"), JSON).await.ok()?;
+        told["oldest"]["revision"].as_str().map(str::to_owned)
+    }
+
+    /// Asks something that only our own servers know.
+    pub(super) async fn insight(&self, path: &str, what: String) -> Result<Value, InsightError> {
+        let told = self.get(path, JSON).await;
+        told.map_err(|cause| self.explained(what, cause))
+    }
+
+    /// A server without our group says "not found" of everything in it.
+    pub(super) fn explained(&self, what: String, cause: AskError) -> InsightError {
+        match cause.is_not_found() && !self.has_insight {
+            true => InsightError::Foreign { what },
+            false => InsightError::Ask { what, cause },
+        }
+    }
+
+    pub(super) async fn get(&self, path: &str, accept: &str) -> Result<Value, AskError> {
+        self.json(Request::get(path).header(http::header::ACCEPT, accept).body(Body::empty())?).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, AskError> {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(path)
+            .header(http::header::ACCEPT, JSON)
+            .header(http::header::CONTENT_TYPE, JSON)
+            .body(Body::from(body.to_string().into_bytes()))?;
+        self.json(request).await
+    }
+
+    async fn json(&self, request: Request<Body>) -> Result<Value, AskError> {
+        let bytes = all(self.send(request).await?).await?;
+        serde_json::from_slice(&bytes).map_err(AskError::NoJson)
+    }
+
+    /// An answer that may be long, once it has begun well.
+    pub(super) async fn open(&self, path: &str) -> Result<Response<Body>, AskError> {
+        self.send(Request::get(path).body(Body::empty())?).await
+    }
+
+    async fn send(&self, request: Request<Body>) -> Result<Response<Body>, AskError> {
+        let response = self.client.send(request).await.map_err(|error| AskError::Away(Box::new(error)))?;
+        let code = response.status();
+        if code.is_success() {
+            return Ok(response);
+        }
+        let bytes = all(response).await?;
+        Err(AskError::Refused { code, message: refusal(code, &bytes) })
+    }
+}
+
+async fn all(response: Response<Body>) -> Result<bytes::Bytes, AskError> {
+    let collected = response.into_body().collect().await;
+    Ok(collected.map_err(|error| AskError::BrokenOff(error.to_string()))?.to_bytes())
+}
+
+/// The server's words, whatever form they come in.
+fn refusal(code: StatusCode, body: &[u8]) -> String {
+    let told = serde_json::from_slice::<Value>(body).ok();
+    let message = told.as_ref().and_then(|told| told["message"].as_str());
+    let text = message.map_or_else(|| String::from_utf8_lossy(body).trim().to_owned(), plain);
+    if text.is_empty() { code.to_string() } else { text }
+}
+
+/// Upstream's forms of words around what matters go: what is asked about is told already, and clocks have nothing to do with a
+/// revision that has not come.
+fn plain(message: &str) -> String {
+    if let Some((_, reason)) = message
+        .strip_prefix("Operation cannot be fulfilled on ")
+        .and_then(|rest| rest.split_once("\": "))
+        .filter(|(object, _)| object.contains(" \""))
+    {
+        return reason.to_owned();
+    }
+    if let Some((asked, newest)) = message
+        .strip_prefix("Timeout: ")
+        .unwrap_or(message)
+        .strip_prefix("Too large resource version: ")
+        .and_then(|rest| rest.split_once(", current: "))
+    {
+        return format!("revision {asked} has not come yet; the newest is {newest}");
+    }
+    message.to_owned()
+}
+
+/// Names what was tried.
+pub(super) fn failed(what: impl Into<String>) -> impl FnOnce(AskError) -> InsightError {
+    let what = what.into();
+    move |cause| InsightError::Ask { what, cause }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_matters() {
+        for (message, wanted) in [
+            (
+                "Operation cannot be fulfilled on persistentvolumes \"a\": it is Bound: see",
+                "it is Bound: see",
+            ),
+            ("Operation cannot be fulfilled on nothing", "Operation cannot be fulfilled on nothing"),
+            (
+                "Timeout: Too large resource version: 9, current: 3",
+                "revision 9 has not come yet; the newest is 3",
+            ),
+            ("pods \"a\" not found", "pods \"a\" not found"),
+        ] {
+            assert_eq!(plain(message), wanted);
+        }
+        assert_eq!(refusal(StatusCode::BAD_GATEWAY, b""), "502 Bad Gateway");
+        assert_eq!(refusal(StatusCode::BAD_GATEWAY, b"a proxy\n"), "a proxy");
+    }
+}

@@ -1,0 +1,281 @@
+//! What is sent, in which order, and how it ends, against a server that is told what to answer.
+
+#![allow(clippy::unwrap_used)]
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::change::Person;
+use super::*;
+use crate::args::ObjectOutput;
+
+/// A request as it came: method and path with query, and the body.
+type Asked = (String, Value);
+
+/// A server with these answers; every other question is a 404.
+#[derive(Clone, Default)]
+struct Server {
+    answers: Vec<(String, u16, Value)>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    fn with(mut self, request: &str, code: u16, answer: Value) -> Self {
+        self.answers.push((request.to_owned(), code, answer));
+        self
+    }
+
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request).await) }
+        });
+        client::in_process(service)
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        let path = request.uri().path_and_query().unwrap().as_str().to_owned();
+        let shown = format!("{} {path}", request.method());
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        let (code, answer) = match path.as_str() {
+            "/api" => (200, kinds::tests::discovery()),
+            "/apis" => (200, json!({"items": [{"metadata": {"name": "orlop.dev"}}]})),
+            _ => {
+                self.asked
+                    .lock()
+                    .unwrap()
+                    .push((shown.clone(), serde_json::from_slice(&body).unwrap_or_default()));
+                let found = self.answers.iter().find(|(request, ..)| *request == shown);
+                found.map_or((404, json!({"message": "no such thing"})), |(_, code, answer)| {
+                    (*code, answer.clone())
+                })
+            }
+        };
+        let mut response = Response::new(Body::from(answer.to_string().into_bytes()));
+        *response.status_mut() = StatusCode::from_u16(code).unwrap();
+        response
+    }
+
+    fn asked(&self) -> Vec<Asked> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+}
+
+const RECLAIM: &str = "POST /apis/orlop.dev/v1/persistentvolumes/a/reclaim";
+const TRIAL: &str = "POST /apis/orlop.dev/v1/persistentvolumes/a/reclaim?dryRun=All";
+
+fn plan(steps: usize) -> Value {
+    let step = json!({"object": {"kind": "PersistentVolume", "name": "a"}, "action": "update"});
+    json!({"kind": "Plan", "verb": "reclaim", "revision": "123", "summary": "it is free again", "steps": vec![step; steps]})
+}
+
+fn look() -> Look {
+    Look { colour: false, now: Timestamp::UNIX_EPOCH }
+}
+
+fn volume(name: &str) -> Named {
+    Named { kind: "pv".to_owned(), name: name.to_owned() }
+}
+
+/// Reclaims with this answer at the terminal; what was said at it, and how it ended.
+async fn reclaim(
+    server: &Server,
+    (dry_run, yes, is_there, answer): (bool, bool, bool, &str),
+) -> (String, Result<(String, Ended), InsightError>) {
+    let session = Session::begin(server.client(), Some("ns")).await.unwrap();
+    let verb = Verb::KeepData { claim: Some(("ns".to_owned(), "data".to_owned())) };
+    let change = Change { object: volume("a"), verb, dry_run, yes, output: TextOrJson::Text };
+    let (mut answers, mut out) = (answer.as_bytes(), Vec::new());
+    let person = Person { is_there, answers: &mut answers, out: &mut out, look: look() };
+    let ended = change::change(&session, &change, person, look()).await;
+    (String::from_utf8(out).unwrap(), ended)
+}
+
+#[tokio::test]
+async fn nothing_is_done_that_was_not_shown_and_wanted() {
+    let server = Server::default().with(TRIAL, 200, plan(1)).with(RECLAIM, 200, plan(1));
+    let options = json!({"kind": "PlanOptions", "apiVersion": "orlop.dev/v1", "keepData": true,
+        "for": {"namespace": "ns", "name": "data"}});
+    let mut held = options.clone();
+    held["revision"] = json!("123");
+    // (dry run, --yes, a terminal, what is typed), whether it is done, how it ends.
+    for (how, is_done, wanted) in [
+        ((true, false, true, ""), false, Some(Ended::Well)),
+        ((false, true, false, ""), true, Some(Ended::Well)),
+        ((false, false, false, "y\n"), false, None),
+        ((false, false, true, "y\n"), true, Some(Ended::Well)),
+        ((false, false, true, "YES\n"), true, Some(Ended::Well)),
+        ((false, false, true, "n\n"), false, Some(Ended::Declined)),
+        ((false, false, true, "\n"), false, Some(Ended::Declined)),
+        ((false, false, true, ""), false, Some(Ended::Declined)),
+        ((false, false, true, "yellow\n"), false, Some(Ended::Declined)),
+    ] {
+        let (said, ended) = reclaim(&server, how).await;
+        let mut sent = vec![(TRIAL.to_owned(), options.clone())];
+        if is_done {
+            sent.push((RECLAIM.to_owned(), held.clone()));
+        }
+        assert_eq!(server.asked(), sent, "{how:?}");
+        match (ended, wanted) {
+            (Ok((text, ended)), Some(wanted)) => {
+                assert_eq!(ended, wanted, "{how:?}");
+                assert_eq!(text.contains("done: updated PersistentVolume a"), is_done, "{how:?}: {text}");
+            }
+            (Err(InsightError::NobodyToAsk), None) => {}
+            (ended, _) => panic!("{how:?}: {ended:?}"),
+        }
+        assert_eq!(said.contains("it is free again"), !how.0, "{how:?}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_plan_is_not_asked_about() {
+    let server = Server::default().with(TRIAL, 200, plan(0));
+    let (said, ended) = reclaim(&server, (false, false, false, "")).await;
+    let (text, ended) = ended.unwrap();
+    assert!(said.is_empty() && text.contains("there is nothing to do"), "{said}{text}");
+    assert_eq!((ended, server.asked().len()), (Ended::Well, 1));
+}
+
+#[tokio::test]
+async fn refusals_in_words() {
+    let conflict = json!({"message": "Operation cannot be fulfilled on persistentvolumes \"a\": the object has been modified"});
+    let changed = Server::default().with(TRIAL, 200, plan(1)).with(RECLAIM, 409, conflict.clone());
+    let (_, ended) = reclaim(&changed, (false, true, true, "")).await;
+    let error = ended.unwrap_err().to_string();
+    assert!(
+        error.contains("reclaim pv a") && error.contains("nothing was done (the object has been"),
+        "{error}"
+    );
+
+    let refused = Server::default().with(TRIAL, 409, json!({"message": "it is Bound"}));
+    let (_, ended) = reclaim(&refused, (false, true, true, "")).await;
+    assert_eq!(ended.unwrap_err().to_string(), "cannot reclaim pv a: it is Bound");
+}
+
+#[tokio::test]
+async fn how_why_ends() {
+    for (severity, wanted) in [
+        (json!("ok"), Ended::Well),
+        (json!("waiting"), Ended::Well),
+        (json!("attention"), Ended::NeedsAttention),
+        (json!("doom"), Ended::NeedsAttention),
+        (json!(null), Ended::NeedsAttention),
+    ] {
+        let path = "GET /apis/orlop.dev/v1/persistentvolumes/a/why";
+        let server = Server::default().with(path, 200, json!({"severity": severity}));
+        let session = Session::begin(server.client(), None).await.unwrap();
+        let (_, ended) = look::why(&session, &volume("a"), TextOrJson::Text, look()).await.unwrap();
+        assert_eq!(ended, wanted, "{severity}");
+    }
+}
+
+#[tokio::test]
+async fn moments_become_revisions() {
+    let time: Timestamp = "2026-01-31T12:00:00Z".parse().unwrap();
+    let server = Server::default()
+        .with("GET /apis/orlop.dev/v1/revisions?at=2026-01-31T12:00:00Z", 200, json!({"revision": "77"}))
+        .with("GET /apis/orlop.dev/v1/persistentvolumes/a/diff?from=5&to=77", 200, json!({"changes": []}))
+        .with(
+            "GET /api/v1/persistentvolumes?resourceVersion=77&resourceVersionMatch=Exact&labelSelector=a%3Db",
+            200,
+            json!({"items": [{"metadata": {"name": "a", "managedFields": []}}]}),
+        );
+    let session = Session::begin(server.client(), None).await.unwrap();
+    let (from, to) = (Point::Revision(5), Point::Time(time));
+    look::diff(&session, &volume("a"), &from, Some(&to), TextOrJson::Text, look()).await.unwrap();
+    let get = Get {
+        kind: "pv".into(),
+        name: None,
+        as_of: Some(to),
+        all_namespaces: true,
+        selector: Some("a=b".into()),
+        output: ObjectOutput::Json,
+    };
+    let (text, _) = get::get(&session, &get, look()).await.unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(&text).unwrap(),
+        json!({"items": [{"metadata": {"name": "a"}}]})
+    );
+}
+
+/// What is gone is told with when it went, and with what brings it back.
+#[tokio::test]
+async fn what_was_deleted() {
+    let base = "GET /apis/orlop.dev/v1/namespaces/ns/persistentvolumeclaims/c";
+    let history = json!({"items": [{"type": "DELETED", "revision": "7", "time": "2026-01-31T12:00:00.5Z"}]});
+    let gone = Server::default().with(&format!("{base}/history?limit=1"), 200, history);
+    let claim = Named { kind: "pvc".to_owned(), name: "c".to_owned() };
+    let mut session = Session::begin(gone.client(), Some("ns")).await.unwrap();
+    for (knows, wanted) in [
+        (
+            false,
+            "cannot explain pvc ns/c: this server has no API group orlop.dev; only orlop itself can tell",
+        ),
+        (
+            true,
+            "cannot explain pvc ns/c: it was deleted at 2026-01-31T12:00:00Z (revision 7); bring it back with \
+             `orlop undelete pvc/c -n ns`, or see what was before with `orlop history pvc/c -n ns`",
+        ),
+    ] {
+        session.has_insight = knows;
+        let error = look::why(&session, &claim, TextOrJson::Text, look()).await.unwrap_err();
+        assert_eq!(error.to_string(), wanted);
+        let error = look::impact(&session, &claim, TextOrJson::Text, look()).await.unwrap_err();
+        assert_eq!(error.to_string(), wanted.replace("explain", "tell what goes with"));
+    }
+    let unknown = Server::default();
+    let mut session = Session::begin(unknown.client(), Some("ns")).await.unwrap();
+    session.has_insight = true;
+    let error = look::why(&session, &claim, TextOrJson::Text, look()).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot explain pvc ns/c: no such thing");
+}
+
+/// One object of the past is asked for as a list, and shown as an object.
+#[tokio::test]
+async fn one_object_of_the_past() {
+    const LIST: &str = "GET /api/v1/persistentvolumes?resourceVersion=7&resourceVersionMatch=Exact&fieldSelector=metadata.name%3Da";
+    let get = |output| Get {
+        kind: "pv".into(),
+        name: Some("a".into()),
+        as_of: Some(Point::Revision(7)),
+        all_namespaces: false,
+        selector: None,
+        output,
+    };
+    let list = |items: Value| json!({"kind": "PersistentVolumeList", "apiVersion": "v1", "metadata": {}, "items": items});
+    let table = |rows: Value| json!({"kind": "Table", "columnDefinitions": [{"name": "Name", "type": "string", "priority": 0}], "rows": rows});
+    let told = async |answer: (u16, Value), output| {
+        let revisions = json!({"oldest": {"revision": "64"}, "newest": {"revision": "90"}});
+        let server = Server::default().with(LIST, answer.0, answer.1);
+        let server = server.with("GET /apis/orlop.dev/v1/revisions", 200, revisions);
+        let session = Session::begin(server.client(), None).await.unwrap();
+        get::get(&session, &get(output), look())
+            .await
+            .map(|(text, _)| text)
+            .map_err(|error| error.to_string())
+    };
+
+    let item = json!({"metadata": {"name": "a", "managedFields": [{}]}});
+    let object = json!({"kind": "PersistentVolume", "apiVersion": "v1", "metadata": {"name": "a"}});
+    let text = told((200, list(json!([item]))), ObjectOutput::Json).await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), object);
+    let text = told((200, table(json!([{"cells": ["a"]}]))), ObjectOutput::Table).await.unwrap();
+    assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["NAME", "a"]);
+
+    let absent =
+        "cannot get pv a: it was not there then; `orlop history pv/a` says when it was, if it ever was";
+    assert_eq!(told((200, list(json!([]))), ObjectOutput::Yaml).await.unwrap_err(), absent);
+    assert_eq!(told((200, table(json!([]))), ObjectOutput::Table).await.unwrap_err(), absent);
+    let refusal = (410, json!({"message": "too old resource version"}));
+    assert_eq!(
+        told(refusal, ObjectOutput::Json).await.unwrap_err(),
+        "cannot get pv a as of revision 7: that is no longer known; the oldest revision that is kept is 64"
+    );
+}

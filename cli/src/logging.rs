@@ -1,0 +1,80 @@
+//! Log lines go to stderr: for people, or as JSON, one object per line.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::args::{LogFormat, ProcessArgs};
+
+/// A filter that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("--log-level `{text}` is no filter ({problem}); give error, warn, info, debug or trace")]
+pub struct LogLevelError {
+    text: String,
+    problem: String,
+}
+
+/// What is logged. `--log-level` says more than `-v`, so it wins.
+fn directives(args: &ProcessArgs) -> String {
+    if let Some(level) = &args.log_level {
+        return level.clone();
+    }
+    let level = match args.v.unwrap_or(0) {
+        0..=3 => "info",
+        4..=5 => "debug",
+        6.. => "trace",
+    };
+    // With -v one wants to see what orlop does, not each frame of each connection.
+    // The client tells each request that found no server; who made the request tells it once.
+    format!("warn,kube_client::client::builder=off,orlop={level}")
+}
+
+/// Starts logging; to be called once.
+pub fn start(args: &ProcessArgs) -> Result<(), LogLevelError> {
+    let text = directives(args);
+    let filter = EnvFilter::try_new(&text)
+        .map_err(|error| LogLevelError { text: text.clone(), problem: error.to_string() })?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match args.log_format {
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
+    }
+    Ok(())
+}
+
+/// The same for a command that does one thing: only what is worth a warning.
+pub(crate) fn start_for_tool() -> Result<(), LogLevelError> {
+    let level = Some("warn".to_owned());
+    start(&ProcessArgs { config: None, log_format: LogFormat::Text, log_level: level, v: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(log_level: Option<&str>, v: Option<u8>) -> ProcessArgs {
+        ProcessArgs { config: None, log_format: LogFormat::Text, log_level: log_level.map(str::to_owned), v }
+    }
+
+    #[test]
+    fn verbosity() {
+        let cases = [
+            (None, None, "warn,kube_client::client::builder=off,orlop=info"),
+            (None, Some(3), "warn,kube_client::client::builder=off,orlop=info"),
+            (None, Some(4), "warn,kube_client::client::builder=off,orlop=debug"),
+            (None, Some(9), "warn,kube_client::client::builder=off,orlop=trace"),
+            (Some("error"), Some(9), "error"),
+        ];
+        for (level, v, want) in cases {
+            let got = directives(&args(level, v));
+            assert_eq!(got, want, "{level:?} {v:?}");
+            assert!(EnvFilter::try_new(&got).is_ok(), "{got}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_filter_is_an_error() {
+        let error = start(&args(Some("loud=very=much"), None)).expect_err("no filter");
+        assert!(error.to_string().contains("loud=very=much"), "{error}");
+    }
+}

@@ -1,0 +1,52 @@
+//! `orlop snapshot`: what people keep of a store elsewhere, and how they get it back.
+//!
+//! `save` makes a file, of a server that runs or of the directory of one that does not; `status`
+//! reports what is in a file.
+
+mod save;
+mod status;
+
+use std::error::Error;
+
+use orlop_store::archive::{self, Header};
+use orlop_store::embedded::Options;
+
+use crate::args::RestoreArgs;
+use crate::config::SnapshotTask;
+
+/// Does it, and gives what there is to say.
+pub(crate) fn run(task: SnapshotTask) -> Result<String, Box<dyn Error>> {
+    match task {
+        SnapshotTask::Fetch { file, from } => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            let header = runtime.block_on(save::fetch(&file, from))?;
+            Ok(format!("saved {}: {}\n", file.display(), told(&header)))
+        }
+        SnapshotTask::Take { file, data_dir } => {
+            let header = save::take(&file, &data_dir)?;
+            Ok(format!("saved {}: {}\n", file.display(), told(&header)))
+        }
+        SnapshotTask::Status { file, output } => Ok(status::told(&archive::check(&file)?, output)),
+        SnapshotTask::Restore(args) => restore(&args),
+    }
+}
+
+fn restore(args: &RestoreArgs) -> Result<String, Box<dyn Error>> {
+    let RestoreArgs { file, data_dir, bump_revision } = args;
+    let restored = archive::restore(file, data_dir, *bump_revision, &Options::default())?;
+    Ok(format!(
+        "restored {}, as a new store in {}: its resourceVersion is {}, and everything older is Expired\n",
+        told(&restored.from),
+        data_dir.display(),
+        restored.revision
+    ))
+}
+
+fn told(header: &Header) -> String {
+    format!(
+        "{} objects of revision {}, taken {}",
+        header.records,
+        header.revision,
+        status::time(header.time_ms)
+    )
+}

@@ -1,0 +1,44 @@
+//! `orlop store`: looking after the directory of a store that is not running.
+
+use std::error::Error;
+use std::time::Duration;
+
+use orlop_store::embedded::{Options, compact};
+use orlop_store::{AcceptedLoss, CheckOptions, accept_loss};
+
+use crate::args::StoreCommand;
+
+/// Does it, and gives what there is to say.
+pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
+    match command {
+        StoreCommand::Check { dir, accept_loss: true } => {
+            let options = Options { lock_wait: Duration::ZERO, ..Options::default() };
+            let AcceptedLoss { kept, acknowledged, continues } = accept_loss(&dir, &options)?;
+            Ok(format!(
+                "{}: what was at revision {kept} is kept, what came after it up to {acknowledged} is lost; the store \
+                 goes on at {continues}\n",
+                dir.display()
+            ))
+        }
+        StoreCommand::Check { dir, accept_loss: false } => {
+            let report = orlop_store::check(&dir, &CheckOptions::default());
+            if report.verdict.opens() {
+                return Ok(format!("{report}\n"));
+            }
+            // For people: what was found goes where answers go, and the exit code says the rest.
+            println!("{report}");
+            Err("the check has found something; see above".into())
+        }
+        StoreCommand::Compact { data_dir } => {
+            let options = Options { lock_wait: Duration::ZERO, ..Options::default() };
+            let done = compact(&data_dir, &options)?;
+            Ok(format!(
+                "{}: {} bytes before, {} after, at revision {}\n",
+                data_dir.display(),
+                done.before,
+                done.after,
+                done.revision
+            ))
+        }
+    }
+}

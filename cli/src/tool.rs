@@ -1,0 +1,55 @@
+//! Runs the commands that do one thing and exit.
+
+use std::error::Error;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+
+use crate::args::Cli;
+use crate::config::{Task, Tool};
+use crate::error::chain;
+use crate::{drain, gc, insight, logging, snapshot, store, volumes};
+
+/// Something failed while it ran.
+const FAILED: u8 = 1;
+
+/// Runs the command. Its result goes to stdout; warnings and errors go to stderr.
+pub fn run(tool: Tool) -> ExitCode {
+    match tool.0 {
+        // A reader that has closed its end has read enough.
+        Task::Version => {
+            let _ = writeln!(std::io::stdout(), "orlop {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+        Task::Completion(shell) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "orlop", &mut script);
+            let _ = std::io::stdout().write_all(&script);
+            ExitCode::SUCCESS
+        }
+        Task::Snapshot(task) => print(|| snapshot::run(task)),
+        Task::Store(command) => print(|| store::run(command)),
+        Task::Volumes(audit) => volumes::run(&audit),
+        Task::Drain(drain) => drain::run(drain),
+        Task::Uncordon { node, server } => drain::uncordon(node, server),
+        Task::Gc(gc) => gc::run(*gc),
+        Task::Insight(insight) => insight::run(*insight),
+    }
+}
+
+/// Prints the text that `work` returns.
+fn print(work: impl FnOnce() -> Result<String, Box<dyn Error>>) -> ExitCode {
+    // This filter is constant and valid.
+    let _ = logging::start_for_tool();
+    match work() {
+        Ok(text) => {
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {}", chain(&*error));
+            ExitCode::from(FAILED)
+        }
+    }
+}

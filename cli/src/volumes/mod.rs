@@ -1,0 +1,287 @@
+//! `orlop volumes`: what CSI drivers have, compared with what the API knows, and what is done about the difference.
+//!
+//! `inventory` reads the API, `compare` decides (pure), `report` writes the answer, `prompt` asks, `adopt` is the object
+//! of a volume that is taken in. Here is the order: API, driver, API; and the same again right before something is done.
+
+mod adopt;
+mod compare;
+mod inventory;
+mod prompt;
+mod report;
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use kube::Client;
+use orlop_controller::client::{self, ConnectError, message_of};
+use orlop_controller::csi::drivers::Endpoint;
+use orlop_csi::capabilities::Rpc;
+use orlop_csi::driver::{Driver, Line};
+use orlop_csi::error::CallError;
+use orlop_csi::socket::{self, SocketError};
+use orlop_csi::v1::DeleteVolumeRequest;
+use orlop_csi::v1::list_volumes_response::Entry;
+use serde_json::Value;
+
+use self::adopt::Use;
+use self::compare::{Listed, Lists, Row, Thing, What, compare, is_amiss};
+use self::prompt::Deed;
+use crate::args::{AuditArgs, Output};
+
+/// There are differences.
+const AMISS: u8 = 1;
+/// Could not look, or could not do what was asked.
+const NO_LOOK: u8 = 2;
+
+/// `orlop volumes audit`.
+pub(crate) struct Audit {
+    pub(crate) args: Box<AuditArgs>,
+    pub(crate) server: client::Endpoint,
+}
+
+/// Why it cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AuditError {
+    #[error("no threads to run on: {0}")]
+    Runtime(std::io::Error),
+    #[error("the terminal cannot be used: {0}")]
+    Terminal(#[from] std::io::Error),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Look(#[from] inventory::LookError),
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error("driver {driver}: {cause}")]
+    Driver { driver: String, cause: CallError },
+    #[error("the driver at {endpoint} calls itself {name:?}, and not {wanted:?}: correct --csi-endpoint")]
+    OtherName { endpoint: String, name: String, wanted: String },
+    #[error("driver {0} cannot list its volumes, so there is nothing to compare")]
+    NoList(String),
+    #[error("{handle}: {why}; nothing was done about it")]
+    NotUnknown { handle: String, why: String },
+    #[error("cannot make the PersistentVolume {name}: {}", message_of(cause))]
+    Create { name: String, cause: kube::Error },
+    #[error("--adopt and --delete ask first, and there is no terminal to ask on: give --yes")]
+    NobodyToAsk,
+}
+
+/// A driver and the API cannot be compared.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct CompareError(#[from] AuditError);
+
+/// Does it. The table goes to stdout, what is done to stderr.
+pub(crate) fn run(audit: &Audit) -> ExitCode {
+    // A filter that is written here can be read.
+    let _ = crate::logging::start_for_tool();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let done = runtime.map_err(AuditError::Runtime).and_then(|runtime| runtime.block_on(audit.run()));
+    match done {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::from(AMISS),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(NO_LOOK)
+        }
+    }
+}
+
+impl Audit {
+    /// Whether something is amiss in the end.
+    async fn run(&self) -> Result<bool, AuditError> {
+        let client = client::connect(self.server.clone()).await?;
+        let mut drivers = Vec::new();
+        for endpoint in &self.args.csi_endpoint {
+            drivers.push(identify(endpoint, self.args.csi_timeout).await?);
+        }
+        let found = look(&client, &drivers).await?;
+        // A reader that has gone away has what it wanted.
+        let _ = std::io::stdout().write_all(report::told(&found.rows, self.args.output).as_bytes());
+        let deeds = self.deeds(&found.rows)?;
+        if deeds.is_empty() {
+            return Ok(is_amiss(&found.rows));
+        }
+        for (row, deed) in deeds {
+            self.act(&client, &drivers, row, deed).await?;
+        }
+        Ok(is_amiss(&look(&client, &drivers).await?.rows))
+    }
+
+    /// What is to be done: what the flags say, else what a person at the terminal says.
+    fn deeds<'a>(&self, rows: &'a [Row]) -> Result<Vec<(&'a Row, Deed)>, AuditError> {
+        let adopt = self.args.adopt.iter().map(|handle| (handle, Deed::Adopt));
+        let delete = self.args.delete.iter().map(|handle| (handle, Deed::Delete));
+        let wishes: Vec<(&String, Deed)> = adopt.chain(delete).collect();
+        let (mut answers, mut questions) = (std::io::stdin().lock(), std::io::stderr());
+        let has_person = answers.is_terminal() && questions.is_terminal();
+        if wishes.is_empty() {
+            let unknown: Vec<&Row> = rows.iter().filter(|row| is_offered(row)).collect();
+            if !has_person || self.args.output != Output::Table {
+                return Ok(Vec::new());
+            }
+            return Ok(prompt::choose(&unknown, &mut answers, &mut questions)?);
+        }
+        // Before anything is done: all of it can be done.
+        let wishes: Vec<(&Row, Deed)> = wishes
+            .into_iter()
+            .map(|(handle, deed)| Ok((offered(rows, handle)?, deed)))
+            .collect::<Result<_, AuditError>>()?;
+        if self.args.yes {
+            return Ok(wishes);
+        }
+        if !has_person {
+            return Err(AuditError::NobodyToAsk);
+        }
+        let mut meant = Vec::new();
+        for (row, deed) in wishes {
+            if prompt::confirm(row, deed, &mut answers, &mut questions)? {
+                meant.push((row, deed));
+            }
+        }
+        Ok(meant)
+    }
+
+    /// Looks again, and does one thing if it is still right.
+    async fn act(
+        &self,
+        client: &Client,
+        drivers: &[Driver],
+        row: &Row,
+        deed: Deed,
+    ) -> Result<(), AuditError> {
+        let its: Vec<Driver> = drivers.iter().filter(|driver| driver.name() == row.driver).cloned().collect();
+        let now = look(client, &its).await?;
+        offered(&now.rows, &row.handle)?;
+        let key = (row.driver.clone(), row.handle.clone());
+        let (Some(entry), Some(driver)) = (now.entries.get(&key), its.first()) else { return Ok(()) };
+        match deed {
+            Deed::Adopt => {
+                let how = Use { access_modes: self.args.access_modes.clone(), mode: self.args.volume_mode };
+                create(client, &adopt::persistent_volume(driver.name(), entry, &how)).await
+            }
+            Deed::Delete => delete(driver, entry, &row.handle).await,
+        }
+    }
+}
+
+/// Compares one driver with the API and changes nothing: the table, and whether something is amiss.
+pub async fn compared(
+    client: &Client,
+    at: &Endpoint,
+    timeout: Duration,
+) -> Result<(String, bool), CompareError> {
+    let driver = identify(at, timeout).await?;
+    let rows = look(client, &[driver]).await?.rows;
+    Ok((report::told(&rows, Output::Table), is_amiss(&rows)))
+}
+
+/// The driver behind an endpoint, if it is the one that is meant.
+async fn identify(at: &Endpoint, timeout: Duration) -> Result<Driver, AuditError> {
+    let line = Line::new(socket::connect(&at.endpoint)?, timeout);
+    let driver = line.identify().await.map_err(|cause| failed(&at.name, cause))?;
+    if driver.name() != at.name {
+        return Err(AuditError::OtherName {
+            endpoint: at.endpoint.clone(),
+            name: driver.name().to_owned(),
+            wanted: at.name.clone(),
+        });
+    }
+    if !driver.can().can(Rpc::ListVolumes) {
+        return Err(AuditError::NoList(at.name.clone()));
+    }
+    Ok(driver)
+}
+
+/// Whether a row is one that something can be done about.
+fn is_offered(row: &Row) -> bool {
+    row.thing == Thing::Volume && row.what == What::Unknown
+}
+
+/// The one unknown volume of this handle.
+fn offered<'a>(rows: &'a [Row], handle: &str) -> Result<&'a Row, AuditError> {
+    let no = |why: String| AuditError::NotUnknown { handle: report::plain(handle), why };
+    let named: Vec<&Row> =
+        rows.iter().filter(|row| row.thing == Thing::Volume && row.handle == handle).collect();
+    match named.as_slice() {
+        [] => Err(no("no driver has such a volume".to_owned())),
+        [row] if is_offered(row) => Ok(row),
+        [row] if row.object.is_empty() => Err(no(format!("it is {}", report::words(row.what)))),
+        [row] => Err(no(format!("it is {} ({})", report::words(row.what), row.object))),
+        _ => Err(no("more than one driver has such a volume: give the --csi-endpoint of one".to_owned())),
+    }
+}
+
+async fn create(client: &Client, object: &Value) -> Result<(), AuditError> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let failed = |cause| AuditError::Create { name: name.clone(), cause };
+    let request = http::Request::post("/api/v1/persistentvolumes")
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(object.to_string().into_bytes());
+    let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
+    client.request::<Value>(request).await.map_err(failed)?;
+    eprintln!("persistentvolume/{name} created");
+    Ok(())
+}
+
+async fn delete(driver: &Driver, entry: &Entry, handle: &str) -> Result<(), AuditError> {
+    let nodes = entry.status.as_ref().map(|status| status.published_node_ids.join(", ")).unwrap_or_default();
+    if !nodes.is_empty() {
+        let why = format!("it is published to {nodes}, so somebody may use it");
+        return Err(AuditError::NotUnknown { handle: report::plain(handle), why });
+    }
+    let request = DeleteVolumeRequest { volume_id: handle.to_owned(), secrets: Default::default() };
+    driver.delete_volume(request).await.map_err(|cause| failed(driver.name(), cause))?;
+    eprintln!("{} of driver {} deleted", report::plain(handle), driver.name());
+    Ok(())
+}
+
+fn failed(driver: &str, cause: CallError) -> AuditError {
+    AuditError::Driver { driver: driver.to_owned(), cause }
+}
+
+/// What one look at everything found.
+struct Found {
+    rows: Vec<Row>,
+    /// Volumes as their drivers list them, by driver and handle.
+    entries: BTreeMap<(String, String), Entry>,
+}
+
+/// API, drivers, API.
+async fn look(client: &Client, drivers: &[Driver]) -> Result<Found, AuditError> {
+    let names: Vec<&str> = drivers.iter().map(Driver::name).collect();
+    let before = inventory::look(client, &names).await?;
+    let mut entries = BTreeMap::new();
+    let mut lists = Vec::new();
+    for driver in drivers {
+        let own = |cause| failed(driver.name(), cause);
+        let volumes = driver.all_volumes().await.map_err(own)?;
+        let snapshots = match driver.can().can(Rpc::ListSnapshots) {
+            true => Some(driver.all_snapshots().await.map_err(own)?),
+            false => None,
+        };
+        let snapshots = snapshots.map(|all| {
+            let all = all.into_iter().filter_map(|entry| entry.snapshot);
+            all.map(|it| Listed { handle: it.snapshot_id, bytes: it.size_bytes }).collect()
+        });
+        let shown = |entry: &Entry| {
+            let volume = entry.volume.as_ref()?;
+            Some(Listed { handle: volume.volume_id.clone(), bytes: volume.capacity_bytes })
+        };
+        lists.push(Lists { volumes: volumes.iter().filter_map(shown).collect(), snapshots });
+        for entry in volumes {
+            let handle = entry.volume.as_ref().map(|volume| volume.volume_id.clone()).unwrap_or_default();
+            entries.insert((driver.name().to_owned(), handle), entry);
+        }
+    }
+    let after = inventory::look(client, &names).await?;
+    let mut rows = Vec::new();
+    for (name, list) in names.iter().zip(&lists) {
+        if let (Some(before), Some(after)) = (before.get(*name), after.get(*name)) {
+            rows.extend(compare(name, before, list, after));
+        }
+    }
+    Ok(Found { rows, entries })
+}

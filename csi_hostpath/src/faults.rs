@@ -1,0 +1,403 @@
+//! Faults by script, for testing what calls a driver. A file holds a JSON list of rules, such as
+//!
+//! ```json
+//! [{"rpc": "CreateVolume", "after": 1, "times": 2, "delay_ms": 500},
+//!  {"rpc": "CreateVolume", "fault": "error", "code": "RESOURCE_EXHAUSTED", "message": "full"},
+//!  {"rpc": "ControllerPublishVolume", "fault": "error-after", "code": "UNAVAILABLE"},
+//!  {"rpc": "DeleteVolume", "fault": "no-answer"},
+//!  {"rpc": "NodeStageVolume", "fault": "hold"}, {"rpc": "NodePublishVolume", "fault": "hold-after"},
+//!  {"rpc": "*", "fault": "crash"}, {"rpc": "CreateSnapshot", "fault": "crash-after"}]
+//! ```
+//!
+//! The first rule of a call that is not used up applies: it lets `after` calls pass, then holds for `times`
+//! calls (for ever when it is left out). The file is read again when it has changed, and counting begins
+//! anew. `error` and `crash` happen before the work, `error-after`, `no-answer` and `crash-after` when the
+//! work is done and remembered. `hold` and `hold-after` wait, before the work and after it, until the script is
+//! another one, and then go on as if nothing had been; what is held is listed in the file with `.held` behind the
+//! script's name, a line for each.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tower::{Layer, Service};
+
+/// The exit code of a crash that was asked for.
+const CRASHED: i32 = 70;
+
+/// Why a script cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FaultsError {
+    /// The file cannot be read.
+    #[error("faults in {}: {source}", path.display())]
+    Read {
+        /// Of the script.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It is no list of rules.
+    #[error("faults in {}: {source}", path.display())]
+    Parse {
+        /// Of the script.
+        path: PathBuf,
+        /// Where it is wrong.
+        source: serde_json::Error,
+    },
+    /// A code that gRPC does not have.
+    #[error("faults in {}: {code:?} is no gRPC code; write it as UNAVAILABLE or RESOURCE_EXHAUSTED", path.display())]
+    Code {
+        /// Of the script.
+        path: PathBuf,
+        /// As it is written.
+        code: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Fault {
+    /// Only the delay.
+    #[default]
+    None,
+    Error,
+    ErrorAfter,
+    NoAnswer,
+    Hold,
+    HoldAfter,
+    Crash,
+    CrashAfter,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    rpc: String,
+    #[serde(default)]
+    after: u64,
+    times: Option<u64>,
+    #[serde(default)]
+    delay_ms: u64,
+    #[serde(default)]
+    fault: Fault,
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: String,
+    /// Calls that it has seen.
+    #[serde(skip)]
+    seen: u64,
+}
+
+impl Rule {
+    /// Counts a call. Whether the rule holds for it.
+    fn takes(&mut self, rpc: &str) -> bool {
+        if self.rpc != "*" && self.rpc != rpc {
+            return false;
+        }
+        let seen = self.seen;
+        if self.times.is_some_and(|times| seen >= self.after + times) {
+            return false;
+        }
+        self.seen += 1;
+        seen >= self.after
+    }
+
+    fn status(&self) -> Status {
+        let code = code(&self.code).unwrap_or(Code::Unknown);
+        let message = if self.message.is_empty() { "a fault that was asked for" } else { &self.message };
+        Status::new(code, message)
+    }
+}
+
+fn code(name: &str) -> Option<Code> {
+    Some(match name {
+        "CANCELLED" => Code::Cancelled,
+        "" | "UNKNOWN" => Code::Unknown,
+        "INVALID_ARGUMENT" => Code::InvalidArgument,
+        "DEADLINE_EXCEEDED" => Code::DeadlineExceeded,
+        "NOT_FOUND" => Code::NotFound,
+        "ALREADY_EXISTS" => Code::AlreadyExists,
+        "PERMISSION_DENIED" => Code::PermissionDenied,
+        "RESOURCE_EXHAUSTED" => Code::ResourceExhausted,
+        "FAILED_PRECONDITION" => Code::FailedPrecondition,
+        "ABORTED" => Code::Aborted,
+        "OUT_OF_RANGE" => Code::OutOfRange,
+        "UNIMPLEMENTED" => Code::Unimplemented,
+        "INTERNAL" => Code::Internal,
+        "UNAVAILABLE" => Code::Unavailable,
+        "DATA_LOSS" => Code::DataLoss,
+        "UNAUTHENTICATED" => Code::Unauthenticated,
+        _ => return None,
+    })
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    rules: Vec<Rule>,
+    read_at: Option<(SystemTime, u64)>,
+    /// Scripts that were read.
+    number: u64,
+    /// Calls that are held now.
+    held: Vec<String>,
+}
+
+/// How often a call that is held looks for another script.
+const HOLD_LOOK: Duration = Duration::from_millis(10);
+
+/// The script, and how far it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults {
+    path: Option<PathBuf>,
+    script: Arc<Mutex<Script>>,
+}
+
+impl Faults {
+    /// Reads a script. Without one nothing fails.
+    pub(crate) fn open(path: Option<PathBuf>) -> Result<Self, FaultsError> {
+        let faults = Faults { path, script: Arc::default() };
+        faults.refresh()?;
+        Ok(faults)
+    }
+
+    /// Reads the script again when its file has changed.
+    fn refresh(&self) -> Result<(), FaultsError> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let read = |source| FaultsError::Read { path: path.clone(), source };
+        let found = fs::metadata(path).map_err(read)?;
+        let stamp = Some((found.modified().map_err(read)?, found.len()));
+        let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+        if script.read_at == stamp {
+            return Ok(());
+        }
+        script.rules = parse(path, &fs::read(path).map_err(read)?)?;
+        script.read_at = stamp;
+        script.number += 1;
+        Ok(())
+    }
+
+    fn script(&self) -> std::sync::MutexGuard<'_, Script> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for another script.
+    async fn hold(&self, rpc: &str) {
+        let held = Held::begin(self, rpc);
+        while self.script().number == held.number {
+            tokio::time::sleep(HOLD_LOOK).await;
+            if let Err(error) = self.refresh() {
+                tracing::error!(%error, "the script stays as it was");
+            }
+        }
+    }
+
+    /// Writes down what is held.
+    fn list(&self, held: &[String]) {
+        let Some(path) = &self.path else { return };
+        let mut name = path.clone().into_os_string();
+        name.push(".held");
+        let text: String = held.iter().map(|rpc| format!("{rpc}\n")).collect();
+        if let Err(error) = fs::write(&name, text) {
+            tracing::error!(%error, "what is held cannot be written down");
+        }
+    }
+
+    /// The rule for a call.
+    fn next(&self, rpc: &str) -> Option<Rule> {
+        if let Err(error) = self.refresh() {
+            tracing::error!(%error, "the script stays as it was");
+        }
+        let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+        script.rules.iter_mut().find_map(|rule| rule.takes(rpc).then(|| rule.clone()))
+    }
+}
+
+/// A call that is held: until it goes on, or its caller is gone.
+struct Held<'a> {
+    faults: &'a Faults,
+    rpc: &'a str,
+    number: u64,
+}
+
+impl<'a> Held<'a> {
+    fn begin(faults: &'a Faults, rpc: &'a str) -> Self {
+        let mut script = faults.script();
+        script.held.push(rpc.to_owned());
+        faults.list(&script.held);
+        Held { faults, rpc, number: script.number }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut script = self.faults.script();
+        if let Some(at) = script.held.iter().position(|rpc| rpc == self.rpc) {
+            script.held.remove(at);
+        }
+        self.faults.list(&script.held);
+    }
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Rule>, FaultsError> {
+    let rules: Vec<Rule> = serde_json::from_slice(bytes)
+        .map_err(|source| FaultsError::Parse { path: path.to_owned(), source })?;
+    match rules.iter().find(|rule| code(&rule.code).is_none()) {
+        Some(rule) => Err(FaultsError::Code { path: path.to_owned(), code: rule.code.clone() }),
+        None => Ok(rules),
+    }
+}
+
+/// Stands in front of every service.
+#[derive(Clone)]
+pub(crate) struct FaultsLayer(Faults);
+
+impl FaultsLayer {
+    pub(crate) fn new(faults: Faults) -> Self {
+        FaultsLayer(faults)
+    }
+}
+
+impl<S> Layer<S> for FaultsLayer {
+    type Service = Faulty<S>;
+
+    fn layer(&self, inner: S) -> Faulty<S> {
+        Faulty { faults: self.0.clone(), inner }
+    }
+}
+
+/// A service whose calls may fail.
+#[derive(Clone)]
+pub(crate) struct Faulty<S> {
+    faults: Faults,
+    inner: S,
+}
+
+type Answer<E> = std::pin::Pin<Box<dyn Future<Output = Result<http::Response<Body>, E>> + Send>>;
+
+impl<S> Service<http::Request<Body>> for Faulty<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+{
+    type Response = http::Response<Body>;
+    type Error = S::Error;
+    type Future = Answer<S::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let rpc = request.uri().path().rsplit('/').next().unwrap_or_default();
+        let Some(rule) = self.faults.next(rpc) else { return Box::pin(self.inner.call(request)) };
+        let (faults, rpc) = (self.faults.clone(), rpc.to_owned());
+        tracing::info!(rpc, fault = ?rule.fault, delay_ms = rule.delay_ms, "a fault that was asked for");
+        // The one that was polled ready is the one to call.
+        let ready = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, ready);
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(rule.delay_ms)).await;
+            match rule.fault {
+                Fault::None => inner.call(request).await,
+                Fault::Error => Ok(rule.status().into_http()),
+                Fault::ErrorAfter => inner.call(request).await.map(|_| rule.status().into_http()),
+                Fault::NoAnswer => {
+                    let _ = inner.call(request).await;
+                    std::future::pending().await
+                }
+                Fault::Hold => {
+                    faults.hold(&rpc).await;
+                    inner.call(request).await
+                }
+                Fault::HoldAfter => {
+                    let answer = inner.call(request).await;
+                    faults.hold(&rpc).await;
+                    answer
+                }
+                Fault::Crash => std::process::exit(CRASHED),
+                Fault::CrashAfter => {
+                    let _ = inner.call(request).await;
+                    std::process::exit(CRASHED)
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn rules_are_used_up_in_turn() {
+        let script = br#"[{"rpc": "A", "after": 1, "times": 2, "fault": "error", "code": "ABORTED"},
+                          {"rpc": "*", "times": 1, "fault": "crash"}, {"rpc": "A", "delay_ms": 5}]"#;
+        let mut rules = parse(Path::new("x"), script).unwrap();
+        let mut next = |rpc: &str| rules.iter_mut().find_map(|rule| rule.takes(rpc).then_some(rule.fault));
+        assert_eq!(next("A"), Some(Fault::Crash));
+        assert_eq!([next("A"), next("A")], [Some(Fault::Error); 2]);
+        assert_eq!([next("A"), next("B")], [Some(Fault::None), None]);
+    }
+
+    #[test]
+    fn wrong_scripts_are_refused() {
+        for (script, want) in [
+            (r#"[{"rpc": "A", "code": "GONE"}]"#, "is no gRPC code"),
+            (r#"[{"rpc": "A", "fault": "sulk"}]"#, "unknown variant"),
+            (r#"[{"rcp": "A"}]"#, "unknown field"),
+            ("nonsense", "expected"),
+        ] {
+            let error = parse(Path::new("x"), script.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(want), "{script}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_held_goes_on_with_another_script() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("faults.json");
+        fs::write(&path, r#"[{"rpc": "A", "fault": "hold"}]"#).unwrap();
+        let faults = Faults::open(Some(path.clone())).unwrap();
+        let list = || fs::read_to_string(dir.path().join("faults.json.held")).unwrap();
+        let caller = tokio::spawn({
+            let faults = faults.clone();
+            async move { faults.hold("B").await }
+        });
+        let held = tokio::spawn({
+            let faults = faults.clone();
+            async move { faults.hold("A").await }
+        });
+        while faults.script().held.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        assert!(list().contains("A\n"));
+        caller.abort();
+        assert!(caller.await.unwrap_err().is_cancelled());
+        assert_eq!(list(), "A\n", "whose caller is gone is not held");
+        fs::write(&path, "[]").unwrap();
+        held.await.unwrap();
+        assert_eq!(list(), "");
+    }
+
+    #[test]
+    fn a_script_is_read_again_when_it_has_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("faults.json");
+        fs::write(&path, "[]").unwrap();
+        let faults = Faults::open(Some(path.clone())).unwrap();
+        assert!(faults.next("A").is_none());
+        fs::write(&path, r#"[{"rpc": "A", "times": 1}]"#).unwrap();
+        assert!(faults.next("A").is_some() && faults.next("A").is_none());
+        // A wrong one changes nothing.
+        fs::write(&path, r#"[{"rpc": "A", "times": 1}"#).unwrap();
+        assert!(faults.next("A").is_none());
+    }
+}

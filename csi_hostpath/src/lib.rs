@@ -1,0 +1,223 @@
+//! A driver for laboratories: its volumes are directories and image files below one directory of one
+//! machine. It keeps the rules of the CSI specification (idempotent calls, error codes, capabilities),
+//! remembers everything over a crash, and fails where a script tells it to ([`faults`]).
+//!
+//! * [`records`]: what is remembered of volumes and snapshots, one file each, written before an answer.
+//! * [`rules`]: what a request is answered, as pure functions over the records.
+//! * `identity`, `controller`, `node`: the services, thin.
+//! * [`mounts`]: the effects on this machine.
+
+mod content;
+mod controller;
+mod ephemeral;
+mod faults;
+mod identity;
+mod mounts;
+mod node;
+mod pages;
+mod records;
+mod registration;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use orlop_csi::registration::registration_server::RegistrationServer;
+use orlop_csi::socket::{self, SocketError};
+use orlop_csi::v1::controller_server::ControllerServer;
+use orlop_csi::v1::identity_server::IdentityServer;
+use orlop_csi::v1::node_server::NodeServer;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::transport::Server;
+
+use self::faults::{Faults, FaultsLayer};
+use self::records::Records;
+
+/// The name that the driver has when none is given.
+pub const NAME: &str = "hostpath.csi.orlop.dev";
+
+/// How the driver is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What it is called: a DNS subdomain.
+    pub name: String,
+    /// Where it listens: `unix:///path`.
+    pub endpoint: String,
+    /// Where its volumes and records are.
+    pub data_dir: PathBuf,
+    /// The node that it serves.
+    pub node_id: String,
+    /// Other nodes that volumes may be published to. They are records; nothing is mounted there.
+    pub other_nodes: BTreeSet<String>,
+    /// Nodes with a socket each, for several agents on one machine: volumes are mounted where each of them asks for it.
+    /// A node of such a driver mounts only what is published to it.
+    pub node_endpoints: BTreeMap<String, String>,
+    /// A volume is on one node and can be reached from there alone.
+    pub topology: bool,
+    /// Whether volumes have to be published to a node before they are used there.
+    pub attach: bool,
+    /// Whether volumes are mounted. Without it only their places are made, for nodes that record mounts; that needs no root.
+    pub mounts: bool,
+    /// How many volumes may be published to one node; 0 for any number.
+    pub max_volumes_per_node: i64,
+    /// Bytes that all volumes (with topology: of one node) may have together; none for any number.
+    pub capacity: Option<i64>,
+    /// Bytes that a volume may have at most.
+    pub max_volume_bytes: i64,
+    /// Names of parameters that may be changed later; empty for any.
+    pub mutable_parameters: BTreeSet<String>,
+    /// A file with faults; read again when it changes.
+    pub faults: Option<PathBuf>,
+    /// A socket in a node's plugin directory on which the driver tells that it is there.
+    pub registration: Option<PathBuf>,
+}
+
+impl Options {
+    /// A driver with defaults: no topology, attach needed, volumes of at most 1 TiB.
+    pub fn new(
+        endpoint: impl Into<String>,
+        data_dir: impl Into<PathBuf>,
+        node_id: impl Into<String>,
+    ) -> Self {
+        Options {
+            name: NAME.to_owned(),
+            endpoint: endpoint.into(),
+            data_dir: data_dir.into(),
+            node_id: node_id.into(),
+            other_nodes: BTreeSet::new(),
+            node_endpoints: BTreeMap::new(),
+            topology: false,
+            attach: true,
+            mounts: true,
+            max_volumes_per_node: 0,
+            capacity: None,
+            max_volume_bytes: 1 << 40,
+            mutable_parameters: BTreeSet::new(),
+            faults: None,
+            registration: None,
+        }
+    }
+
+    /// The key of the topology segment that names a volume's node.
+    fn topology_key(&self) -> String {
+        format!("topology.{}/node", self.name)
+    }
+
+    fn knows_node(&self, node: &str) -> bool {
+        node == self.node_id || self.other_nodes.contains(node) || self.node_endpoints.contains_key(node)
+    }
+
+    /// Whether a volume may be mounted on this node. It was published to it: other nodes of this driver may mount too, and
+    /// two that write at the same time are what publishing keeps apart.
+    fn may_mount(&self, volume: &records::Volume) -> bool {
+        !self.attach || self.node_endpoints.is_empty() || volume.published.contains_key(&self.node_id)
+    }
+}
+
+/// Why the driver cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The socket cannot be used.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The records cannot be read.
+    #[error(transparent)]
+    Records(#[from] records::RecordsError),
+    /// The file with faults cannot be read.
+    #[error(transparent)]
+    Faults(#[from] faults::FaultsError),
+    /// The server ended with an error.
+    #[error("the driver's server ended: {0}")]
+    Server(#[from] tonic::transport::Error),
+}
+
+/// What the services share.
+#[derive(Clone)]
+struct Driver {
+    options: Options,
+    records: Arc<Records>,
+}
+
+/// Serves until `shutdown` ends. `ready` is called when calls are answered.
+///
+/// # Errors
+/// When the socket is in use, the records are damaged (the file is named), or the faults cannot be read.
+pub async fn serve(
+    options: Options,
+    ready: impl FnOnce(),
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let faults = Faults::open(options.faults.clone())?;
+    let path = socket::path_of(&options.endpoint)?;
+    let records = Arc::new(Records::open(&options.data_dir)?);
+    let listener = socket::listen(&path).await?;
+    let registering = match &options.registration {
+        Some(path) => {
+            let listener = socket::listen(path).await?;
+            let service = registration::Registration {
+                name: options.name.clone(),
+                endpoint: socket::path_of(&options.endpoint)?,
+            };
+            let server = Server::builder().add_service(RegistrationServer::new(service));
+            Some(tokio::spawn(server.serve_with_incoming(UnixListenerStream::new(listener))))
+        }
+        None => None,
+    };
+    let driver = Arc::new(Driver { options, records });
+    driver.settle()?;
+    let nodes = serve_nodes(&driver, &faults).await?;
+    ready();
+    let served = Server::builder()
+        .layer(FaultsLayer::new(faults))
+        .add_service(IdentityServer::from_arc(Arc::clone(&driver)))
+        .add_service(ControllerServer::from_arc(Arc::clone(&driver)))
+        .add_service(NodeServer::from_arc(Arc::clone(&driver)))
+        .serve_with_incoming_shutdown(UnixListenerStream::new(listener), shutdown)
+        .await;
+    if let Some(registering) = registering {
+        registering.abort();
+    }
+    for (path, serving) in nodes {
+        serving.abort();
+        let _ = std::fs::remove_file(path);
+    }
+    // A socket that is left tells others that a driver died here.
+    let _ = std::fs::remove_file(&path);
+    if let Some(path) = &driver.options.registration {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(served?)
+}
+
+/// Serves each node that has a socket of its own, beside the caller.
+async fn serve_nodes(
+    driver: &Driver,
+    faults: &Faults,
+) -> Result<Vec<(PathBuf, tokio::task::JoinHandle<()>)>, ServeError> {
+    let mut serving = Vec::new();
+    for (node, endpoint) in &driver.options.node_endpoints {
+        let mut of_node = driver.clone();
+        of_node.options.other_nodes.insert(std::mem::replace(&mut of_node.options.node_id, node.clone()));
+        let of_node = Arc::new(of_node);
+        let path = socket::path_of(endpoint)?;
+        let listener = socket::listen(&path).await?;
+        let server = Server::builder()
+            .layer(FaultsLayer::new(faults.clone()))
+            .add_service(IdentityServer::from_arc(Arc::clone(&of_node)))
+            .add_service(ControllerServer::from_arc(Arc::clone(&of_node)))
+            .add_service(NodeServer::from_arc(of_node))
+            .serve_with_incoming(UnixListenerStream::new(listener));
+        let node = node.clone();
+        let task = tokio::spawn(async move {
+            if let Err(error) = server.await {
+                tracing::error!("the driver serves node {node} no more: {error}");
+            }
+        });
+        serving.push((path, task));
+    }
+    Ok(serving)
+}

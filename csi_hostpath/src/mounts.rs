@@ -1,0 +1,174 @@
+//! Mounts of this machine: what is mounted where, bind mounts, and images through loop devices. Needs root;
+//! without it the errors say so.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};
+
+/// Whether something is mounted at a path.
+pub(crate) fn is_mounted(path: &Path) -> io::Result<bool> {
+    let path = match fs::canonicalize(path) {
+        Ok(path) => path,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let table = fs::read("/proc/self/mountinfo")?;
+    Ok(mount_points(&table).any(|point| point == path))
+}
+
+/// The mount points in a text like /proc/self/mountinfo (proc(5): the fifth field; space, tab, newline and
+/// backslash are written as octal numbers).
+fn mount_points(table: &[u8]) -> impl Iterator<Item = PathBuf> + '_ {
+    table.split(|byte| *byte == b'\n').filter_map(|line| {
+        let field = line.split(|byte| *byte == b' ').nth(4)?;
+        let mut path = Vec::with_capacity(field.len());
+        let mut rest = field;
+        while let Some((&first, more)) = rest.split_first() {
+            let octal = more.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+            match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+                Some(byte) if first == b'\\' => {
+                    path.push(byte);
+                    rest = &more[3..];
+                }
+                Some(_) | None => {
+                    path.push(first);
+                    rest = more;
+                }
+            }
+        }
+        Some(PathBuf::from(OsString::from_vec(path)))
+    })
+}
+
+/// Shows one directory or file also at another place, which is made.
+pub(crate) fn bind(source: &Path, target: &Path, readonly: bool) -> io::Result<()> {
+    if fs::metadata(source)?.is_dir() {
+        fs::create_dir_all(target)?;
+    } else {
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        File::options().create(true).append(true).open(target)?;
+    }
+    mount_bind(source, target)?;
+    if readonly && let Err(error) = mount_remount(target, MountFlags::BIND | MountFlags::RDONLY, "") {
+        // It must not stay writable.
+        unmount(target, UnmountFlags::DETACH)?;
+        return Err(error.into());
+    }
+    Ok(())
+}
+
+/// Takes away what is mounted at a path, and the path. Nothing to do is no error.
+pub(crate) fn clear(target: &Path) -> io::Result<()> {
+    if is_mounted(target)? {
+        unmount(target, UnmountFlags::empty())?;
+    }
+    let removed = match fs::symlink_metadata(target) {
+        // Only an empty directory goes: if something is in it, it was never a mount of ours.
+        Ok(found) if found.is_dir() => fs::remove_dir(target),
+        // Nor is a file with something in it.
+        Ok(found) if found.len() > 0 => Err(io::Error::other(format!(
+            "{} is a file that this driver has not made; it was left alone",
+            target.display()
+        ))),
+        Ok(_) => fs::remove_file(target),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(()) | Err(_) => removed,
+    }
+}
+
+/// Mounts an image file, which gets a file system when it has none.
+pub(crate) fn mount_image(image: &Path, target: &Path, fs_type: &str, flags: &[String]) -> io::Result<()> {
+    let fs_type = if fs_type.is_empty() { "ext4" } else { fs_type };
+    if run(Command::new("blkid").arg(image)).is_err() {
+        run(Command::new(format!("mkfs.{fs_type}")).arg("-q").arg(image))?;
+    }
+    fs::create_dir_all(target)?;
+    let mut options = vec!["loop".to_owned()];
+    options.extend(flags.iter().cloned());
+    run(Command::new("mount").args(["-t", fs_type, "-o", &options.join(",")]).arg(image).arg(target))
+        .map(drop)
+}
+
+/// The loop device of an image file; it is made when there is none.
+pub(crate) fn loop_device(image: &Path) -> io::Result<PathBuf> {
+    if let Some(device) = devices(image)?.into_iter().next() {
+        return Ok(device);
+    }
+    let device = run(Command::new("losetup").args(["--find", "--show"]).arg(image))?;
+    Ok(PathBuf::from(device.trim()))
+}
+
+/// Detaches the loop devices of an image file.
+pub(crate) fn detach(image: &Path) -> io::Result<()> {
+    for device in devices(image)? {
+        run(Command::new("losetup").arg("--detach").arg(device))?;
+    }
+    Ok(())
+}
+
+/// Loop devices, and with `is_image` the file system on them, see that their file has grown.
+pub(crate) fn grow(image: &Path, is_image: bool) -> io::Result<()> {
+    for device in devices(image)? {
+        run(Command::new("losetup").arg("--set-capacity").arg(&device))?;
+        if is_image {
+            run(Command::new("resize2fs").arg(&device))?;
+        }
+    }
+    Ok(())
+}
+
+fn devices(image: &Path) -> io::Result<Vec<PathBuf>> {
+    let listed =
+        run(Command::new("losetup").args(["--noheadings", "--output", "NAME", "--associated"]).arg(image))?;
+    Ok(listed.lines().map(|line| PathBuf::from(line.trim())).collect())
+}
+
+/// The output of a program, or what it said when it failed.
+fn run(command: &mut Command) -> io::Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .map_err(|error| io::Error::new(error.kind(), format!("{name} could not be started: {error}")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(io::Error::other(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_others_are_left_alone() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let (empty, full) = (dir.path().join("empty"), dir.path().join("full"));
+        fs::write(&empty, "")?;
+        fs::write(&full, "dear")?;
+        clear(&empty)?;
+        assert!(!empty.exists());
+        assert!(clear(&full).is_err_and(|error| error.to_string().contains("left alone")));
+        assert_eq!(fs::read_to_string(&full)?, "dear");
+        Ok(())
+    }
+
+    #[test]
+    fn mount_points_of_a_table() {
+        let table = b"36 35 98:0 /mnt1 /mnt/a\\040b rw,noatime master:1 - ext3 /dev/root rw\n\
+                      37 35 98:0 / /x\\134040y rw - ext4 /dev/sda rw\n\
+                      short line\n\
+                      38 35 0:1 / /tail\\04 rw - tmpfs tmpfs rw\n";
+        let want: Vec<PathBuf> = ["/mnt/a b", "/x\\040y", "/tail\\04"].iter().map(PathBuf::from).collect();
+        assert_eq!(mount_points(table).collect::<Vec<_>>(), want);
+    }
+}

@@ -1,0 +1,294 @@
+//! What the driver remembers: one JSON file per volume and per snapshot, written, synced and renamed
+//! into place before a call is answered, so that a crash at any point leaves the old or the new state.
+//!
+//! `volumes/ID/volume.json` beside the volume's content, `snapshots/ID/snapshot.json` beside its own.
+//! A directory without a record is what a crash left of a create or a delete: it is removed at the start. What
+//! the driver has not made is left alone, and the driver does not start beside it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedMutexGuard;
+use tonic::Status;
+
+/// What a volume is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Form {
+    /// A directory, bind-mounted. Its size is not enforced.
+    Directory,
+    /// A file with a file system, mounted through a loop device.
+    Image,
+    /// A file that is given out as a block device.
+    Block,
+}
+
+/// Where a volume's first content came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Source {
+    Snapshot(String),
+    Volume(String),
+}
+
+/// How a volume was given to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Publication {
+    pub(crate) readonly: bool,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Volume {
+    pub(crate) id: String,
+    /// What the caller named it; one volume per name.
+    pub(crate) name: String,
+    pub(crate) bytes: i64,
+    pub(crate) form: Form,
+    /// The node that it is on; with topology only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<String>,
+    #[serde(default)]
+    pub(crate) context: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) mutable: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<Source>,
+    /// By node.
+    #[serde(default)]
+    pub(crate) published: BTreeMap<String, Publication>,
+    /// Where it is staged on this machine.
+    #[serde(default)]
+    pub(crate) staged: BTreeSet<PathBuf>,
+    /// Where it is published on this machine, and whether read-only.
+    #[serde(default)]
+    pub(crate) targets: BTreeMap<PathBuf, bool>,
+    /// It was made for a pod, and goes when it is unpublished.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) ephemeral: bool,
+}
+
+/// A snapshot of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Snapshot {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) volume: String,
+    pub(crate) bytes: i64,
+    pub(crate) form: Form,
+    pub(crate) created: Timestamp,
+}
+
+/// Why records cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordsError {
+    /// A file or directory.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Something that the driver has not made.
+    #[error("{} is not of this driver, which has removed nothing; give it a --data-dir of its own", .0.display())]
+    Foreign(PathBuf),
+    /// A record that is no record.
+    #[error("{} is damaged: {source}; restore it, or remove its directory if the volume is not needed", path.display())]
+    Damaged {
+        /// Which one.
+        path: PathBuf,
+        /// Where it is wrong.
+        source: serde_json::Error,
+    },
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> RecordsError + '_ {
+    move |source| RecordsError::File { path: path.to_owned(), source }
+}
+
+/// Everything that is remembered, in memory.
+#[derive(Debug, Default)]
+pub(crate) struct RecordState {
+    pub(crate) volumes: BTreeMap<String, Volume>,
+    pub(crate) snapshots: BTreeMap<String, Snapshot>,
+}
+
+/// The records on disk and in memory. A call holds them while it works, so calls are one after the other; all of
+/// them are short. Publishing is the exception, because so many volumes are published at once: it waits for the
+/// disk without holding them, and the volume's [`turn`](Self::turn) keeps other calls about that volume out.
+#[derive(Debug)]
+pub(crate) struct Records {
+    root: PathBuf,
+    state: Mutex<RecordState>,
+    turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// Whoever has it changes the volume alone.
+pub(crate) type Turn = OwnedMutexGuard<()>;
+
+/// So many turns are remembered before those that nobody has are forgotten.
+const TURNS: usize = 1024;
+
+impl Records {
+    /// Reads all records below a directory, which is made when it is not there.
+    pub(crate) fn open(root: &Path) -> Result<Self, RecordsError> {
+        let mut state = RecordState::default();
+        for volume in read_all::<Volume>(&root.join("volumes"), "volume.json")? {
+            state.volumes.insert(volume.id.clone(), volume);
+        }
+        for snapshot in read_all::<Snapshot>(&root.join("snapshots"), "snapshot.json")? {
+            state.snapshots.insert(snapshot.id.clone(), snapshot);
+        }
+        Ok(Records { root: root.to_owned(), state: Mutex::new(state), turns: Mutex::default() })
+    }
+
+    /// Waits until no other call changes this volume.
+    pub(crate) async fn turn(&self, id: &str) -> Turn {
+        let turn = {
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            if turns.len() > TURNS {
+                turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            }
+            Arc::clone(turns.entry(id.to_owned()).or_default())
+        };
+        turn.lock_owned().await
+    }
+
+    /// Changes a volume whose turn it is as `plan` says, if it says so. Others see the change at once, so that limits
+    /// hold; it is on disk when this returns.
+    pub(crate) async fn change(
+        self: &Arc<Self>,
+        turn: Turn,
+        plan: impl FnOnce(&RecordState) -> Result<Option<Volume>, Status>,
+    ) -> Result<(), Status> {
+        let (before, volume) = {
+            let mut state = self.lock();
+            let Some(volume) = plan(&state)? else { return Ok(()) };
+            (state.volumes.insert(volume.id.clone(), volume.clone()), volume)
+        };
+        let records = Arc::clone(self);
+        let writing = tokio::task::spawn_blocking(move || {
+            // Also when the caller has gone away: the write is under way until it has ended.
+            let _turn = turn;
+            let written = write(&records.volume_dir(&volume.id), "volume.json", &volume);
+            if let (Err(_), Some(before)) = (&written, before) {
+                records.lock().volumes.insert(before.id.clone(), before);
+            }
+            written
+        });
+        let written = writing.await.map_err(|error| Status::internal(error.to_string()))?;
+        Ok(written?)
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, RecordState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn volume_dir(&self, id: &str) -> PathBuf {
+        self.root.join("volumes").join(id)
+    }
+
+    pub(crate) fn snapshot_dir(&self, id: &str) -> PathBuf {
+        self.root.join("snapshots").join(id)
+    }
+
+    /// Remembers a volume, new or changed: on disk first.
+    pub(crate) fn put_volume(&self, state: &mut RecordState, volume: Volume) -> Result<(), RecordsError> {
+        write(&self.volume_dir(&volume.id), "volume.json", &volume)?;
+        state.volumes.insert(volume.id.clone(), volume);
+        Ok(())
+    }
+
+    /// Forgets a volume: its record goes first, so that a crash leaves a directory without one.
+    pub(crate) fn drop_volume(&self, state: &mut RecordState, id: &str) -> Result<(), RecordsError> {
+        remove(&self.volume_dir(id), "volume.json")?;
+        state.volumes.remove(id);
+        Ok(())
+    }
+
+    pub(crate) fn put_snapshot(
+        &self,
+        state: &mut RecordState,
+        snapshot: Snapshot,
+    ) -> Result<(), RecordsError> {
+        write(&self.snapshot_dir(&snapshot.id), "snapshot.json", &snapshot)?;
+        state.snapshots.insert(snapshot.id.clone(), snapshot);
+        Ok(())
+    }
+
+    pub(crate) fn drop_snapshot(&self, state: &mut RecordState, id: &str) -> Result<(), RecordsError> {
+        remove(&self.snapshot_dir(id), "snapshot.json")?;
+        state.snapshots.remove(id);
+        Ok(())
+    }
+}
+
+fn read_all<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Vec<T>, RecordsError> {
+    fs::create_dir_all(dir).map_err(at(dir))?;
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).map_err(at(dir))? {
+        let path = entry.map_err(at(dir))?.path();
+        let file = path.join(name);
+        match fs::read(&file) {
+            Ok(bytes) => all.push(
+                serde_json::from_slice(&bytes)
+                    .map_err(|source| RecordsError::Damaged { path: file, source })?,
+            ),
+            // Nobody was told of it, or everybody was told that it is gone.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_left_over(&path, name) => {
+                tracing::info!(path = %path.display(), "removing what a crash left");
+                fs::remove_dir_all(&path).map_err(at(&path))?;
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Err(RecordsError::Foreign(path));
+            }
+            Err(source) => return Err(RecordsError::File { path: file, source }),
+        }
+    }
+    Ok(all)
+}
+
+/// Whether a directory without a record is one that this driver began or was about to end: its name is an
+/// identifier, and nothing is in it but what the driver puts there. Somebody else's data is never removed.
+fn is_left_over(dir: &Path, name: &str) -> bool {
+    let id = dir.file_name().and_then(|id| id.to_str()).unwrap_or_default();
+    let is_id = uuid::Uuid::try_parse(id).is_ok_and(|uuid| uuid.to_string() == id);
+    let new = format!("{name}.new");
+    let is_ours = |entry: io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| [new.as_str(), "data", "image"].iter().any(|own| entry.file_name() == *own))
+    };
+    is_id && fs::read_dir(dir).is_ok_and(|entries| entries.into_iter().all(is_ours))
+}
+
+fn write(dir: &Path, name: &str, record: &impl Serialize) -> Result<(), RecordsError> {
+    fs::create_dir_all(dir).map_err(at(dir))?;
+    let file = dir.join(name);
+    let is_first = !file.exists();
+    let bytes =
+        serde_json::to_vec(record).map_err(|source| RecordsError::Damaged { path: file.clone(), source })?;
+    let new = dir.join(format!("{name}.new"));
+    let written = File::create(&new).and_then(|mut out| out.write_all(&bytes).and_then(|()| out.sync_all()));
+    written.map_err(at(&new))?;
+    fs::rename(&new, &file).map_err(at(&file))?;
+    sync_dir(dir)?;
+    // The directory itself is new only with its first record.
+    dir.parent().filter(|_| is_first).map_or(Ok(()), sync_dir)
+}
+
+fn remove(dir: &Path, name: &str) -> Result<(), RecordsError> {
+    let file = dir.join(name);
+    fs::remove_file(&file).map_err(at(&file))?;
+    sync_dir(dir)?;
+    fs::remove_dir_all(dir).map_err(at(dir))
+}
+
+fn sync_dir(dir: &Path) -> Result<(), RecordsError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(at(dir))
+}

@@ -1,0 +1,97 @@
+//! `orlop lab`: a laboratory, and stories that are played in it.
+//!
+//! `environment` starts it: a server in memory, a driver, objects. `machines` are its nodes, and what can be done to them. `step` is what a
+//! story is made of (words and data), `scenarios` are the stories, `api` asks and `play` plays. Everything that a story does goes through
+//! the API, so that it can be played in a laboratory in another process.
+
+mod api;
+mod environment;
+mod error;
+mod machines;
+mod output;
+mod plane;
+mod play;
+mod scenarios;
+mod step;
+
+use std::process::ExitCode;
+
+use orlop_cli::args::{LabArgs, LabCommand, LabRunArgs, LogFormat, ProcessArgs};
+use orlop_cli::logging;
+
+use self::environment::{Environment, connect};
+use self::error::LabError;
+use self::output::say;
+pub use self::plane::Plane;
+use self::play::Pace;
+use self::step::Scenario;
+
+/// Runs `orlop lab`. The story goes to stdout; logs and errors go to stderr.
+pub fn run<P: Plane>(args: &LabArgs) -> ExitCode {
+    let level = match &args.command {
+        Some(LabCommand::Run(run)) => &run.environment.log_level,
+        Some(LabCommand::List) | None => &args.environment.log_level,
+    };
+    let log_level = Some(level.clone());
+    let process = ProcessArgs { config: None, log_format: LogFormat::Text, log_level, v: None };
+    if let Err(error) = logging::start(&process) {
+        eprintln!("error: {error}");
+        return ExitCode::from(2);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let done = runtime.map_err(LabError::from).and_then(|runtime| runtime.block_on(work::<P>(args)));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(if matches!(error, LabError::NoScenario { .. }) { 2 } else { 1 })
+        }
+    }
+}
+
+async fn work<P: Plane>(args: &LabArgs) -> Result<(), LabError> {
+    match &args.command {
+        None => {
+            let stop = P::stop_on_signal()?;
+            let mut environment = Environment::start::<P>(&args.environment, 8080).await?;
+            say("The page is there, too. In another terminal:");
+            say(&format!("  kubectl --server {} get nodes", environment.url()));
+            say("  orlop lab list");
+            say(&format!("  orlop lab run NAME --step --server {}", environment.url()));
+            let early = tokio::select! {
+                () = stop.cancelled() => Ok(()),
+                error = environment.ended() => Err(error),
+            };
+            early.and(environment.end().await)
+        }
+        Some(LabCommand::List) => {
+            for Scenario { name, about, .. } in scenarios::all() {
+                say(&format!("{name:<17}{about}"));
+            }
+            Ok(())
+        }
+        Some(LabCommand::Run(run)) => story::<P>(run).await,
+    }
+}
+
+/// Plays one story, where it was said or in a laboratory of its own.
+async fn story<P: Plane>(run: &LabRunArgs) -> Result<(), LabError> {
+    let scenario = scenarios::all().into_iter().find(|one| one.name == run.name);
+    let scenario =
+        scenario.ok_or_else(|| LabError::NoScenario { name: run.name.clone(), names: scenarios::names() })?;
+    let pace = if run.step { Pace::Step } else { Pace::Seconds(run.pace) };
+    if let Some(url) = &run.server {
+        return Ok(play::play(&connect(url).await?, url, &scenario, pace, run.patience).await?);
+    }
+    let stop = P::stop_on_signal()?;
+    let mut environment = Environment::start::<P>(&run.environment, 0).await?;
+    say("This is a laboratory for this story alone, with the page. It ends with the story.\n");
+    let url = environment.url().to_owned();
+    let api = connect(&url).await?;
+    let played = tokio::select! {
+        played = play::play(&api, &url, &scenario, pace, run.patience) => played.map_err(LabError::from),
+        error = environment.ended() => Err(error),
+        () = stop.cancelled() => Ok(()),
+    };
+    played.and(environment.end().await)
+}

@@ -1,0 +1,186 @@
+//! The nodes of a laboratory, and what can be done to them and to the driver, by the ConfigMap `default/lab`:
+//!
+//! | key | what it says | answered by |
+//! |---|---|---|
+//! | `silent` | names of nodes that say nothing any more, with commas between them | `silent.heard` |
+//! | `faults` | what goes wrong in the driver (`orlop csi-hostpath --faults`) | `faults.heard` |
+//!
+//! The answer is what was asked for, written when it is so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::watcher;
+use kube::{Api as KubeApi, Client};
+use orlop_apiserver::auth::{UserInfo, in_process};
+use orlop_controller::client::{self, Lines};
+use orlop_controller::informer::Informer;
+use orlop_controller::lean::Lean;
+use orlop_node::agent::{Agent, Inputs};
+use orlop_node::config::NodeConfig;
+use serde_json::{Map, json};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{Api, ApiError, LAB};
+
+/// What the ConfigMap says.
+type Data = BTreeMap<String, String>;
+
+/// How long an answer that could not be written waits.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Nodes that are there or silent.
+pub(crate) struct Machines {
+    pub(crate) router: axum::Router,
+    pub(crate) configs: Vec<NodeConfig>,
+    /// The driver's script.
+    pub(crate) faults: PathBuf,
+    pub(crate) client: Client,
+}
+
+/// The keys that are asked by, with what they ask for and what was answered.
+fn unanswered(data: &Data) -> Vec<(&'static str, &str)> {
+    let of = |key: &str| data.get(key).map(String::as_str);
+    let keys = ["silent", "faults"].into_iter();
+    keys.filter_map(|key| Some((key, of(key)?)))
+        .filter(|(key, asked)| of(&format!("{key}.heard")) != Some(*asked))
+        .collect()
+}
+
+fn names(list: &str) -> BTreeSet<&str> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+}
+
+/// At once, so that the driver never reads half of it.
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    let new = file.with_extension("new");
+    std::fs::write(&new, text)?;
+    std::fs::rename(&new, file)
+}
+
+impl Machines {
+    /// Until `stop`.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        let (sender, mut data) = watch::channel(Data::new());
+        let followed = Informer::<ConfigMap>::new();
+        let _registration = followed.add_handler(move |change| {
+            if let Some(object) = &change.new {
+                sender.send_replace(object.data.clone().unwrap_or_default());
+            }
+        });
+        let api = KubeApi::<Lean<ConfigMap>>::namespaced(self.client.clone(), "default");
+        let only = watcher::Config::default().fields("metadata.name=lab");
+        let until = stop.clone();
+        let following = tokio::spawn(async move { followed.run_selected(api, only, until).await });
+        let mut running: BTreeMap<String, (CancellationToken, Agent)> = BTreeMap::new();
+        while !stop.is_cancelled() {
+            let asked = data.borrow_and_update().clone();
+            let silent = asked.get("silent").map(|list| names(list)).unwrap_or_default();
+            self.bring(&silent, &mut running).await;
+            let heard = self.answer(&asked).await;
+            tokio::select! {
+                () = stop.cancelled() => {}
+                changed = data.changed(), if heard => if changed.is_err() { break },
+                () = tokio::time::sleep(AGAIN), if !heard => {}
+            }
+        }
+        for (end, _) in running.values() {
+            end.cancel();
+        }
+        for (name, (_, agent)) in running {
+            end_of(&name, agent).await;
+        }
+        // It ends with `stop`.
+        let _ = following.await;
+    }
+
+    /// Ends agents of nodes that shall be silent, and begins the others.
+    async fn bring(
+        &self,
+        silent: &BTreeSet<&str>,
+        running: &mut BTreeMap<String, (CancellationToken, Agent)>,
+    ) {
+        for config in &self.configs {
+            let name = config.name.as_str();
+            match (silent.contains(name), running.remove(name)) {
+                (true, Some((end, agent))) => {
+                    end.cancel();
+                    end_of(name, agent).await;
+                }
+                (false, Some(agent)) => {
+                    running.insert(name.to_owned(), agent);
+                }
+                (false, None) => {
+                    let local = client::in_process(in_process(self.router.clone(), UserInfo::node(name)));
+                    let lines = Lines::default();
+                    let inputs = Inputs { config: config.clone(), client: local, lines, server: None };
+                    let end = CancellationToken::new();
+                    match Agent::start(inputs, end.clone()).await {
+                        Ok(agent) => {
+                            running.insert(name.to_owned(), (end, agent));
+                        }
+                        Err(error) => tracing::error!("node {name} cannot begin: {error}"),
+                    }
+                }
+                (true, None) => {}
+            }
+        }
+    }
+
+    /// Does what is left, and says that it is done. Whether that was written.
+    async fn answer(&self, data: &Data) -> bool {
+        let mut answers = Map::new();
+        for (key, asked) in unanswered(data) {
+            if key == "faults"
+                && let Err(error) = replace(&self.faults, asked)
+            {
+                tracing::error!("the driver's script {} cannot be written: {error}", self.faults.display());
+                continue;
+            }
+            answers.insert(format!("{key}.heard"), json!(asked));
+        }
+        if answers.is_empty() {
+            return true;
+        }
+        let written: Result<_, ApiError> =
+            Api::new(self.client.clone()).patch(LAB, &json!({"data": answers})).await;
+        if let Err(error) = &written {
+            tracing::warn!("{error}");
+        }
+        written.is_ok()
+    }
+}
+
+async fn end_of(name: &str, agent: Agent) {
+    if agent.ended().await.is_err() {
+        tracing::error!("node {name} ended by a panic");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_and_not_answered() {
+        let data = |pairs: &[(&str, &str)]| -> Data {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        for (pairs, want) in [
+            (vec![], vec![]),
+            (vec![("silent", "a")], vec![("silent", "a")]),
+            (vec![("silent", "a"), ("silent.heard", "a")], vec![]),
+            (
+                vec![("silent", ""), ("silent.heard", "a"), ("faults", "[]")],
+                vec![("silent", ""), ("faults", "[]")],
+            ),
+            (vec![("other", "x")], vec![]),
+        ] {
+            assert_eq!(unanswered(&data(&pairs)), want, "{pairs:?}");
+        }
+        assert_eq!(names(" a, b ,,"), BTreeSet::from(["a", "b"]));
+    }
+}

@@ -1,0 +1,61 @@
+//! A claim waits for a volume that fits, gets one, and gives it back.
+
+use serde_json::{Value, json};
+
+use super::claim;
+use crate::step::{CLAIMS, Scenario, VOLUMES, bound, gone, see, step};
+
+fn volume(name: &str, size: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"],
+        "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "lab-bind",
+        "hostPath": {"path": format!("/tmp/orlop-lab/{name}")}}})
+}
+
+/// Offered, claimed, bound, released.
+pub(super) fn story() -> Scenario {
+    let of = |name: &str| format!("{VOLUMES}/{name}");
+    let claim_path = format!("{CLAIMS}/bind-claim");
+    Scenario {
+        name: "bind",
+        about: "a claim waits for a volume that fits, is bound to it, and gives it back",
+        steps: vec![
+            step("A volume of 1Gi is offered by hand, and nobody has claimed it: it is Available.")
+                .create(VOLUMES, volume("bind-small", "1Gi"))
+                .until(see(of("bind-small"), "the small volume is Available", |it| {
+                    it["status"]["phase"] == "Available"
+                }))
+                .look("kubectl get pv bind-small"),
+            step("A claim of the same class asks for 2Gi, which is more than the volume holds, so it stays Pending.")
+                .create(CLAIMS, claim("bind-claim", "lab-bind", "2Gi"))
+                .until(see(claim_path.clone(), "the claim is Pending", |it| it["status"]["phase"] == "Pending"))
+                .until(see(of("bind-small"), "nobody has the small volume", |it| {
+                    it["status"]["phase"] == "Available" && it["spec"]["claimRef"].is_null()
+                }))
+                .look("orlop why pvc/bind-claim"),
+            step("A volume of 5Gi is offered: it is larger than needed, but the smallest that fits, and the claim gets all of it.")
+                .create(VOLUMES, volume("bind-large", "5Gi"))
+                .until(see(claim_path.clone(), "the claim is Bound to the large volume and has 5Gi", |it| {
+                    bound(it)
+                        && it["spec"]["volumeName"] == "bind-large"
+                        && it["status"]["capacity"]["storage"] == "5Gi"
+                }))
+                .until(see(of("bind-large"), "the large volume is Bound and names the claim", |it| {
+                    it["status"]["phase"] == "Bound" && it["spec"]["claimRef"]["name"] == "bind-claim"
+                }))
+                .look("kubectl get pv,pvc"),
+            step("The claim is deleted: the policy of its volume is Retain, so the volume keeps its data and the name of the claim, and is Released.")
+                .delete(claim_path.clone())
+                .until(gone(claim_path, "the claim is gone"))
+                .until(see(of("bind-large"), "the large volume is Released", |it| {
+                    it["status"]["phase"] == "Released" && it["spec"]["claimRef"]["name"] == "bind-claim"
+                }))
+                .look("orlop why pv/bind-large"),
+            step("A person takes the name of the old claim off the volume and so says that another one may have its data: it is Available again.")
+                .patch(of("bind-large"), json!({"spec": {"claimRef": null}}))
+                .until(see(of("bind-large"), "the large volume is Available", |it| {
+                    it["status"]["phase"] == "Available"
+                }))
+                .look("orlop history pv/bind-large"),
+        ],
+    }
+}

@@ -1,0 +1,52 @@
+//! A volume is deleted by force under its claim, and comes back.
+
+use serde_json::{Value, json};
+
+use super::claim;
+use crate::step::{CLAIMS, Scenario, VOLUMES, bound, gone, see, step};
+
+fn volume() -> Value {
+    json!({"metadata": {"name": "lost-volume"}, "spec": {"capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "lab-lost",
+        "hostPath": {"path": "/tmp/orlop-lab/lost"}}})
+}
+
+/// Bound, held, gone, lost, found.
+pub(super) fn story() -> Scenario {
+    let volume_path = format!("{VOLUMES}/lost-volume");
+    let claim_path = format!("{CLAIMS}/lost-claim");
+    Scenario {
+        name: "lost",
+        about: "a volume is deleted under its claim, the claim is Lost, and both are found again",
+        steps: vec![
+            step("A volume is offered and a claim is bound to it.")
+                .create(VOLUMES, volume())
+                .create(CLAIMS, claim("lost-claim", "lab-lost", "1Gi"))
+                .until(see(claim_path.clone(), "the claim is Bound", bound))
+                .until(see(volume_path.clone(), "a finalizer protects the volume", |it| {
+                    it["metadata"]["finalizers"].to_string().contains("kubernetes.io/pv-protection")
+                }))
+                .look("kubectl get pv lost-volume -o yaml"),
+            step("The volume is deleted, but a claim is bound to it: its finalizer keeps it, so it is Terminating and still serves the claim.")
+                .delete(volume_path.clone())
+                .until(see(volume_path.clone(), "the volume is Terminating and Bound", |it| {
+                    it["metadata"]["deletionTimestamp"].is_string() && it["status"]["phase"] == "Bound"
+                }))
+                .look("orlop why pv/lost-volume"),
+            step("Somebody is impatient and takes the finalizer off by hand: now the object is gone, and the claim is Lost.")
+                .patch(volume_path.clone(), json!({"metadata": {"finalizers": null}}))
+                .until(gone(volume_path.clone(), "the volume is gone"))
+                .until(see(claim_path.clone(), "the claim is Lost and remembers the volume's name", |it| {
+                    it["status"]["phase"] == "Lost" && it["spec"]["volumeName"] == "lost-volume"
+                }))
+                .look("orlop why pvc/lost-claim"),
+            step("A volume of the same name is offered again: the claim still names it, so no other claim can have it, and both are Bound.")
+                .create(VOLUMES, volume())
+                .until(see(claim_path, "the claim is Bound", bound))
+                .until(see(volume_path, "the volume is Bound to it", |it| {
+                    it["status"]["phase"] == "Bound" && it["spec"]["claimRef"]["name"] == "lost-claim"
+                }))
+                .look("orlop history pv/lost-volume"),
+        ],
+    }
+}

@@ -1,0 +1,106 @@
+//! The stories. Each is a file of data; docs/learn has a text for each.
+//!
+//! A story names its objects after itself, so that stories do not meet. Volumes that are offered by hand have a class of their own.
+
+mod bind;
+mod first_consumer;
+mod leak;
+mod lost;
+mod multi_attach;
+mod node_lost;
+mod recycle_failure;
+mod resize;
+
+use serde_json::{Value, json};
+
+use crate::step::Scenario;
+
+/// Says that a machine is off, so that its volumes may be taken from it.
+pub(super) const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// All of them, the simplest first.
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        bind::story(),
+        lost::story(),
+        recycle_failure::story(),
+        first_consumer::story(),
+        resize::story(),
+        multi_attach::story(),
+        node_lost::story(),
+        leak::story(),
+    ]
+}
+
+pub(super) fn names() -> Vec<&'static str> {
+    all().iter().map(|story| story.name).collect()
+}
+
+/// The laboratory has done what its ConfigMap asks for.
+pub(super) fn heard(lab: &Value) -> bool {
+    let data = &lab["data"];
+    ["silent", "faults"]
+        .iter()
+        .all(|key| data[*key].is_string() && data[*key] == data[format!("{key}.heard")])
+}
+
+/// A claim of a class.
+fn claim(name: &str, class: &str, size: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"storageClassName": class, "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": size}}}})
+}
+
+/// A pod with a claim, for a node if one is named. It does not wait long where a node is lost.
+fn pod(name: &str, claim: &str, node: Option<&str>) -> Value {
+    let patience = |key: &str| json!({"key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1});
+    let mut pod = json!({"metadata": {"name": name}, "spec": {"automountServiceAccountToken": false,
+        "terminationGracePeriodSeconds": 1,
+        "tolerations": [patience("unreachable"), patience("not-ready")],
+        "containers": [{"name": "c", "image": "none", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}});
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = json!(node);
+    }
+    pod
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_story_has_steps_and_a_text() {
+        let mut seen = BTreeSet::new();
+        for story in all() {
+            assert!(seen.insert(story.name), "{} is there twice", story.name);
+            assert!(!story.steps.is_empty(), "{}", story.name);
+            let text = format!("{}/../docs/learn/{}.md", env!("CARGO_MANIFEST_DIR"), story.name);
+            let text = std::fs::read_to_string(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert!(text.contains(&format!("orlop lab run {}", story.name)), "{}", story.name);
+            for step in story.steps {
+                assert!(!step.until.is_empty(), "{}: nothing is checked after: {}", story.name, step.say);
+                assert!(step.say.ends_with('.') && step.say.len() < 1000, "{}: {}", story.name, step.say);
+                assert!(!step.look.is_empty(), "{}: nothing to look at after: {}", story.name, step.say);
+                // The text quotes what is said and names what to look at, word by word.
+                for quoted in step.look.iter().copied().chain([step.say]) {
+                    let is_there = text.split_whitespace().collect::<Vec<_>>().join(" ").contains(quoted);
+                    assert!(is_there, "docs/learn/{}.md does not have: {quoted}", story.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn heard_is_what_was_asked() {
+        for (data, want) in [
+            (json!({}), false),
+            (json!({"silent": "", "faults": "[]"}), false),
+            (json!({"silent": "", "faults": "[]", "silent.heard": "", "faults.heard": "[]"}), true),
+            (json!({"silent": "a", "faults": "[]", "silent.heard": "", "faults.heard": "[]"}), false),
+        ] {
+            assert_eq!(heard(&json!({"data": data})), want, "{data}");
+        }
+    }
+}

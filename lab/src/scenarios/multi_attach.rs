@@ -1,0 +1,53 @@
+//! A volume for one node is wanted on two.
+
+use serde_json::Value;
+
+use super::{claim, pod};
+use crate::step::{ATTACHMENTS, CLAIMS, PODS, Scenario, bound, event, gone, runs, see, step};
+
+fn on(list: &Value, node: &str) -> bool {
+    let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    items.len() == 1 && items[0]["spec"]["nodeName"] == node && items[0]["status"]["attached"] == true
+}
+
+/// Attached, refused, let go, attached.
+pub(super) fn story() -> Scenario {
+    let (first, second) = (format!("{PODS}/multi-first"), format!("{PODS}/multi-second"));
+    let attachments = format!("{ATTACHMENTS}?fieldSelector=spec.source.persistentVolumeName={{volume}}");
+    Scenario {
+        name: "multi-attach",
+        about: "a second pod on another node waits until the first has let go of their volume",
+        steps: vec![
+            step("A claim with ReadWriteOnce is bound to a volume that one node may have at a time.")
+                .create(CLAIMS, claim("multi-claim", "lab", "1Gi"))
+                .until(
+                    see(format!("{CLAIMS}/multi-claim"), "the claim is Bound", bound)
+                        .keeping("volume", "/spec/volumeName"),
+                )
+                .look("kubectl get pvc multi-claim"),
+            step("A pod on virtual-1 uses it: the volume is attached there and the pod runs.")
+                .create(PODS, pod("multi-first", "multi-claim", Some("virtual-1")))
+                .until(see(first.clone(), "the first pod runs", runs))
+                .until(see(attachments.clone(), "the volume is attached to virtual-1", |list| {
+                    on(list, "virtual-1")
+                }))
+                .look("kubectl get volumeattachment"),
+            step("A pod on virtual-2 wants the same claim, but two machines that write to one disk destroy what is on it, so this pod waits, and is told for whom.")
+                .create(PODS, pod("multi-second", "multi-claim", Some("virtual-2")))
+                .until(event("multi-second", "FailedAttachVolume", "an event of the second pod says who has the volume"))
+                .until(see(attachments.clone(), "the volume is still attached to virtual-1 alone", |list| {
+                    on(list, "virtual-1")
+                }))
+                .look("orlop why pod/multi-second")
+                .look("kubectl get events --field-selector involvedObject.name=multi-second"),
+            step("The first pod is deleted: its node unmounts, the volume is detached there, and then attached to virtual-2.")
+                .delete(first.clone())
+                .until(gone(first, "the first pod is gone"))
+                .until(see(second, "the second pod runs", runs))
+                .until(see(attachments, "the volume is attached to virtual-2 alone", |list| {
+                    on(list, "virtual-2")
+                }))
+                .look("kubectl get volumeattachment"),
+        ],
+    }
+}

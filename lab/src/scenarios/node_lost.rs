@@ -1,0 +1,75 @@
+//! A node says nothing any more while a pod there uses a volume.
+
+use serde_json::{Value, json};
+
+use super::{OUT_OF_SERVICE, claim, heard, pod};
+use crate::api::LAB;
+use crate::step::{
+    ATTACHMENTS, CLAIMS, NODES, PODS, Scenario, bound, condition, event, gone, has_taint, runs, see, step,
+};
+
+fn on_second(list: &Value) -> bool {
+    let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    items.len() == 1 && items[0]["spec"]["nodeName"] == "virtual-2"
+}
+
+/// Silent, lost, held, fenced, moved, back.
+pub(super) fn story() -> Scenario {
+    let (first, second) = (format!("{PODS}/node-lost-first"), format!("{PODS}/node-lost-second"));
+    let node = format!("{NODES}/virtual-3");
+    let attachments = format!("{ATTACHMENTS}?fieldSelector=spec.source.persistentVolumeName={{volume}}");
+    Scenario {
+        name: "node-lost",
+        about: "a node goes silent with a volume attached, and a person says that it is off",
+        steps: vec![
+            step("A pod runs on virtual-3 and uses a volume.")
+                .create(CLAIMS, claim("node-lost-claim", "lab", "1Gi"))
+                .create(PODS, pod("node-lost-first", "node-lost-claim", Some("virtual-3")))
+                .until(
+                    see(format!("{CLAIMS}/node-lost-claim"), "the claim is Bound", bound)
+                        .keeping("volume", "/spec/volumeName"),
+                )
+                .until(see(first.clone(), "the pod runs", runs))
+                .until(see(node.clone(), "the node says that it uses the volume", |it| {
+                    it["status"]["volumesInUse"].as_array().is_some_and(|all| !all.is_empty())
+                }))
+                .look("kubectl get pod,volumeattachment"),
+            step("Virtual-3 goes silent: nobody can tell whether the machine is off or only cut off, so after a while it counts as lost.")
+                .patch(LAB, json!({"data": {"silent": "virtual-3"}}))
+                .until(see(LAB, "the node says nothing any more", heard))
+                .until(see(node.clone(), "the condition Ready of the node is Unknown", |it| {
+                    condition(it, "Ready") == "Unknown" && has_taint(it, "node.kubernetes.io/unreachable")
+                }))
+                .look("orlop why node/virtual-3"),
+            step("After the time that the pod tolerates this it is deleted, but only the node could say that it has ended, so it stays Terminating.")
+                .until(see(first.clone(), "the pod is Terminating", |it| {
+                    it["metadata"]["deletionTimestamp"].is_string()
+                }))
+                .look("orlop why pod/node-lost-first"),
+            step("Another pod shall go on with the volume on virtual-2, and has to wait: the silent machine may still be writing.")
+                .create(PODS, pod("node-lost-second", "node-lost-claim", Some("virtual-2")))
+                .until(event("node-lost-second", "FailedAttachVolume", "an event says who has the volume"))
+                .look("orlop why pod/node-lost-second"),
+            step("A person has seen that the machine is off and says so with the taint out-of-service: the old pod goes, the volume is taken from the node, and the new pod runs.")
+                .patch(
+                    node.clone(),
+                    json!({"spec": {"taints": [{"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}]}}),
+                )
+                .until(gone(first, "the old pod is gone"))
+                .until(see(second.clone(), "the new pod runs", runs))
+                .until(see(attachments, "the volume is attached to virtual-2 alone", on_second))
+                .look("kubectl get pod,volumeattachment"),
+            step("The machine is repaired and speaks again, and the person takes the taint away: the node is ready, and the volume stays where it is.")
+                .patch(LAB, json!({"data": {"silent": ""}}))
+                .until(see(LAB, "the node speaks", heard))
+                .patch(node.clone(), json!({"spec": {"taints": null}}))
+                .until(see(node, "the node is ready, without a taint", |it| {
+                    condition(it, "Ready") == "True"
+                        && !has_taint(it, OUT_OF_SERVICE)
+                        && !has_taint(it, "node.kubernetes.io/unreachable")
+                }))
+                .until(see(second, "the new pod still runs", runs))
+                .look("kubectl get node"),
+        ],
+    }
+}
