@@ -8,6 +8,7 @@ pub mod agent;
 pub mod config;
 mod crash_points;
 pub mod csi_drivers;
+pub mod eviction;
 pub mod field_path;
 pub mod gc;
 pub mod host;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) mod child;
 pub mod device;
+mod errno;
+mod fd_path;
 mod holders;
 mod lanes;
 mod linux;
@@ -15,9 +17,9 @@ pub(crate) mod table;
 mod watch;
 
 pub use child::Programs;
+pub(crate) use fd_path::name_of;
 pub use lanes::Mounts;
 pub use linux::LinuxMounter;
-pub(crate) use linux::name_of;
 pub use record::{RecordingMounter, Release};
 pub use watch::Changes;
 

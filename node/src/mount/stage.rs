@@ -9,7 +9,8 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::MountError;
-use super::linux::{below, failed, other};
+use super::errno::{failed, other};
+use super::fd_path::below;
 use crate::walk::{self, Stay, Walk, mount_id};
 
 /// Its name below the agent's directory.

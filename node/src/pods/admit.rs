@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use orlop_controller::schedule::cluster::NodeFacts;
 use orlop_controller::schedule::filter::node_affinity;
 
-use super::status::Verdict;
+use super::facts::Verdict;
 
 /// Pods that the node has taken and that have not ended, by UID.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodStatus};
 
+use super::facts::seconds;
 use super::phase::Phase;
-use super::status::seconds;
 
 /// A condition without its times.
 #[derive(Clone, Debug, PartialEq, Eq)]

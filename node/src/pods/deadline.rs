@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::status::Verdict;
+use super::facts::Verdict;
 
 /// How long a pod may take from now on; none for any time. `begun` counts as long as the API does not tell when it was taken.
 pub(super) fn left(pod: &Pod, begun: Timestamp, now: Timestamp) -> Option<Duration> {

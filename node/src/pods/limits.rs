@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::Shared;
-use super::status::Verdict;
+use super::context::Shared;
+use super::facts::Verdict;
 use crate::plugin::Place;
 use crate::plugin::empty_dir::{Bounds, measure, over_limit};
 

@@ -10,7 +10,9 @@
 
 mod admit;
 mod conditions;
+mod context;
 mod deadline;
+mod facts;
 mod limits;
 mod phase;
 mod report;
@@ -18,6 +20,7 @@ mod scrubbing;
 mod status;
 #[cfg(test)]
 mod tests;
+mod volume_manager;
 mod worker;
 
 use std::collections::HashMap;
@@ -36,59 +39,17 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::admit::Admitted;
+use self::context::{Seen, Shared};
+pub use self::volume_manager::VolumeRoom;
 use self::worker::Worker;
 use crate::host::Host;
 use crate::runtime::Runtime;
-use crate::volumes::{Fate, Finding, PodVolumes, Volumes};
+use crate::volumes::{Fate, Finding};
 
 /// How often directories of pods that nobody knows are looked for, besides the end of every pod.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// How long a life rests that ended by a fault of ours.
 const REST: Duration = Duration::from_secs(10);
-
-/// What the life of a pod needs of whoever mounts: see [`Volumes`], which is it.
-#[async_trait::async_trait]
-pub trait VolumeRoom: Send + Sync + 'static {
-    /// A pod wants its volumes, or has changed.
-    fn want(&self, pod: Arc<Pod>);
-    /// What is here for a pod stays until it is released.
-    fn hold(&self, uid: &str);
-    /// Nothing of the pod runs any more.
-    fn release(&self, uid: &str);
-    /// How the volumes of a pod are.
-    fn state(&self, uid: &str) -> watch::Receiver<PodVolumes>;
-    /// All pods of this node are known.
-    fn synced(&self);
-    /// Looks after directories of pods that nobody knows.
-    async fn tidy(&self) -> Vec<Finding>;
-}
-
-#[async_trait::async_trait]
-impl VolumeRoom for Volumes {
-    fn want(&self, pod: Arc<Pod>) {
-        Volumes::want(self, pod);
-    }
-
-    fn hold(&self, uid: &str) {
-        Volumes::hold(self, uid);
-    }
-
-    fn release(&self, uid: &str) {
-        Volumes::release(self, uid);
-    }
-
-    fn state(&self, uid: &str) -> watch::Receiver<PodVolumes> {
-        Volumes::state(self, uid)
-    }
-
-    fn synced(&self) {
-        Volumes::synced(self);
-    }
-
-    async fn tidy(&self) -> Vec<Finding> {
-        self.gc(false).await
-    }
-}
 
 /// What this room is given.
 pub struct Inputs {
@@ -100,24 +61,6 @@ pub struct Inputs {
     pub runtime: Arc<dyn Runtime>,
     /// The newest version of the own Node.
     pub node: watch::Receiver<Option<Arc<Node>>>,
-}
-
-/// What all lives share.
-struct Shared {
-    host: Host,
-    volumes: Arc<dyn VolumeRoom>,
-    runtime: Arc<dyn Runtime>,
-    node: watch::Receiver<Option<Arc<Node>>>,
-    admitted: Admitted,
-}
-
-/// A pod as the API has it.
-#[derive(Clone, Debug, Default)]
-struct Seen {
-    /// Its last version; none when only this machine knows of it.
-    pod: Option<Arc<Pod>>,
-    /// The API has it no more.
-    is_gone: bool,
 }
 
 /// What the informer says.

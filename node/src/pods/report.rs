@@ -12,8 +12,9 @@ use orlop_controller::clock::Backoff;
 use orlop_controller::lean::Lean;
 use tokio::sync::watch;
 
-use super::Seen;
-use super::status::{self, Facts};
+use super::context::Seen;
+use super::facts::Facts;
+use super::status;
 use crate::crash_points;
 
 /// First and longest wait after a failure.

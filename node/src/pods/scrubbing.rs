@@ -10,8 +10,9 @@ use k8s_openapi::api::core::v1::{
 use orlop_controller::recorder::EventType;
 use tokio_util::sync::CancellationToken;
 
-use super::status::{Verdict, seconds};
-use super::{Shared, deadline};
+use super::context::Shared;
+use super::deadline;
+use super::facts::{Verdict, seconds};
 use crate::config::RuntimeKind;
 use crate::runtime::{PodPath, PodState};
 use crate::scrub;

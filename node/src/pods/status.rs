@@ -1,7 +1,6 @@
 //! The status of a pod, made of what is known of it on this node (upstream: pkg/kubelet/kubelet_pods.go, generateAPIPodStatus; pkg/kubelet/status,
 //! TerminatePod). Pure. What others write stays: `qosClass`, conditions that are not named here. A terminal phase never changes.
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP, Pod,
     PodIP, PodStatus,
@@ -11,50 +10,9 @@ use orlop_controller::pods::phase;
 use serde_json::{Value, json};
 
 use super::conditions;
+use super::facts::{Facts, Stage, Verdict, seconds};
 use super::limits::EVICTED;
 use super::phase::{Phase, phase_of};
-use crate::runtime::PodState;
-
-/// How far a pod is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Volumes are waited for, or the runtime has not taken it yet.
-    Making,
-    /// The runtime has it.
-    Running,
-    /// It is being taken away; what it leaves is not gone yet.
-    Stopping,
-    /// Nothing of it is left to run.
-    Over,
-}
-
-/// Why a pod fails that no container has failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
-    /// `NodeAffinity`.
-    pub(super) reason: String,
-    /// In words.
-    pub(super) message: String,
-}
-
-/// What is known of a pod on this node.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Facts {
-    pub(super) stage: Stage,
-    /// What the runtime says; none when it does not know the pod.
-    pub(super) state: Option<PodState>,
-    /// It has failed for this.
-    pub(super) verdict: Option<Verdict>,
-    /// The address of the node.
-    pub(super) address: Option<String>,
-    /// When this was so.
-    pub(super) now: Timestamp,
-}
-
-/// API times have whole seconds.
-pub(super) fn seconds(at: Timestamp) -> Time {
-    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
-}
 
 /// The whole status of a pod that has `pod.status` now.
 pub(super) fn status(pod: &Pod, facts: &Facts) -> PodStatus {

@@ -1,6 +1,6 @@
 //! The conditions of a Node. Pure (upstream: pkg/kubelet/nodestatus/setters.go).
 //!
-//! | condition | true when less is left than its threshold ([`super::eviction`]) |
+//! | condition | true when less is left than its threshold ([`crate::eviction`]) |
 //! |---|---|
 //! | MemoryPressure | memory that could be had without swapping |
 //! | DiskPressure | bytes or inodes where the agent's directory is |
@@ -16,8 +16,8 @@ use k8s_openapi::api::core::v1::NodeCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
-use super::eviction::{Least, Thresholds};
 use super::machine::Machine;
+use crate::eviction::{Least, Thresholds};
 
 /// Upstream: eviction-pressure-transition-period.
 const HOLD: Duration = Duration::from_secs(300);

@@ -16,7 +16,7 @@ use orlop_controller::clock::{Backoff, Clock};
 use orlop_controller::names::NAMESPACE_NODE_LEASE;
 use tokio::sync::watch;
 
-use super::RegisterError;
+use super::error::RegisterError;
 
 /// Attempts that follow each other at once when somebody else wrote first.
 const TRIES: u32 = 5;

@@ -1,7 +1,7 @@
 //! What the agent tells of its machine: the Node, its status and its Lease (upstream: pkg/kubelet/kubelet_node_status.go,
 //! pkg/kubelet/nodestatus, pkg/kubelet/nodelease).
 //!
-//! * [`machine`] reads the machine, [`address`] finds its address; [`conditions`] (with the thresholds of [`eviction`]) and [`object`] make of it what is written, and are pure.
+//! * [`machine`] reads the machine, [`address`] finds its address; [`conditions`] (with the thresholds of [`eviction`](crate::eviction)) and [`object`] make of it what is written, and are pure.
 //! * `lease` renews the Lease. This file makes the Node, follows it, and writes its status: at once when something has changed that
 //!   others wait for, else when the machine shows something new, else every five minutes.
 //!
@@ -11,7 +11,7 @@
 
 pub mod address;
 pub mod conditions;
-pub mod eviction;
+mod error;
 mod lease;
 pub mod machine;
 pub mod object;
@@ -29,7 +29,7 @@ use k8s_openapi::api::core::v1::{Node, ObjectReference};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Api, Client};
-use orlop_controller::client::{Lines, is_already_exists, is_conflict, is_not_found, message_of, status_of};
+use orlop_controller::client::{Lines, is_already_exists, is_conflict, is_not_found};
 use orlop_controller::clock::{Backoff, Clock};
 use orlop_controller::informer::Informer;
 use orlop_controller::recorder::{EventType, Recorder};
@@ -39,6 +39,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::conditions::{Pressures, Signs};
+pub use self::error::RegisterError;
 use self::lease::Keeper;
 use self::machine::Machine;
 use self::object::Facts;
@@ -77,35 +78,6 @@ pub struct Inputs {
     pub events: Recorder,
     /// Wall-clock time.
     pub clock: Clock,
-}
-
-/// What could not be done with Node or Lease; it is tried again.
-#[derive(Debug, thiserror::Error)]
-pub enum RegisterError {
-    /// The server refused, or the request failed on the way.
-    #[error("cannot {what}: {}", in_words(cause))]
-    Request {
-        /// What was to be done.
-        what: &'static str,
-        /// Why not.
-        cause: kube::Error,
-    },
-    /// The server took too long.
-    #[error("cannot {what}: the server does not answer")]
-    NoAnswer {
-        /// What was to be done.
-        what: &'static str,
-    },
-}
-
-/// What a server that knows nobody here says is of no use without what to do.
-fn in_words(cause: &kube::Error) -> String {
-    match status_of(cause) {
-        Some(status) if status.code == 401 => {
-            "the server does not know who this is (Unauthorized): give the right --token-file, or a --kubeconfig".to_owned()
-        }
-        Some(_) | None => message_of(cause),
-    }
 }
 
 /// Registers the node and tells about it until `shutdown`. `node` always has the newest version of the own Node; none before it is

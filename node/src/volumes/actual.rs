@@ -9,7 +9,7 @@ use orlop_apimachinery::quantity::Quantity;
 use tokio::time::Instant;
 
 use super::Uid;
-use super::attachment::Watched;
+use super::attach_error::Watched;
 use super::decide::State;
 use crate::plugin::{Outcome, Place, Plugin};
 

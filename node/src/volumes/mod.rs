@@ -12,6 +12,7 @@
 //! Upstream: pkg/kubelet/volumemanager.
 
 mod actual;
+mod attach_error;
 mod attachment;
 mod decide;
 mod desired;

@@ -124,14 +124,14 @@ impl Devices {
         // What is on the device now, not what somebody once noted of it.
         command.args(["-p", "-o", "export"]).arg(absolute(device, &what)?);
         let (status, said) =
-            child::output(&mut command).map_err(|error| super::linux::other(&what, error))?;
+            child::output(&mut command).map_err(|error| super::errno::other(&what, error))?;
         let text = String::from_utf8_lossy(&said).into_owned();
         match status.code() {
             Some(0) => found(&text).map_err(|why| refused(&what, why)),
             // Nothing was found, or the device cannot be read: blkid does not tell which (blkid(8)). Opening it does.
             Some(2) => match File::open(device) {
                 Ok(_) => Ok(None),
-                Err(error) => Err(super::linux::other(&what, error)),
+                Err(error) => Err(super::errno::other(&what, error)),
             },
             Some(8) => {
                 Err(refused(&what, "it has signatures of several things; it was left alone".to_owned()))
@@ -164,7 +164,7 @@ impl Devices {
             }
             None => {}
         }
-        is_empty(device).map_err(|error| super::linux::other(&what, error))?;
+        is_empty(device).map_err(|error| super::errno::other(&what, error))?;
         let mut command = self.command(&format!("mkfs.{fs_type}"), &what)?;
         match fs_type {
             // Nobody answers questions; nothing is kept for root alone (upstream: mount-utils, formatAndMount).
@@ -224,7 +224,7 @@ impl Devices {
     pub fn size(&self, device: &Path) -> Result<u64, MountError> {
         let size = || io::Seek::seek(&mut File::open(device)?, io::SeekFrom::End(0));
         size().map_err(|error| {
-            super::linux::other(&format!("looking how large {} is", device.display()), error)
+            super::errno::other(&format!("looking how large {} is", device.display()), error)
         })
     }
 

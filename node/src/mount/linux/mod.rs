@@ -5,9 +5,7 @@
 //!
 //! What was made is private: what a container gets to see of later mounts is said by its runtime. Labels of SELinux are left alone.
 
-use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -21,6 +19,8 @@ use rustix::mount::{
 };
 
 use super::child::{self, Programs};
+use super::errno::{failed, other};
+use super::fd_path::{below, name_of};
 use super::holders::holders;
 use super::lanes::describe;
 use super::stage::Stage;
@@ -330,39 +330,6 @@ fn is_dir(opened: &OwnedFd) -> Result<bool, Errno> {
     Ok(FileType::from_raw_mode(fstat(opened)?.st_mode) == FileType::Directory)
 }
 
-/// A name for what is opened, for calls that take names.
-pub(crate) fn name_of(fd: impl AsFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()))
-}
-
-/// A name for an entry of an opened directory.
-pub(super) fn below(dir: impl AsFd, name: &OsStr) -> PathBuf {
-    let mut path = OsString::from(name_of(dir));
-    path.push("/");
-    path.push(OsStr::from_bytes(name.as_bytes()));
-    PathBuf::from(path)
-}
-
 fn unsafe_target(path: &Path, why: &str) -> MountError {
     MountError::Unsafe { path: path.to_owned(), why: why.to_owned() }
-}
-
-pub(super) fn failed(what: &str, why: &str, errno: Errno) -> MountError {
-    let hint = match errno {
-        Errno::PERM => "; the agent needs root (CAP_SYS_ADMIN)",
-        Errno::NOSYS => "; Linux 5.3 or newer is needed",
-        Errno::NODEV => "; the kernel has no such file system",
-        Errno::NOSPC => "; there are too many mounts (sysctl fs.mount-max)",
-        Errno::NOTDIR => "; a directory goes on a directory only, and a file on a file",
-        _ => "",
-    };
-    MountError::Refused {
-        what: what.to_owned(),
-        why: format!("{why}: {errno}{hint}"),
-        source: Some(errno.into()),
-    }
-}
-
-pub(super) fn other(what: &str, error: std::io::Error) -> MountError {
-    MountError::Refused { what: what.to_owned(), why: error.to_string(), source: Some(error) }
 }

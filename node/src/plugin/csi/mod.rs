@@ -7,6 +7,7 @@
 //! * `stage`: once for the node. `publish`: for a pod. `block`: the same for devices. `expand`: larger. `restart`: what a crash left.
 
 mod block;
+mod cleanup;
 mod context;
 mod disk;
 mod driver;

@@ -1,5 +1,6 @@
 //! What a crash left, from records alone. A damaged record is told in the log and holds up nothing but its own volume (I12).
 
+use super::cleanup::clear;
 use super::disk::{Disk, Noted};
 use super::layout::{BlockAt, DeviceAt, FilesAt};
 use super::record::{self, Record};
@@ -63,7 +64,7 @@ pub(super) async fn blocks(host: &Host, disk: &Disk<'_>) -> Result<Vec<(String, 
 
 /// A volume's directory without a record: its driver was not asked yet, or everything is undone. What is empty goes.
 async fn left_over(disk: &Disk<'_>, at: &DeviceAt) {
-    if let Err(error) = super::stage::clear(disk, at).await {
+    if let Err(error) = clear(disk, at).await {
         let dir = at.data.display();
         tracing::error!(%dir, %error, "there is no record beside a CSI volume of this node; it is left alone");
     }

@@ -4,6 +4,7 @@
 use orlop_csi::capabilities::NodeRpc;
 use orlop_csi::v1::{NodeStageVolumeRequest, NodeUnstageVolumeRequest};
 
+use super::cleanup::clear;
 use super::context::{publish_context, secret};
 use super::disk::{Disk, Noted};
 use super::driver::{asked, failed, takes};
@@ -121,21 +122,4 @@ async fn device(host: &Host, disk: &Disk<'_>, volume_name: &str) -> Result<(Devi
         }
     }
     Ok((files, Noted::Nothing))
-}
-
-/// Removes what was made before the driver was asked, the record after everything that it stands for.
-pub(super) async fn clear(disk: &Disk<'_>, at: &DeviceAt) -> Result<(), PluginError> {
-    if disk.is_mounted(&at.staging)? {
-        let message = format!("kubernetes.io/csi: something is still mounted at {}", at.staging.display());
-        return Err(PluginError::uncertain(message));
-    }
-    disk.remove_dir(&at.staging).await?;
-    disk.remove_record(&at.record()).await?;
-    for dir in &at.pods {
-        disk.tidy(dir).await?;
-    }
-    for dir in at.pods.iter().chain(&at.parents) {
-        disk.remove_dir_if_empty(dir).await?;
-    }
-    Ok(())
 }

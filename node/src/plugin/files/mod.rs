@@ -11,6 +11,7 @@ mod atomic_writer;
 mod config_map;
 mod downward;
 mod nested;
+mod payload;
 mod projected;
 mod secret;
 mod tokens;

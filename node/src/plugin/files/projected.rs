@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::{
     ConfigMapProjection, DownwardAPIProjection, Pod, SecretProjection, Volume, VolumeProjection,
 };
 
-use super::atomic_writer::{Content, Payload, cleaned};
+use super::atomic_writer::{Content, Payload};
+use super::payload::{aggregate, put};
 use super::tokens::TokenKey;
 use super::uses::{Reader, Use};
 use super::{config_map, downward, secret};
@@ -83,30 +84,6 @@ impl Kind {
             }
         };
         Some((sources, mode.and_then(|mode| u32::try_from(mode).ok()).unwrap_or(MODE)))
-    }
-}
-
-/// Puts a file where it is asked for. A later one replaces one of the same path.
-///
-/// # Errors
-/// The path leads out of the volume.
-pub(super) fn put(into: &mut Payload, path: &str, content: Content) -> Result<(), String> {
-    into.insert(cleaned(path).map_err(|error| error.to_string())?, content);
-    Ok(())
-}
-
-/// Several errors as upstream shows them: one as it is, more in a list, each once.
-pub(super) fn aggregate(errors: Vec<String>) -> Result<(), String> {
-    let mut seen: Vec<String> = Vec::new();
-    for error in errors {
-        if !seen.contains(&error) {
-            seen.push(error);
-        }
-    }
-    match seen.as_slice() {
-        [] => Ok(()),
-        [one] => Err(one.clone()),
-        more => Err(format!("[{}]", more.join(", "))),
     }
 }
 
@@ -288,13 +265,5 @@ mod tests {
         }
         assert_eq!(group_of(&pod(json!({"fsGroup": 9}), json!([]))), Some(9));
         assert_eq!(group_of(&pod(json!({}), json!([]))), None);
-    }
-
-    #[test]
-    fn errors_are_told_together() {
-        let told = |errors: &[&str]| aggregate(errors.iter().map(|&error| error.to_owned()).collect());
-        assert_eq!(told(&[]), Ok(()));
-        assert_eq!(told(&["a", "a"]), Err("a".to_owned()));
-        assert_eq!(told(&["a", "b", "a"]), Err("[a, b]".to_owned()));
     }
 }

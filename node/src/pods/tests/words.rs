@@ -3,8 +3,9 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
+use super::super::facts::{Facts, Stage, Verdict};
 use super::super::phase::{Phase, phase_of};
-use super::super::status::{Facts, Stage, Verdict, patch, status};
+use super::super::status::{patch, status};
 use super::rig::{at, condition, state};
 
 fn container(name: &str, state: &Value, last: &Value) -> Value {

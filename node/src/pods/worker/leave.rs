@@ -13,9 +13,9 @@ use orlop_controller::recorder::EventType;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::super::Seen;
+use super::super::context::Seen;
 use super::super::deadline;
-use super::super::status::Stage;
+use super::super::facts::Stage;
 use super::{COMPLAIN_AFTER, End, WAITS, Worker, changed};
 use crate::crash_points;
 use crate::volumes::{PodVolumes, left_words};

@@ -15,12 +15,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::context::{Seen, Shared};
 use super::deadline;
+use super::facts::{Facts, Stage, Verdict};
 use super::limits;
 use super::report::Reporter;
 use super::scrubbing;
-use super::status::{Facts, Stage, Verdict};
-use super::{Seen, Shared};
 use crate::config::RuntimeKind;
 use crate::runtime::{PodPath, PodState};
 use crate::volumes::PodVolumes;

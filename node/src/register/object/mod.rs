@@ -9,9 +9,9 @@ use kube::core::ObjectMeta;
 use orlop_controller::names::ANN_CONTROLLER_MANAGED_ATTACH;
 use serde_json::{Value, json};
 
-use super::eviction::Least;
 use super::machine::Machine;
 use crate::config::NodeConfig;
+use crate::eviction::Least;
 
 /// The Kubernetes release whose kubelet this agent behaves like, and what it is. `kubectl get nodes` shows it as VERSION.
 pub fn version() -> String {

@@ -32,6 +32,7 @@ mod plan;
 mod pod;
 mod probe;
 mod root;
+mod shared;
 mod status;
 mod supervise;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub use hidden::{HIDDEN, container_main};
 use plan::log_dir;
 
 use self::pod::{Message, PodTask, Record};
+use self::shared::Shared;
 use super::logs::{self, LogPlace, NoLog};
 use super::{PodPath, PodState, Runtime, RuntimeError, disk};
 use crate::paths::Paths;
@@ -78,14 +80,6 @@ impl ProcessConfig {
             log_files: 5,
         }
     }
-}
-
-/// What all pods of a runtime share.
-struct Shared {
-    settings: plan::Settings,
-    client: Client,
-    events: Option<Recorder>,
-    back_off: BackOff,
 }
 
 struct Entry {

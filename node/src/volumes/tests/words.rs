@@ -117,7 +117,7 @@ async fn why_a_volume_is_not_attached_comes_from_its_attachment() {
     bench.settle().await;
     assert_eq!(agent.in_use(), ["kubernetes.io/csi/real^a"]);
     assert!(agent.waits("u").ends_with(": volume \"pv-a\" is not attached yet"));
-    let name = crate::volumes::attachment::name_of("kubernetes.io/csi/real^a", "n").unwrap();
+    let name = crate::volumes::attach_error::name_of("kubernetes.io/csi/real^a", "n").unwrap();
     bench.api.create(
         json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": name},
         "spec": {"attacher": "real", "nodeName": "n", "source": {"persistentVolumeName": "pv-a"}}}),

@@ -13,13 +13,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 
-use super::Shared;
 use super::decide::{Init, Next, Now, Policy, Which, next};
 use super::env::{Sources, environment};
 use super::life;
 use super::order::Attempt;
 use super::plan::{self, pod_dir};
 use super::probe::Verdict;
+use super::shared::Shared;
 use super::status::{Seen, status};
 use crate::runtime::{PodPath, PodState, disk};
 use crate::volume::PodKey;

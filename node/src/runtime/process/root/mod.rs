@@ -4,53 +4,24 @@
 
 mod part;
 mod place;
+mod tree;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, StatVfsMountFlags};
-use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_change,
-    mount_remount, move_mount, open_tree, unmount,
-};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount_change, mount_remount, unmount};
 
 use self::part::sub_path;
 use self::place::{inside, memory, place};
+pub(super) use self::tree::Refusal;
+use self::tree::{at, attach, detached, magic};
 use super::order::{Container, MountPlan, Propagation, message_file};
 use crate::mount::table;
 
 /// What a root directory of its own needs of the machine.
 const SYSTEM: [&str; 3] = ["/proc", "/dev", "/sys"];
-
-/// Why a container cannot see what it should.
-pub(super) type Refusal = String;
-
-/// Says what was tried beside why it failed.
-fn at<T>(what: impl std::fmt::Display, result: rustix::io::Result<T>) -> Result<T, Refusal> {
-    result.map_err(|error| format!("{what}: {}", io::Error::from(error)))
-}
-
-/// The path of something that is open, also when that is a link.
-fn magic(fd: &OwnedFd) -> String {
-    use std::os::fd::AsRawFd as _;
-    format!("/proc/self/fd/{}", fd.as_raw_fd())
-}
-
-/// A tree of mounts, taken out of where it is.
-fn detached(fd: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE
-        | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    open_tree(fd, path, flags)
-}
-
-fn attach(tree: &OwnedFd, target: &OwnedFd) -> rustix::io::Result<()> {
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    move_mount(tree, "", target, "", flags)
-}
 
 /// Makes this process see the container's root and nothing else. The process is in a mount namespace of its own already.
 pub(super) fn enter(plan: &Container) -> Result<(), Refusal> {

@@ -53,7 +53,7 @@ fn make_part(parent: &OwnedFd, name: &std::ffi::OsStr, mode: Mode) -> rustix::io
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::super::magic;
+    use super::super::tree::magic;
     use super::*;
 
     #[test]

@@ -10,7 +10,7 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
 };
 
-use super::{Refusal, at, attach, detached, magic};
+use super::tree::{Refusal, at, attach, detached, magic};
 
 /// A directory with more entries than this is not shown through memory.
 const ENTRIES: usize = 4096;
