@@ -9,7 +9,7 @@ use orlop_controller::client::Lines;
 use orlop_controller::clock::Clock;
 use orlop_controller::recorder::EventSink;
 use orlop_node::config::NodeConfig;
-use orlop_node::register::{self, Inputs};
+use orlop_node::node_status::{self, Inputs};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -140,7 +140,7 @@ fn register(plane: &Plane, in_use: &[&str], stop: &CancellationToken) -> watch::
     };
     let stop = stop.clone();
     tokio::spawn(async move {
-        register::run(inputs, watch::Sender::new(None), stop).await;
+        node_status::run(inputs, watch::Sender::new(None), stop).await;
         drop((in_use, problems));
     });
     hearing

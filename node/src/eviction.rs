@@ -13,14 +13,14 @@ pub const DEFAULT: &str =
 
 /// How much has to be left.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Least {
+pub enum ThresholdValue {
     /// So many bytes, inodes or threads.
     Amount(u64),
     /// So much of the whole, in hundredths of a percent.
     Part(u32),
 }
 
-impl Least {
+impl ThresholdValue {
     /// How much of `whole` that is.
     pub fn of(self, whole: u64) -> u64 {
         match self {
@@ -43,23 +43,23 @@ impl Least {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Thresholds {
     /// `memory.available`: bytes that could be had without swapping.
-    pub memory: Option<Least>,
+    pub memory: Option<ThresholdValue>,
     /// `nodefs.available`: bytes where the agent's directory is.
-    pub disk: Option<Least>,
+    pub disk: Option<ThresholdValue>,
     /// `nodefs.inodesFree`: inodes there.
-    pub inodes: Option<Least>,
+    pub inodes: Option<ThresholdValue>,
     /// `pid.available`: threads that may still be started.
-    pub threads: Option<Least>,
+    pub threads: Option<ThresholdValue>,
 }
 
 impl Thresholds {
     /// What holds unless something else is asked: [`DEFAULT`].
     pub const fn usual() -> Self {
         Self {
-            memory: Some(Least::Amount(100 << 20)),
-            disk: Some(Least::Part(1000)),
-            inodes: Some(Least::Part(500)),
-            threads: Some(Least::Part(1000)),
+            memory: Some(ThresholdValue::Amount(100 << 20)),
+            disk: Some(ThresholdValue::Part(1000)),
+            inodes: Some(ThresholdValue::Part(500)),
+            threads: Some(ThresholdValue::Part(1000)),
         }
     }
 }
@@ -117,15 +117,15 @@ impl FromStr for Thresholds {
 }
 
 /// An amount. `0%` and `100%` are upstream's words for no threshold.
-fn least(amount: &str) -> Option<Option<Least>> {
+fn least(amount: &str) -> Option<Option<ThresholdValue>> {
     let Some(percent) = amount.strip_suffix('%') else {
         let amount = u64::try_from(Quantity::parse(amount).ok()?.value()).ok()?;
-        return (amount > 0).then_some(Some(Least::Amount(amount)));
+        return (amount > 0).then_some(Some(ThresholdValue::Amount(amount)));
     };
     let percent = percent.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent))?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 0 and 10,000")]
     let part = (percent * 100.0).round() as u32;
-    Some((part > 0 && part < 10_000).then_some(Least::Part(part)))
+    Some((part > 0 && part < 10_000).then_some(ThresholdValue::Part(part)))
 }
 
 #[cfg(test)]
@@ -135,17 +135,17 @@ mod tests {
 
     #[test]
     fn thresholds_are_read() {
-        let (none, part) = (Thresholds::default(), |part| Some(Least::Part(part)));
+        let (none, part) = (Thresholds::default(), |part| Some(ThresholdValue::Part(part)));
         for (text, wanted) in [
             (DEFAULT, Thresholds::usual()),
             ("", none),
             ("nodefs.available<0%", none),
             ("nodefs.available<100%", none),
             ("nodefs.available<2.5%", Thresholds { disk: part(250), ..none }),
-            ("nodefs.available<1Gi,", Thresholds { disk: Some(Least::Amount(1 << 30)), ..none }),
+            ("nodefs.available<1Gi,", Thresholds { disk: Some(ThresholdValue::Amount(1 << 30)), ..none }),
             (
                 " pid.available<1k , memory.available<3%",
-                Thresholds { threads: Some(Least::Amount(1000)), memory: part(300), ..none },
+                Thresholds { threads: Some(ThresholdValue::Amount(1000)), memory: part(300), ..none },
             ),
         ] {
             assert_eq!(text.parse(), Ok(wanted), "{text}");
@@ -173,13 +173,13 @@ mod tests {
     #[test]
     fn less_than_that() {
         for (least, left, whole, wanted) in [
-            (Least::Part(1000), 100, 1000, false),
-            (Least::Part(1000), 99, 1000, true),
-            (Least::Part(1000), 0, 0, false),
-            (Least::Part(1000), u64::MAX, u64::MAX, false),
-            (Least::Amount(5), 5, 10, false),
-            (Least::Amount(5), 4, 10, true),
-            (Least::Amount(5), 0, 0, false),
+            (ThresholdValue::Part(1000), 100, 1000, false),
+            (ThresholdValue::Part(1000), 99, 1000, true),
+            (ThresholdValue::Part(1000), 0, 0, false),
+            (ThresholdValue::Part(1000), u64::MAX, u64::MAX, false),
+            (ThresholdValue::Amount(5), 5, 10, false),
+            (ThresholdValue::Amount(5), 4, 10, true),
+            (ThresholdValue::Amount(5), 0, 0, false),
         ] {
             assert_eq!(least.is_missed(left, whole), wanted, "{least:?} {left} {whole}");
         }

@@ -10,20 +10,26 @@ mod crash_points;
 pub mod csi_drivers;
 pub mod eviction;
 pub mod field_path;
+pub mod fs_group;
 pub mod gc;
 pub mod host;
 mod lock;
 pub mod mount;
+pub mod node_status;
 pub mod objects;
-pub mod owner;
-pub mod ownership;
 pub mod paths;
 pub mod plugin;
 pub mod pods;
-pub mod register;
 pub mod resource_field;
+pub mod rooted_fs;
 pub mod runtime;
 pub mod scrub;
 pub mod volume;
 pub mod volumes;
-pub mod walk;
+
+/// The old path of [`eviction`] and [`node_status`], for crates that still import it.
+#[doc(hidden)]
+pub mod register {
+    pub use crate::eviction;
+    pub use crate::node_status::*;
+}

@@ -19,11 +19,11 @@ pub mod csi;
 pub mod empty_dir;
 pub mod host_path;
 pub mod iscsi;
-mod lane;
 pub mod local;
 pub mod nfs;
 #[cfg(test)]
 mod testing;
+mod volume_queue;
 
 use crate::host::Host;
 use crate::volume::{Source, VolumeSpec};

@@ -6,14 +6,14 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use tokio::sync::watch;
 
 use super::admit::Admitted;
-use super::volume_manager::VolumeRoom;
+use super::volume_manager::VolumeManager;
 use crate::host::Host;
 use crate::runtime::Runtime;
 
 /// What all lives share.
-pub(super) struct Shared {
+pub(super) struct WorkerContext {
     pub(super) host: Host,
-    pub(super) volumes: Arc<dyn VolumeRoom>,
+    pub(super) volumes: Arc<dyn VolumeManager>,
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) node: watch::Receiver<Option<Arc<Node>>>,
     pub(super) admitted: Admitted,
@@ -21,7 +21,7 @@ pub(super) struct Shared {
 
 /// A pod as the API has it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ObservedPod {
     /// Its last version; none when only this machine knows of it.
     pub(super) pod: Option<Arc<Pod>>,
     /// The API has it no more.

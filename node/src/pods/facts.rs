@@ -7,7 +7,7 @@ use crate::runtime::PodState;
 
 /// How far a pod is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum PodStage {
     /// Volumes are waited for, or the runtime has not taken it yet.
     Making,
     /// The runtime has it.
@@ -20,7 +20,7 @@ pub(super) enum Stage {
 
 /// Why a pod fails that no container has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct PodFailure {
     /// `NodeAffinity`.
     pub(super) reason: String,
     /// In words.
@@ -29,12 +29,12 @@ pub(super) struct Verdict {
 
 /// What is known of a pod on this node.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Facts {
-    pub(super) stage: Stage,
+pub(super) struct PodFacts {
+    pub(super) stage: PodStage,
     /// What the runtime says; none when it does not know the pod.
     pub(super) state: Option<PodState>,
     /// It has failed for this.
-    pub(super) verdict: Option<Verdict>,
+    pub(super) verdict: Option<PodFailure>,
     /// The address of the node.
     pub(super) address: Option<String>,
     /// When this was so.

@@ -9,7 +9,7 @@ use crate::volumes::{Finding, PodVolumes, Volumes};
 
 /// What the life of a pod needs of whoever mounts: see [`Volumes`], which is it.
 #[async_trait::async_trait]
-pub trait VolumeRoom: Send + Sync + 'static {
+pub trait VolumeManager: Send + Sync + 'static {
     /// A pod wants its volumes, or has changed.
     fn want(&self, pod: Arc<Pod>);
     /// What is here for a pod stays until it is released.
@@ -25,7 +25,7 @@ pub trait VolumeRoom: Send + Sync + 'static {
 }
 
 #[async_trait::async_trait]
-impl VolumeRoom for Volumes {
+impl VolumeManager for Volumes {
     fn want(&self, pod: Arc<Pod>) {
         Volumes::want(self, pod);
     }

@@ -64,13 +64,13 @@ fn decided(pod: &Value, volume: &Value) -> Result<Recycler, String> {
 #[test]
 fn the_binders_pod_is_known() {
     let recycler = decided(&pod(&host_path()), &volume(&host_path())).unwrap();
-    assert_eq!(recycler.target(), &Target::HostPath("/data/pv".into()));
+    assert_eq!(recycler.target(), &ScrubTarget::HostPath("/data/pv".into()));
     assert_eq!(recycler.volume(), "pv");
     let mut failed = volume(&host_path());
     put(&mut failed, "/status/phase", json!("Failed"));
     assert_eq!(decided(&pod(&host_path()), &failed).as_ref(), Ok(&recycler), "it is tried again");
     let recycler = decided(&pod(&nfs()), &volume(&nfs())).unwrap();
-    assert_eq!(recycler.target(), &Target::Nfs { server: "srv".to_owned(), path: "/export".to_owned() });
+    assert_eq!(recycler.target(), &ScrubTarget::Nfs { server: "srv".to_owned(), path: "/export".to_owned() });
     assert!(is_recycler(&serde_json::from_value(pod(&nfs())).unwrap()));
 }
 

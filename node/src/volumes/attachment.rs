@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::attach_error::{AttachTrouble, Watched, name_of, trouble_of};
 use super::manager::Manager;
-use crate::objects::follow::Seen;
+use crate::objects::object_watch::Observed;
 
 impl Manager {
     /// Begins to follow the VolumeAttachment of a volume, if it has one.
@@ -19,8 +19,8 @@ impl Manager {
                 let mut following = this.attachments.follow("", &name);
                 loop {
                     let trouble = match following.get() {
-                        Seen::There(attachment) => trouble_of(&attachment),
-                        Seen::Unknown | Seen::Absent => None,
+                        Observed::There(attachment) => trouble_of(&attachment),
+                        Observed::Unknown | Observed::Absent => None,
                     };
                     this.attachment_seen(&unique, trouble);
                     if !following.changed().await {

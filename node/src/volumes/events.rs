@@ -2,8 +2,8 @@
 
 use orlop_controller::names::reason;
 
-use super::actual::Operation;
-use super::populate::Wanted;
+use super::actual_state::Operation;
+use super::populator::Wanted;
 
 /// Reason and text of the event on the pod for an operation that failed; none for what pods are not told of.
 pub(super) fn failure(operation: &Operation, wanted: &Wanted, why: &str) -> Option<(&'static str, String)> {

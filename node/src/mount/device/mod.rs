@@ -10,8 +10,8 @@ use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 
 use super::MountError;
-use super::child::{self, Programs};
 use super::linux::{BUSY_PAUSE, BUSY_TRIES};
+use super::programs::{self, Programs};
 use crate::crash_points;
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ impl Devices {
         // What is on the device now, not what somebody once noted of it.
         command.args(["-p", "-o", "export"]).arg(absolute(device, &what)?);
         let (status, said) =
-            child::output(&mut command).map_err(|error| super::errno::other(&what, error))?;
+            programs::output(&mut command).map_err(|error| super::errno::other(&what, error))?;
         let text = String::from_utf8_lossy(&said).into_owned();
         match status.code() {
             Some(0) => found(&text).map_err(|why| refused(&what, why)),
@@ -137,7 +137,7 @@ impl Devices {
                 Err(refused(&what, "it has signatures of several things; it was left alone".to_owned()))
             }
             Some(_) | None => {
-                Err(refused(&what, format!("blkid ended with {status}: {}", child::readable(&said))))
+                Err(refused(&what, format!("blkid ended with {status}: {}", programs::readable(&said))))
             }
         }
     }
@@ -205,7 +205,7 @@ impl Devices {
                 return Err(refused(&what, why));
             }
         }
-        child::run(&mut command).map_err(|said| {
+        programs::run(&mut command).map_err(|said| {
             // The kernel wants more than root of a container has.
             let hint = if said.contains("Permission denied to resize") {
                 "; the agent needs CAP_SYS_RESOURCE"
@@ -298,7 +298,7 @@ fn absolute<'a>(path: &'a Path, what: &str) -> Result<&'a Path, MountError> {
 }
 
 fn run(command: &mut Command, what: &str) -> Result<String, MountError> {
-    child::run(command).map_err(|why| refused(what, why))
+    programs::run(command).map_err(|why| refused(what, why))
 }
 
 fn refused(what: &str, why: String) -> MountError {

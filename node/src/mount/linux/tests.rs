@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::mount::Mounts;
-use crate::walk;
+use crate::rooted_fs;
 
 /// A mounter of a directory of its own.
 struct Room {
@@ -258,14 +258,15 @@ fn what_is_mounted_is_not_deleted() {
     // The same file system by its device number: only the mount tells.
     room.mounter.mount(&room.bind(&room.outer, "a/x/y")).unwrap();
     for path in ["a", "a/x/y"] {
-        let error = walk::remove_content_below(&room.root, &room.root.join(path)).unwrap_err().to_string();
+        let error =
+            rooted_fs::remove_content_below(&room.root, &room.root.join(path)).unwrap_err().to_string();
         assert!(error.contains("a/x/y: something is mounted on it"), "{error}");
     }
-    let error = walk::remove_dir_below(&room.root, &room.root.join("a/x/y")).unwrap_err().to_string();
+    let error = rooted_fs::remove_dir_below(&room.root, &room.root.join("a/x/y")).unwrap_err().to_string();
     assert!(error.contains("something is mounted"), "{error}");
     assert_eq!(fs::read(room.outer.join("file")).unwrap(), b"outer");
     room.mounter.unmount(&room.root.join("a/x/y"), Force::No).unwrap();
-    walk::remove_content_below(&room.root, &room.root.join("a")).unwrap();
+    rooted_fs::remove_content_below(&room.root, &room.root.join("a")).unwrap();
     assert!(room.outer.join("file").exists());
 }
 
@@ -307,7 +308,7 @@ fn a_helper_that_mounts_and_fails_leaves_nothing() {
     let target = room.root.join("a");
     assert!(error.contains(&format!("no {} today, pw=***", target.display())), "{error}");
     assert_eq!(room.targets(), Vec::<String>::new());
-    assert_eq!(walk::list_below(&room.root, Path::new("mounting")).unwrap(), []);
+    assert_eq!(rooted_fs::list_below(&room.root, Path::new("mounting")).unwrap(), []);
 }
 
 #[test]
@@ -391,7 +392,7 @@ fn leftovers_of_a_killed_agent_are_cleared() {
     let _held = File::create(room.root.join("mounting/two/held")).unwrap();
     room.mounter.clear_leftovers().unwrap();
     assert_eq!(room.targets(), Vec::<String>::new());
-    assert_eq!(walk::list_below(&room.root, Path::new("mounting")).unwrap(), []);
+    assert_eq!(rooted_fs::list_below(&room.root, Path::new("mounting")).unwrap(), []);
     room.mounter.clear_leftovers().unwrap();
 }
 
@@ -434,7 +435,7 @@ fn nobody_who_swaps_a_directory_for_a_link_gets_a_mount_outside() {
             }
         }
     });
-    let left = walk::list_below(&room.outer, &room.outer).unwrap();
+    let left = rooted_fs::list_below(&room.outer, &room.outer).unwrap();
     assert_eq!(left.len(), 2, "{left:?}");
 }
 

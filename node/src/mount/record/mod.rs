@@ -10,9 +10,9 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::lanes::describe;
+use super::call_queue::describe;
 use super::{Changes, Force, Mount, MountError, MountPoint, Mounter, Origin, options};
-use crate::walk::{self, Kind, Sync, Walk};
+use crate::rooted_fs::{self, FileKind, Resolver, Sync};
 
 /// The record, below the agent's directory.
 const FILE: &str = "mounts.json";
@@ -64,7 +64,7 @@ impl RecordingMounter {
     /// The record cannot be read.
     pub fn new(root: PathBuf) -> Result<Self, MountError> {
         let file = root.join(FILE);
-        let points = match walk::read_file_below(&root, &file, MOST_BYTES) {
+        let points = match rooted_fs::read_file_below(&root, &file, MOST_BYTES) {
             // So it may be found after the machine has died.
             Ok(bytes) if bytes.is_empty() => Vec::new(),
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| MountError::Refused {
@@ -148,7 +148,7 @@ impl RecordingMounter {
             source: None,
         })?;
         // Mounts do not outlive the machine either.
-        Walk::best().write_file(&self.root, &self.root.join(FILE), &bytes, 0o600, Sync::Process)?;
+        Resolver::best().write_file(&self.root, &self.root.join(FILE), &bytes, 0o600, Sync::Process)?;
         state.points = points;
         self.changes.send_modify(|number| *number += 1);
         Ok(())
@@ -166,8 +166,8 @@ impl Mounter for RecordingMounter {
             let why = "it is the directory that everything is below".to_owned();
             return Err(MountError::Unsafe { path: mount.target.clone(), why });
         }
-        Walk::best().open_path(&self.root, &mount.target, OFlags::PATH)?;
-        let is_dir = walk::kind_below(&self.root, &mount.target)? == Some(Kind::Dir);
+        Resolver::best().open_path(&self.root, &mount.target, OFlags::PATH)?;
+        let is_dir = rooted_fs::kind_below(&self.root, &mount.target)? == Some(FileKind::Dir);
         let text = |path: &Path| {
             path.to_str().map(str::to_owned).ok_or_else(|| refused("a path in it is not UTF-8".to_owned()))
         };
@@ -241,7 +241,7 @@ impl Mounter for RecordingMounter {
     fn unmount(&self, target: &Path, force: Force) -> Result<(), MountError> {
         let what = format!("unmounting {}", target.display());
         self.act(|state| &mut state.unmounts, &what)?;
-        match Walk::best().open_parent(&self.root, target) {
+        match Resolver::best().open_parent(&self.root, target) {
             Err(error) if error.is_missing() => {}
             other => drop(other?),
         }

@@ -1,11 +1,11 @@
 //! Removes the directories and the record of a CSI volume that its driver does not use any more.
 
 use super::disk::Disk;
-use super::layout::DeviceAt;
+use super::layout::DevicePaths;
 use crate::plugin::PluginError;
 
 /// Removes what was made before the driver was asked, the record after everything that it stands for.
-pub(super) async fn clear(disk: &Disk<'_>, at: &DeviceAt) -> Result<(), PluginError> {
+pub(super) async fn clear(disk: &Disk<'_>, at: &DevicePaths) -> Result<(), PluginError> {
     if disk.is_mounted(&at.staging)? {
         let message = format!("kubernetes.io/csi: something is still mounted at {}", at.staging.display());
         return Err(PluginError::uncertain(message));

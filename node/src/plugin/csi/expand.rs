@@ -6,9 +6,9 @@ use orlop_csi::v1::{CapacityRange, NodeExpandVolumeRequest};
 use super::context::secret;
 use super::disk::Disk;
 use super::driver::failed;
-use super::layout::{BlockAt, DeviceAt, FilesAt};
-use super::record::Record;
+use super::layout::{BlockPaths, DevicePaths, PublishPaths};
 use super::source::CsiSource;
+use super::vol_data::VolumeData;
 use super::{CsiPlugin, place_of};
 use crate::host::Host;
 use crate::plugin::{Expanded, PluginError, PodVolume};
@@ -31,15 +31,15 @@ impl CsiPlugin {
         }
         let secrets = secret(host, "NodeExpandSecretRef", source.expand_secret.as_ref()).await?;
         let place = place_of(volume);
-        let disk = Disk::new(host, &Record::of_device(&source.driver, handle).volume_name());
+        let disk = Disk::new(host, &VolumeData::of_device(&source.driver, handle).volume_name());
         let (staging, path) = if place.block {
             let (at, device) =
-                (BlockAt::of(&host.paths, &place), DeviceAt::of_block(&host.paths, &place.dir_name));
+                (BlockPaths::of(&host.paths, &place), DevicePaths::of_block(&host.paths, &place.dir_name));
             let published = disk.is_there(&at.target).await?;
             (device.staging.clone(), if published { at.target } else { device.staging })
         } else {
-            let device = DeviceAt::of_files(&host.paths, &source.driver, handle);
-            let at = FilesAt::of(&host.paths, &place);
+            let device = DevicePaths::of_files(&host.paths, &source.driver, handle);
+            let at = PublishPaths::of(&host.paths, &place);
             let published = disk.is_mounted(&at.target)?;
             (device.staging.clone(), if published { at.target } else { device.staging })
         };

@@ -2,9 +2,9 @@
 //! What is asked of a driver is in a record on disk first (I9), and the record goes when everything else is gone; so every step can be
 //! the last one before a crash, and what is found afterwards can be taken away by [`Plugin::unmount_device`] and [`Plugin::tear_down`].
 //!
-//! * [`source`], [`layout`], [`record`]: what a volume says, where it is, what is written of it. Pure.
+//! * [`source`], [`layout`], [`vol_data`]: what a volume says, where it is, what is written of it. Pure.
 //! * [`driver`]: who the driver is, and what its failures mean. [`context`]: what it is told. [`disk`]: the effects on this machine.
-//! * `stage`: once for the node. `publish`: for a pod. `block`: the same for devices. `expand`: larger. `restart`: what a crash left.
+//! * `stage`: once for the node. `publish`: for a pod. `block`: the same for devices. `expand`: larger. `reconstruct`: what a crash left.
 
 mod block;
 mod cleanup;
@@ -14,12 +14,12 @@ mod driver;
 mod expand;
 mod layout;
 mod publish;
-mod record;
-mod restart;
+mod reconstruct;
 mod source;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod vol_data;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,10 +31,10 @@ use orlop_csi::capabilities::NodeRpc;
 use super::{Abilities, Expanded, Place, Plugin, PluginError, PodVolume};
 use crate::host::Host;
 use crate::volume::{Source, VolumeSpec};
-use context::Tokens;
-pub use driver::Known;
-use layout::{BlockAt, FilesAt};
-use source::{CsiSource, Life, SEPARATOR};
+use context::TokenCache;
+pub use driver::DriverRegistry;
+use layout::{BlockPaths, PublishPaths};
+use source::{CsiSource, SEPARATOR, VolumeLifecycle};
 
 /// Its name.
 pub const NAME: &str = "kubernetes.io/csi";
@@ -43,14 +43,14 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The plugin.
 pub struct CsiPlugin {
-    known: Known,
-    tokens: Tokens,
+    known: DriverRegistry,
+    tokens: TokenCache,
 }
 
 impl CsiPlugin {
     /// With what is known of drivers. The informer in it has to run, and to have synced before volumes are decided on.
-    pub fn new(known: Known) -> Self {
-        Self { known, tokens: Tokens::default() }
+    pub fn new(known: DriverRegistry) -> Self {
+        Self { known, tokens: TokenCache::default() }
     }
 }
 
@@ -71,8 +71,8 @@ impl Plugin for CsiPlugin {
     fn volume_name(&self, spec: &VolumeSpec) -> Result<String, PluginError> {
         let source = CsiSource::of(spec)?;
         let name = match source.life {
-            Life::Persistent => source.persistent_handle()?,
-            Life::Ephemeral => &spec.name,
+            VolumeLifecycle::Persistent => source.persistent_handle()?,
+            VolumeLifecycle::Ephemeral => &spec.name,
         };
         Ok(format!("{}{SEPARATOR}{name}", source.driver))
     }
@@ -83,7 +83,7 @@ impl Plugin for CsiPlugin {
         let Ok(source) = CsiSource::of(spec) else { return Abilities::default() };
         let object = self.known.object(&source.driver);
         let object = object.as_deref();
-        let is_persistent = source.life == Life::Persistent;
+        let is_persistent = source.life == VolumeLifecycle::Persistent;
         let modes = match &spec.source {
             Source::Persistent(volume) => {
                 let modes = volume.spec.as_ref().and_then(|spec| spec.access_modes.as_deref());
@@ -108,8 +108,8 @@ impl Plugin for CsiPlugin {
 
     fn path(&self, host: &Host, place: &Place) -> PathBuf {
         match place.block {
-            true => BlockAt::of(&host.paths, place).link,
-            false => FilesAt::of(&host.paths, place).target,
+            true => BlockPaths::of(&host.paths, place).link,
+            false => PublishPaths::of(&host.paths, place).target,
         }
     }
 
@@ -126,7 +126,7 @@ impl Plugin for CsiPlugin {
     }
 
     async fn devices(&self, host: &Host) -> Result<Vec<String>, PluginError> {
-        restart::devices(host).await
+        reconstruct::devices(host).await
     }
 
     async fn set_up(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
@@ -144,7 +144,7 @@ impl Plugin for CsiPlugin {
     }
 
     async fn found(&self, host: &Host, place: &Place) -> Result<Option<String>, PluginError> {
-        restart::found(host, place).await
+        reconstruct::found(host, place).await
     }
 
     async fn expand(&self, host: &Host, volume: &PodVolume, bytes: i64) -> Result<Expanded, PluginError> {

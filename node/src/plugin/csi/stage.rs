@@ -6,12 +6,12 @@ use orlop_csi::v1::{NodeStageVolumeRequest, NodeUnstageVolumeRequest};
 
 use super::cleanup::clear;
 use super::context::{publish_context, secret};
-use super::disk::{Disk, Noted};
+use super::disk::{Disk, StoredRecord};
 use super::driver::{asked, failed, takes};
-use super::layout::DeviceAt;
-use super::record::Record;
+use super::layout::DevicePaths;
 use super::source::{CsiSource, SEPARATOR};
-use super::{CsiPlugin, restart};
+use super::vol_data::VolumeData;
+use super::{CsiPlugin, reconstruct};
 use crate::host::Host;
 use crate::plugin::{Outcome, PluginError};
 use crate::volume::VolumeSpec;
@@ -37,10 +37,10 @@ impl CsiPlugin {
         let reference = source.stage_secret.as_ref().filter(|_| stages);
         let secrets = secret(host, "NodeStageSecretRef", reference).await?;
         let at = match spec.block {
-            true => DeviceAt::of_block(&host.paths, spec.dir_name()),
-            false => DeviceAt::of_files(&host.paths, &source.driver, handle),
+            true => DevicePaths::of_block(&host.paths, spec.dir_name()),
+            false => DevicePaths::of_files(&host.paths, &source.driver, handle),
         };
-        let record = Record::of_device(&source.driver, handle);
+        let record = VolumeData::of_device(&source.driver, handle);
         let disk = Disk::new(host, &record.volume_name());
         disk.make_dir(&at.data).await?;
         let was_there = disk.note(&at.record(), &record).await?;
@@ -77,8 +77,8 @@ impl CsiPlugin {
         let disk = Disk::new(host, volume_name);
         let (at, record) = match device(host, &disk, volume_name).await? {
             // A record is the last to go. Directories may be left.
-            (at, Noted::Nothing) => return clear(&disk, &at).await,
-            (at, Noted::Record(record)) => (at, record),
+            (at, StoredRecord::Nothing) => return clear(&disk, &at).await,
+            (at, StoredRecord::VolumeData(record)) => (at, record),
         };
         for dir in &at.pods {
             disk.tidy(dir).await?;
@@ -103,7 +103,11 @@ impl CsiPlugin {
 }
 
 /// Where a volume is, by its name alone, and its record.
-async fn device(host: &Host, disk: &Disk<'_>, volume_name: &str) -> Result<(DeviceAt, Noted), PluginError> {
+async fn device(
+    host: &Host,
+    disk: &Disk<'_>,
+    volume_name: &str,
+) -> Result<(DevicePaths, StoredRecord), PluginError> {
     let parts = volume_name.split_once(SEPARATOR).filter(|(driver, _)| {
         // It becomes a directory.
         !driver.is_empty() && !driver.starts_with('.') && !driver.contains('/')
@@ -111,15 +115,15 @@ async fn device(host: &Host, disk: &Disk<'_>, volume_name: &str) -> Result<(Devi
     let none =
         || PluginError::plain(format!("kubernetes.io/csi: {volume_name:?} is no name of a CSI volume"));
     let (driver, handle) = parts.ok_or_else(none)?;
-    let files = DeviceAt::of_files(&host.paths, driver, handle);
-    if let Noted::Record(record) = disk.read_record(&files.record()).await? {
-        return Ok((files, Noted::Record(record)));
+    let files = DevicePaths::of_files(&host.paths, driver, handle);
+    if let StoredRecord::VolumeData(record) = disk.read_record(&files.record()).await? {
+        return Ok((files, StoredRecord::VolumeData(record)));
     }
-    let wanted = Record::of_device(driver, handle);
-    for (volume, record) in restart::blocks(host, disk).await? {
+    let wanted = VolumeData::of_device(driver, handle);
+    for (volume, record) in reconstruct::blocks(host, disk).await? {
         if record.is_same_volume(&wanted) {
-            return Ok((DeviceAt::of_block(&host.paths, &volume), Noted::Record(record)));
+            return Ok((DevicePaths::of_block(&host.paths, &volume), StoredRecord::VolumeData(record)));
         }
     }
-    Ok((files, Noted::Nothing))
+    Ok((files, StoredRecord::Nothing))
 }

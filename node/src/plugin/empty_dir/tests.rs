@@ -119,7 +119,7 @@ async fn real_memory_is_full_at_its_size_and_goes() {
     plugin.set_up(&rig.host, &volume("Memory", Some("256Ki"))).await.unwrap();
     assert_eq!(mode(&target), 0o1777, "the kernel's mode of such a file system");
     fs::write(target.join("small"), vec![1; 8192]).unwrap();
-    let measured = measure(&rig.host, &place(&plugin, "v"), Bounds::default()).await.unwrap();
+    let measured = measure(&rig.host, &place(&plugin, "v"), MeasureBounds::default()).await.unwrap();
     assert!(measured.bytes >= 8192 && measured.bytes < 32 << 10 && measured.is_whole, "{measured:?}");
     let open = fs::File::open(target.join("small")).unwrap();
     let error = plugin.tear_down(&rig.host, &place(&plugin, "v")).await.unwrap_err().to_string();
@@ -155,9 +155,9 @@ async fn it_is_measured_in_bounds() {
     let (rig, plugin) = (Rig::recorded(), EmptyDirPlugin);
     let (target, place) = (rig.target(&plugin, "v"), place(&plugin, "v"));
     let measured = async |bounds| measure(&rig.host, &place, bounds).await.unwrap();
-    assert_eq!(measured(Bounds::default()).await, Measured { bytes: 0, is_whole: true });
+    assert_eq!(measured(MeasureBounds::default()).await, DirUsage { bytes: 0, is_whole: true });
     plugin.set_up(&rig.host, &volume("", None)).await.unwrap();
-    let empty = measured(Bounds::default()).await.bytes;
+    let empty = measured(MeasureBounds::default()).await.bytes;
     fs::create_dir(target.join("dir")).unwrap();
     fs::write(target.join("dir/file"), vec![1; 100_000]).unwrap();
     fs::hard_link(target.join("dir/file"), target.join("again")).unwrap();
@@ -165,14 +165,15 @@ async fn it_is_measured_in_bounds() {
     fs::write(rig.base.join("large"), vec![1; 1_000_000]).unwrap();
     symlink(rig.base.join("large"), target.join("link")).unwrap();
     symlink("..", target.join("up")).unwrap();
-    let whole = measured(Bounds::default()).await;
+    let whole = measured(MeasureBounds::default()).await;
     assert!(
         whole.is_whole && (100_000..160_000).contains(&(whole.bytes - empty)),
         "{whole:?}, empty {empty}"
     );
-    for bounds in
-        [Bounds { entries: 2, ..Bounds::default() }, Bounds { time: Duration::ZERO, ..Bounds::default() }]
-    {
+    for bounds in [
+        MeasureBounds { entries: 2, ..MeasureBounds::default() },
+        MeasureBounds { time: Duration::ZERO, ..MeasureBounds::default() },
+    ] {
         let part = measured(bounds).await;
         assert!(!part.is_whole && part.bytes <= whole.bytes, "{part:?}");
     }

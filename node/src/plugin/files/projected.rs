@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::atomic_writer::{Content, Payload};
+use super::object_watches::{Reader, Use};
 use super::payload::{aggregate, put};
 use super::tokens::TokenKey;
-use super::uses::{Reader, Use};
 use super::{config_map, downward, secret};
 use crate::host::Host;
 use crate::objects::Objects;
@@ -21,14 +21,14 @@ const TOKEN_MODE: u32 = 0o600;
 
 /// The kinds of volumes that are made of what the API holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ContentKind {
     ConfigMap,
     Secret,
     DownwardApi,
     Projected,
 }
 
-impl Kind {
+impl ContentKind {
     pub(super) const ALL: [Self; 4] = [Self::ConfigMap, Self::Secret, Self::DownwardApi, Self::Projected];
 
     /// Upstream's name of the plugin.
@@ -207,35 +207,35 @@ mod tests {
     fn sources_of_volumes() {
         for (kind, volume, want, mode) in [
             (
-                Kind::ConfigMap,
+                ContentKind::ConfigMap,
                 json!({"configMap": {"name": "m", "optional": true}}),
                 json!([{"configMap": {"name": "m", "optional": true}}]),
                 0o644,
             ),
             (
-                Kind::Secret,
+                ContentKind::Secret,
                 json!({"secret": {"secretName": "s", "defaultMode": 0o400}}),
                 json!([{"secret": {"name": "s"}}]),
                 0o400,
             ),
             (
-                Kind::DownwardApi,
+                ContentKind::DownwardApi,
                 json!({"downwardAPI": {"items": []}}),
                 json!([{"downwardAPI": {"items": []}}]),
                 0o644,
             ),
             (
-                Kind::Projected,
+                ContentKind::Projected,
                 json!({"projected": {"sources": [{"secret": {"name": "s"}}], "defaultMode": 0}}),
                 json!([{"secret": {"name": "s"}}]),
                 0,
             ),
-            (Kind::Projected, json!({"projected": {}}), json!([]), 0o644),
+            (ContentKind::Projected, json!({"projected": {}}), json!([]), 0o644),
         ] {
             let mut volume = volume;
             volume["name"] = json!("v");
             let volume: Volume = serde_json::from_value(volume).unwrap();
-            for other in Kind::ALL {
+            for other in ContentKind::ALL {
                 assert_eq!(other.is_of(&volume), other == kind, "{other:?}");
                 assert_eq!(other.sources(&volume).is_some(), other == kind, "{other:?}");
             }

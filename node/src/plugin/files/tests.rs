@@ -95,7 +95,7 @@ fn pod() -> Value {
 fn given(pod: &Value, volume: Value) -> (PodVolume, Place) {
     let pod: Pod = serde_json::from_value(pod.clone()).unwrap();
     let volume: Volume = serde_json::from_value(volume).unwrap();
-    let kind = Kind::ALL.into_iter().find(|kind| kind.is_of(&volume)).unwrap();
+    let kind = ContentKind::ALL.into_iter().find(|kind| kind.is_of(&volume)).unwrap();
     let place = Place {
         uid: pod.metadata.uid.clone().unwrap(),
         plugin: kind.name().to_owned(),

@@ -7,7 +7,7 @@ use super::source::{Disk, Words};
 use super::{Admin, IscsiPlugin};
 use crate::host::Host;
 use crate::plugin::PluginError;
-use crate::plugin::lane::Lane;
+use crate::plugin::volume_queue::VolumeQueue;
 
 const DISCOVERY: &str = "discovery.sendtargets.auth.";
 const SESSION: &str = "node.session.auth.";
@@ -126,7 +126,7 @@ impl IscsiPlugin {
     /// Logs in to all portals, and waits for the disk. One portal is enough.
     pub(super) async fn log_in(
         &self,
-        lane: &Lane<'_>,
+        queue: &VolumeQueue<'_>,
         disk: &Disk,
         record: &Record,
         secret: &Words,
@@ -145,7 +145,7 @@ impl IscsiPlugin {
             }
         }
         if !reached.is_empty() {
-            match self.wait(lane, disk).await? {
+            match self.wait(queue, disk).await? {
                 Some(device) => return Ok(device),
                 None => {
                     last = Some(format!(
@@ -183,10 +183,10 @@ impl IscsiPlugin {
     pub(super) async fn log_out(
         &self,
         host: &Host,
-        lane: &Lane<'_>,
+        queue: &VolumeQueue<'_>,
         record: &Record,
     ) -> Result<(), PluginError> {
-        let mut others = Record::all(host, lane).await?;
+        let mut others = Record::all(host, queue).await?;
         others.retain(|other| other.volume_name != record.volume_name && other.iqn == record.iqn);
         let ifaces = record.ifaces();
         for portal in &record.portals {
@@ -204,7 +204,7 @@ impl IscsiPlugin {
             let new: Vec<_> = new.map(|(name, iface)| (name.clone(), *iface)).collect();
             if !new.is_empty() {
                 heir.inherited.extend(new);
-                heir.write(host, lane).await?;
+                heir.write(host, queue).await?;
             }
         }
         for (name, iface) in &ifaces {

@@ -125,7 +125,7 @@ async fn a_mount_that_hangs_is_uncertain_and_taken_up_when_it_is_done() {
     // Others go on.
     let other = inline(json!({"name": "v", "nfs": {"server": "other", "path": "/"}}));
     while plugin.set_up(&rig.host, &other).await.is_err() {}
-    assert!(plugin.set_up(&rig.host, &volume("nas")).await.is_err(), "its lane is taken");
+    assert!(plugin.set_up(&rig.host, &volume("nas")).await.is_err(), "its queue is taken");
     drop(release);
     while plugin.set_up(&rig.host, &volume("nas")).await.is_err() {}
     assert_eq!(rig.points().len(), 2);

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::super::{Inputs, VolumeRoom, run};
+use super::super::{Inputs, VolumeManager, run};
 use crate::config::NodeConfig;
 use crate::host::Host;
 use crate::mount::{Mounts, RecordingMounter};
@@ -68,7 +68,7 @@ fn ready() -> PodVolumes {
 }
 
 #[async_trait]
-impl VolumeRoom for Room {
+impl VolumeManager for Room {
     fn want(&self, pod: Arc<Pod>) {
         let uid = pod.metadata.uid.clone().unwrap();
         if self.full.lock().unwrap().contains(&uid) {

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::super::facts::{Facts, Stage, Verdict};
+use super::super::facts::{PodFacts, PodFailure, PodStage};
 use super::super::phase::{Phase, phase_of};
 use super::super::status::{patch, status};
 use super::rig::{at, condition, state};
@@ -67,9 +67,9 @@ fn phases() {
     }
 }
 
-fn facts(stage: Stage) -> Facts {
+fn facts(stage: PodStage) -> PodFacts {
     let address = Some("10.0.0.1".to_owned());
-    Facts { stage, state: None, verdict: None, address, now: at("2026-01-02T00:00:00.9Z") }
+    PodFacts { stage, state: None, verdict: None, address, now: at("2026-01-02T00:00:00.9Z") }
 }
 
 fn pod(status: Value) -> Pod {
@@ -81,8 +81,8 @@ fn pod(status: Value) -> Pod {
 
 #[test]
 fn what_is_told() {
-    let told = |pod: &Pod, facts: &Facts| serde_json::to_value(status(pod, facts)).unwrap();
-    let running = Facts { state: Some(state("running")), ..facts(Stage::Running) };
+    let told = |pod: &Pod, facts: &PodFacts| serde_json::to_value(status(pod, facts)).unwrap();
+    let running = PodFacts { state: Some(state("running")), ..facts(PodStage::Running) };
     let first = told(&pod(json!({"phase": "Pending"})), &running);
     assert_eq!(first["startTime"], "2026-01-02T00:00:00Z");
     assert_eq!(first["observedGeneration"], 3);
@@ -94,35 +94,35 @@ fn what_is_told() {
     // What was told once is no news.
     let again = pod(first.clone());
     assert_eq!(patch(&again, &status(&again, &running)), None);
-    let later = Facts { now: at("2026-01-03T00:00:00Z"), ..running.clone() };
+    let later = PodFacts { now: at("2026-01-03T00:00:00Z"), ..running.clone() };
     assert_eq!(patch(&again, &status(&again, &later)), None);
 
     // A pod that is taken away before it ran has failed, one that ended well has not.
-    let never = told(&pod(json!({"phase": "Pending"})), &facts(Stage::Over));
+    let never = told(&pod(json!({"phase": "Pending"})), &facts(PodStage::Over));
     assert_eq!(never["phase"], "Failed");
     assert_eq!(never["containerStatuses"][0]["state"]["terminated"]["exitCode"], 137);
-    let well = Facts { state: Some(state("well")), ..facts(Stage::Over) };
+    let well = PodFacts { state: Some(state("well")), ..facts(PodStage::Over) };
     assert_eq!(told(&again, &well)["phase"], "Succeeded");
-    let lost = told(&again, &facts(Stage::Over));
+    let lost = told(&again, &facts(PodStage::Over));
     assert_eq!(lost["containerStatuses"][0]["state"]["terminated"]["reason"], "ContainerStatusUnknown");
 
     // What is driven off has failed when nothing of it runs any more, and not before.
-    let verdict = Some(Verdict { reason: "Evicted".to_owned(), message: "m".to_owned() });
+    let verdict = Some(PodFailure { reason: "Evicted".to_owned(), message: "m".to_owned() });
     for (what, stage, kind, expected) in [
-        ("it runs", Stage::Stopping, "running", "Running"),
-        ("it has stopped", Stage::Stopping, "well", "Failed"),
-        ("whatever the runtime says", Stage::Over, "running", "Failed"),
+        ("it runs", PodStage::Stopping, "running", "Running"),
+        ("it has stopped", PodStage::Stopping, "well", "Failed"),
+        ("whatever the runtime says", PodStage::Over, "running", "Failed"),
     ] {
-        let facts = Facts { state: Some(state(kind)), verdict: verdict.clone(), ..facts(stage) };
+        let facts = PodFacts { state: Some(state(kind)), verdict: verdict.clone(), ..facts(stage) };
         assert_eq!(told(&again, &facts)["phase"], expected, "{what}");
     }
-    let refused = Facts { verdict, ..facts(Stage::Making) };
+    let refused = PodFacts { verdict, ..facts(PodStage::Making) };
     assert_eq!(told(&pod(json!({"phase": "Pending"})), &refused)["phase"], "Failed");
 
     // A terminal phase stays, with its words.
     let over = pod(json!({"phase": "Failed", "reason": "Evicted", "message": "m"}));
-    let verdict = Some(Verdict { reason: "Other".to_owned(), message: "o".to_owned() });
-    let after = told(&over, &Facts { verdict, ..running });
+    let verdict = Some(PodFailure { reason: "Other".to_owned(), message: "o".to_owned() });
+    let after = told(&over, &PodFacts { verdict, ..running });
     assert_eq!(
         (&after["phase"], &after["reason"], &after["message"]),
         (&json!("Failed"), &json!("Evicted"), &json!("m"))

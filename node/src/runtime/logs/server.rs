@@ -27,7 +27,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::identity::Identity;
 use super::reader;
-use super::{LogQuery, NoLog};
+use super::{LogError, LogQuery};
 use crate::runtime::Runtime;
 
 /// What the API server calls itself in its tokens for nodes.
@@ -232,16 +232,16 @@ async fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Body> 
     };
     let place = match shared.runtime.log(namespace, pod, container, query.previous) {
         Ok(place) => place,
-        Err(why @ NoLog::NoContainer { .. }) => return plain(StatusCode::NOT_FOUND, why.to_string()),
+        Err(why @ LogError::NoContainer { .. }) => return plain(StatusCode::NOT_FOUND, why.to_string()),
         // The API has it, or it would not ask. A status of 404 would lose the words on the way to whoever wants to know.
-        Err(NoLog::NoPod(_)) => {
+        Err(LogError::NoPod(_)) => {
             let text = format!(
                 "container {container:?} in pod {pod:?} is not available: the node has not started it; \
                  see the events of the pod (kubectl describe pod {pod})"
             );
             return plain(StatusCode::BAD_REQUEST, text);
         }
-        Err(why @ NoLog::NotYet(_)) => return plain(StatusCode::BAD_REQUEST, why.to_string()),
+        Err(why @ LogError::NotYet(_)) => return plain(StatusCode::BAD_REQUEST, why.to_string()),
     };
     let (to, from) = mpsc::channel(16);
     let name = format!("{namespace}/{pod}/{container}");
@@ -330,7 +330,7 @@ mod tests {
             pod: &str,
             container: &str,
             previous: bool,
-        ) -> Result<LogPlace, NoLog> {
+        ) -> Result<LogPlace, LogError> {
             match (namespace, pod, container, previous) {
                 ("n", "p", "c", false) => Ok(LogPlace {
                     dir: self.dir.clone(),
@@ -338,8 +338,8 @@ mod tests {
                     container: container.to_owned(),
                     state: self.state.subscribe(),
                 }),
-                ("n", "p", "c", true) => Err(NoLog::NotYet("none before".to_owned())),
-                _ => Err(NoLog::NoPod(pod.to_owned())),
+                ("n", "p", "c", true) => Err(LogError::NotYet("none before".to_owned())),
+                _ => Err(LogError::NoPod(pod.to_owned())),
             }
         }
     }

@@ -21,8 +21,8 @@ use orlop_controller::recorder::{EventType, Recorder};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::hooks::{Event, HookError, Hooks};
-use super::{PodPath, PodState, Runtime, RuntimeError, disk};
+use super::hooks::{HookError, HookEvent, Hooks};
+use super::{PodPath, PodState, Runtime, RuntimeError, records};
 use crate::crash_points;
 use crate::paths::Paths;
 use crate::volume::PodKey;
@@ -69,9 +69,9 @@ impl NoRuntime {
     /// The directory cannot be read.
     pub fn new(paths: Paths, hooks: Hooks, clock: Clock, events: Option<Recorder>) -> io::Result<Self> {
         let mut pods = HashMap::new();
-        for uid in disk::names(&paths.pods())? {
+        for uid in records::names(&paths.pods())? {
             let file = record_file(&paths, &uid);
-            match disk::found::<Record>(&file) {
+            match records::found::<Record>(&file) {
                 Ok(Some(record)) => {
                     let entry = Entry::new(record);
                     pods.insert(uid, Arc::new(entry));
@@ -105,7 +105,7 @@ impl NoRuntime {
     }
 
     /// Runs a hook whose failure stops nothing.
-    async fn tell(&self, event: Event, record: &Record, volume: Option<&PodPath>) {
+    async fn tell(&self, event: HookEvent, record: &Record, volume: Option<&PodPath>) {
         if let Err(error) = self.hooks.run(event, &record.pod, &record.paths, volume).await {
             self.complain(&record.pod, &error);
         }
@@ -153,9 +153,9 @@ impl Runtime for NoRuntime {
             return Ok(());
         }
         for path in &record.paths {
-            self.tell(Event::VolumeMounted, &record, Some(path)).await;
+            self.tell(HookEvent::VolumeMounted, &record, Some(path)).await;
         }
-        let told = self.hooks.run(Event::PodStarted, &record.pod, &record.paths, None).await;
+        let told = self.hooks.run(HookEvent::PodStarted, &record.pod, &record.paths, None).await;
         told.map_err(|error| cannot(error.to_string()))?;
         let record = Record { started_at: Some(self.clock.now()), ..record };
         save(&file, &record).map_err(|error| cannot(format!("{}: {error}", file.display())))?;
@@ -179,20 +179,20 @@ impl Runtime for NoRuntime {
             uid: uid.to_owned(),
             why: format!("{}: {error}", path.display()),
         };
-        self.tell(Event::PodStopping, &record, None).await;
+        self.tell(HookEvent::PodStopping, &record, None).await;
         let links = self.links(&PodKey::of(&record.pod));
         crash_points::reached("remove links by name", &links);
         remove_links(&links).map_err(|error| cannot(&links, error))?;
         for path in &record.paths {
-            self.tell(Event::VolumeUnmounting, &record, Some(path)).await;
+            self.tell(HookEvent::VolumeUnmounting, &record, Some(path)).await;
         }
-        self.tell(Event::PodStopped, &record, None).await;
+        self.tell(HookEvent::PodStopped, &record, None).await;
         let file = record_file(&self.paths, uid);
         crash_points::reached("remove record of runtime", &file);
-        disk::gone(std::fs::remove_file(&file)).map_err(|error| cannot(&file, error))?;
+        records::gone(std::fs::remove_file(&file)).map_err(|error| cannot(&file, error))?;
         crash_points::reached("after record of runtime", &file);
         if let Some(dir) = file.parent() {
-            disk::gone(std::fs::remove_dir(dir)).map_err(|error| cannot(dir, error))?;
+            records::gone(std::fs::remove_dir(dir)).map_err(|error| cannot(dir, error))?;
         }
         entry.state.send_replace(ended(&record, self.clock.now()));
         Ok(())
@@ -234,16 +234,16 @@ fn record_file(paths: &Paths, uid: &str) -> PathBuf {
 
 fn save(file: &Path, record: &Record) -> io::Result<()> {
     if let Some(dir) = file.parent() {
-        disk::make_dir(dir)?;
+        records::make_dir(dir)?;
     }
-    disk::write(file, record)
+    records::write(file, record)
 }
 
 /// What of the names would not be a step of a path.
 fn check_names(key: &PodKey, paths: &[PodPath]) -> Result<(), String> {
     let names =
         [&key.namespace, &key.name, &key.uid].into_iter().chain(paths.iter().map(|path| &path.volume));
-    match names.into_iter().find(|name| !disk::is_step(name)) {
+    match names.into_iter().find(|name| !records::is_step(name)) {
         Some(name) => Err(format!("{name:?} cannot be the name of a file")),
         None => Ok(()),
     }
@@ -251,7 +251,7 @@ fn check_names(key: &PodKey, paths: &[PodPath]) -> Result<(), String> {
 
 /// Makes the links of a pod: these and no others. A link is replaced in one step.
 fn make_links(dir: &Path, paths: &[PodPath]) -> io::Result<()> {
-    disk::make_dir(dir)?;
+    records::make_dir(dir)?;
     for path in paths {
         let link = dir.join(&path.volume);
         if std::fs::read_link(&link).is_ok_and(|target| target == path.path) {
@@ -259,13 +259,13 @@ fn make_links(dir: &Path, paths: &[PodPath]) -> io::Result<()> {
         }
         // A volume's name has no `~`.
         let fresh = dir.join(format!("{}~new", path.volume));
-        disk::gone(std::fs::remove_file(&fresh))?;
+        records::gone(std::fs::remove_file(&fresh))?;
         crash_points::reached("make link by name", &link);
         std::os::unix::fs::symlink(&path.path, &fresh)?;
         crash_points::reached("put link by name", &link);
         std::fs::rename(&fresh, &link)?;
     }
-    for name in disk::names(dir)? {
+    for name in records::names(dir)? {
         if !paths.iter().any(|path| path.volume == name) {
             std::fs::remove_file(dir.join(name))?;
         }
@@ -275,7 +275,7 @@ fn make_links(dir: &Path, paths: &[PodPath]) -> io::Result<()> {
 
 /// Takes the links of a pod away, and its namespace's directory when nothing else is in it. Only links are removed.
 fn remove_links(dir: &Path) -> io::Result<()> {
-    for name in disk::names(dir)? {
+    for name in records::names(dir)? {
         let path = dir.join(name);
         if !std::fs::symlink_metadata(&path)?.is_symlink() {
             return Err(io::Error::other(format!(
@@ -283,9 +283,9 @@ fn remove_links(dir: &Path) -> io::Result<()> {
                 path.display()
             )));
         }
-        disk::gone(std::fs::remove_file(path))?;
+        records::gone(std::fs::remove_file(path))?;
     }
-    disk::gone(std::fs::remove_dir(dir))?;
+    records::gone(std::fs::remove_dir(dir))?;
     if let Some(namespace) = dir.parent() {
         // Other pods of the namespace may have links.
         let _ = std::fs::remove_dir(namespace);

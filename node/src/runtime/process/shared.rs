@@ -7,7 +7,7 @@ use super::decide::BackOff;
 use super::plan;
 
 /// What all pods of a runtime share.
-pub(super) struct Shared {
+pub(super) struct RuntimeContext {
     pub(super) settings: plan::Settings,
     pub(super) client: Client,
     pub(super) events: Option<Recorder>,

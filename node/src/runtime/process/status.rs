@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::order::Attempt;
+use super::launch_spec::Attempt;
 
 /// What is known of a container.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen<'a> {
+pub(super) struct ContainerView<'a> {
     /// UID of its pod.
     pub(super) uid: &'a str,
     /// It prepares the pod, and has done its work when it has ended.
@@ -31,7 +31,7 @@ pub(super) struct Seen<'a> {
 }
 
 /// The status of a container.
-pub(super) fn status(container: &Container, seen: &Seen<'_>) -> ContainerStatus {
+pub(super) fn status(container: &Container, seen: &ContainerView<'_>) -> ContainerStatus {
     let of_run = |(restart, attempt): &(u32, Attempt)| state(seen.uid, &container.name, *restart, attempt);
     let run = seen.run.map(of_run);
     let is_running = run.as_ref().is_some_and(|state| state.running.is_some());
@@ -97,8 +97,8 @@ fn state(uid: &str, container: &str, restart: u32, attempt: &Attempt) -> Contain
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::super::identity::Identity;
-    use super::super::order::End;
+    use super::super::launch_spec::End;
+    use super::super::process_id::Identity;
     use super::*;
 
     fn attempt(code: Option<i32>) -> Attempt {
@@ -112,8 +112,8 @@ mod tests {
         }
     }
 
-    fn seen<'a>(run: Option<&'a (u32, Attempt)>, waiting: Option<&'a (String, String)>) -> Seen<'a> {
-        Seen {
+    fn seen<'a>(run: Option<&'a (u32, Attempt)>, waiting: Option<&'a (String, String)>) -> ContainerView<'a> {
+        ContainerView {
             uid: "u",
             is_init: false,
             has_init: false,
@@ -136,7 +136,7 @@ mod tests {
         let now = status(&container, &seen(Some(&running), None));
         assert!(now.state.unwrap().running.is_some() && now.ready && now.last_state.is_none());
         assert_eq!((now.restart_count, now.started), (3, Some(true)));
-        let unready = Seen { is_ready: false, ..seen(Some(&running), None) };
+        let unready = ContainerView { is_ready: false, ..seen(Some(&running), None) };
         assert!(!status(&container, &unready).ready);
 
         let failed = (1, attempt(Some(3)));
@@ -144,11 +144,11 @@ mod tests {
         let now = status(&container, &seen(Some(&failed), Some(&back_off)));
         assert_eq!(now.state.unwrap().waiting.unwrap().reason.as_deref(), Some("CrashLoopBackOff"));
         assert_eq!(now.last_state.unwrap().terminated.unwrap().exit_code, 3);
-        let again = Seen { before: Some(&failed), ..seen(Some(&running), None) };
+        let again = ContainerView { before: Some(&failed), ..seen(Some(&running), None) };
         assert_eq!(status(&container, &again).last_state.unwrap().terminated.unwrap().exit_code, 3);
 
         let done = (0, attempt(Some(0)));
-        let init = Seen { is_init: true, ..seen(Some(&done), None) };
+        let init = ContainerView { is_init: true, ..seen(Some(&done), None) };
         assert!(status(&container, &init).ready);
     }
 }

@@ -20,10 +20,10 @@ use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, kill_process, set_child_subreaper, setsid, wait,
 };
 
-use super::super::disk;
-use super::identity::{Identity, find};
+use super::super::records;
+use super::launch_spec::{Attempt, Container, End, Order, attempt_file, message_file};
 use super::log::{Log, Stream, current, parse};
-use super::order::{Attempt, Container, End, Order, attempt_file, message_file};
+use super::process_id::{Identity, find};
 
 /// What a container may leave as its message, in bytes (upstream: MaxContainerTerminationMessageLength).
 const MESSAGE: u64 = 4096;
@@ -44,7 +44,7 @@ pub(super) fn run(plan: Container, mut told: UnixStream) -> io::Result<()> {
     let mut plan = plan;
     plan.cgroup = plan.cgroup.as_deref().and_then(|parent| cgroup(parent, &plan));
     attempt.cgroup.clone_from(&plan.cgroup);
-    disk::write(&file, &attempt)?;
+    records::write(&file, &attempt)?;
     // Nobody who has it open prevents the next attempt.
     drop(std::fs::File::create(message_file(&plan.dir, plan.restart))?);
     set_mode(&message_file(&plan.dir, plan.restart))?;
@@ -81,7 +81,7 @@ pub(super) fn run(plan: Container, mut told: UnixStream) -> io::Result<()> {
         let _ = std::fs::remove_dir(cgroup);
     }
     attempt.end = Some(end);
-    disk::write(&file, &attempt)
+    records::write(&file, &attempt)
 }
 
 struct Running {
@@ -108,7 +108,7 @@ fn start(plan: &Container, log: &Arc<Log>, attempt: &mut Attempt, file: &Path) -
     let main = Pid::from_raw(raw).ok_or("a process without a number")?;
     attempt.main = Some(Identity::of(raw).map_err(words)?);
     // From here on somebody else can kill it, also when it hangs in a mount.
-    disk::write(file, attempt).map_err(words)?;
+    records::write(file, attempt).map_err(words)?;
     let (done, readers) = mpsc::channel();
     let out =
         child.stdout.take().map(|stream| (Stream::Stdout, Box::new(stream) as Box<dyn io::Read + Send>));
@@ -132,7 +132,7 @@ fn start(plan: &Container, log: &Arc<Log>, attempt: &mut Attempt, file: &Path) -
         return Err(refusal);
     }
     attempt.started_at = Some(Timestamp::now());
-    disk::write(file, attempt).map_err(words)?;
+    records::write(file, attempt).map_err(words)?;
     Ok(Running { main, readers, namespace: Namespace::of(raw) })
 }
 

@@ -7,13 +7,13 @@ use tokio::time::Instant;
 
 use super::rig::{claim, volume};
 use crate::volumes::decide::{
-    Attach, Check, Decision, Device, Facts, PodFacts, Refusal, State, Wish, decide,
+    Attach, Check, Decision, Demand, Device, Facts, MountState, PodFacts, VolumeRefusal, decide,
 };
-use crate::volumes::populate::{
+use crate::volumes::populator::{
     ClaimError, Uses, as_mounted, check_mode, check_owner, claim_keys, is_component, volume_of_claim,
 };
 
-fn pod_facts(uid: &str, wish: Wish, state: State) -> PodFacts {
+fn pod_facts(uid: &str, wish: Demand, state: MountState) -> PodFacts {
     PodFacts {
         uid: uid.into(),
         wish,
@@ -30,7 +30,7 @@ fn pod_facts(uid: &str, wish: Wish, state: State) -> PodFacts {
     }
 }
 
-fn facts(device: Option<State>, pods: Vec<PodFacts>, now: Instant) -> Facts {
+fn facts(device: Option<MountState>, pods: Vec<PodFacts>, now: Instant) -> Facts {
     let device =
         device.map(|state| Device { state, in_doubt: false, mount_rests: None, unmount_rests: None });
     Facts { running: false, attach: Attach::Attached, device, pods, exclusive: false, may_unmount: true, now }
@@ -39,45 +39,45 @@ fn facts(device: Option<State>, pods: Vec<PodFacts>, now: Instant) -> Facts {
 /// Every pair of states of device and pod, for every wish.
 #[tokio::test(start_paused = true)]
 async fn i10_every_pair_of_states() {
-    use State::{Mounted, NotMounted, Uncertain};
+    use MountState::{Mounted, NotMounted, Uncertain};
     let now = Instant::now();
-    let table: [(Wish, Option<State>, State, &str); 36] = [
-        (Wish::Wanted, None, NotMounted, "set up"),
-        (Wish::Wanted, None, Uncertain, "set up"),
-        (Wish::Wanted, None, Mounted, "rest"),
-        (Wish::Wanted, Some(NotMounted), NotMounted, "mount device"),
-        (Wish::Wanted, Some(NotMounted), Uncertain, "mount device"),
-        (Wish::Wanted, Some(NotMounted), Mounted, "rest"),
-        (Wish::Wanted, Some(Uncertain), NotMounted, "mount device"),
-        (Wish::Wanted, Some(Uncertain), Uncertain, "mount device"),
-        (Wish::Wanted, Some(Uncertain), Mounted, "rest"),
-        (Wish::Wanted, Some(Mounted), NotMounted, "set up"),
-        (Wish::Wanted, Some(Mounted), Uncertain, "set up"),
-        (Wish::Wanted, Some(Mounted), Mounted, "rest"),
-        (Wish::Held, None, NotMounted, "rest"),
-        (Wish::Held, None, Uncertain, "rest"),
-        (Wish::Held, None, Mounted, "rest"),
-        (Wish::Held, Some(NotMounted), NotMounted, "rest"),
-        (Wish::Held, Some(NotMounted), Uncertain, "rest"),
-        (Wish::Held, Some(NotMounted), Mounted, "rest"),
-        (Wish::Held, Some(Uncertain), NotMounted, "rest"),
-        (Wish::Held, Some(Uncertain), Uncertain, "rest"),
-        (Wish::Held, Some(Uncertain), Mounted, "rest"),
-        (Wish::Held, Some(Mounted), NotMounted, "rest"),
-        (Wish::Held, Some(Mounted), Uncertain, "rest"),
-        (Wish::Held, Some(Mounted), Mounted, "rest"),
-        (Wish::Unwanted, None, NotMounted, "forget"),
-        (Wish::Unwanted, None, Uncertain, "tear down"),
-        (Wish::Unwanted, None, Mounted, "tear down"),
-        (Wish::Unwanted, Some(NotMounted), NotMounted, "forget"),
-        (Wish::Unwanted, Some(NotMounted), Uncertain, "tear down"),
-        (Wish::Unwanted, Some(NotMounted), Mounted, "tear down"),
-        (Wish::Unwanted, Some(Uncertain), NotMounted, "unmount device"),
-        (Wish::Unwanted, Some(Uncertain), Uncertain, "tear down"),
-        (Wish::Unwanted, Some(Uncertain), Mounted, "tear down"),
-        (Wish::Unwanted, Some(Mounted), NotMounted, "unmount device"),
-        (Wish::Unwanted, Some(Mounted), Uncertain, "tear down"),
-        (Wish::Unwanted, Some(Mounted), Mounted, "tear down"),
+    let table: [(Demand, Option<MountState>, MountState, &str); 36] = [
+        (Demand::Wanted, None, NotMounted, "set up"),
+        (Demand::Wanted, None, Uncertain, "set up"),
+        (Demand::Wanted, None, Mounted, "rest"),
+        (Demand::Wanted, Some(NotMounted), NotMounted, "mount device"),
+        (Demand::Wanted, Some(NotMounted), Uncertain, "mount device"),
+        (Demand::Wanted, Some(NotMounted), Mounted, "rest"),
+        (Demand::Wanted, Some(Uncertain), NotMounted, "mount device"),
+        (Demand::Wanted, Some(Uncertain), Uncertain, "mount device"),
+        (Demand::Wanted, Some(Uncertain), Mounted, "rest"),
+        (Demand::Wanted, Some(Mounted), NotMounted, "set up"),
+        (Demand::Wanted, Some(Mounted), Uncertain, "set up"),
+        (Demand::Wanted, Some(Mounted), Mounted, "rest"),
+        (Demand::Held, None, NotMounted, "rest"),
+        (Demand::Held, None, Uncertain, "rest"),
+        (Demand::Held, None, Mounted, "rest"),
+        (Demand::Held, Some(NotMounted), NotMounted, "rest"),
+        (Demand::Held, Some(NotMounted), Uncertain, "rest"),
+        (Demand::Held, Some(NotMounted), Mounted, "rest"),
+        (Demand::Held, Some(Uncertain), NotMounted, "rest"),
+        (Demand::Held, Some(Uncertain), Uncertain, "rest"),
+        (Demand::Held, Some(Uncertain), Mounted, "rest"),
+        (Demand::Held, Some(Mounted), NotMounted, "rest"),
+        (Demand::Held, Some(Mounted), Uncertain, "rest"),
+        (Demand::Held, Some(Mounted), Mounted, "rest"),
+        (Demand::Unwanted, None, NotMounted, "forget"),
+        (Demand::Unwanted, None, Uncertain, "tear down"),
+        (Demand::Unwanted, None, Mounted, "tear down"),
+        (Demand::Unwanted, Some(NotMounted), NotMounted, "forget"),
+        (Demand::Unwanted, Some(NotMounted), Uncertain, "tear down"),
+        (Demand::Unwanted, Some(NotMounted), Mounted, "tear down"),
+        (Demand::Unwanted, Some(Uncertain), NotMounted, "unmount device"),
+        (Demand::Unwanted, Some(Uncertain), Uncertain, "tear down"),
+        (Demand::Unwanted, Some(Uncertain), Mounted, "tear down"),
+        (Demand::Unwanted, Some(Mounted), NotMounted, "unmount device"),
+        (Demand::Unwanted, Some(Mounted), Uncertain, "tear down"),
+        (Demand::Unwanted, Some(Mounted), Mounted, "tear down"),
     ];
     for (wish, device, state, wanted) in table {
         let facts = facts(device, vec![pod_facts("u", wish, state)], now);
@@ -111,13 +111,13 @@ async fn i10_every_pair_of_states() {
 
 #[tokio::test(start_paused = true)]
 async fn who_comes_first() {
-    use State::{Mounted, NotMounted, Uncertain};
+    use MountState::{Mounted, NotMounted, Uncertain};
     let now = Instant::now();
     let later = now + Duration::from_secs(7);
     let (a, b) = (|wish, state| pod_facts("a", wish, state), |wish, state| pod_facts("b", wish, state));
     let both = |a, b| facts(Some(Mounted), vec![a, b], now);
-    let check = |check| PodFacts { check, ..a(Wish::Wanted, NotMounted) };
-    let rests = |device: State| Facts {
+    let check = |check| PodFacts { check, ..a(Demand::Wanted, NotMounted) };
+    let rests = |device: MountState| Facts {
         device: Some(Device {
             state: device,
             in_doubt: false,
@@ -127,55 +127,59 @@ async fn who_comes_first() {
         ..facts(None, vec![], now)
     };
     let exclusive = |facts| Facts { exclusive: true, ..facts };
-    let stale = PodFacts { stale: true, grows: true, ..a(Wish::Wanted, Mounted) };
-    let grows = PodFacts { grows: true, ..a(Wish::Wanted, NotMounted) };
-    let resting = PodFacts { set_up_rests: Some(later), ..a(Wish::Wanted, NotMounted) };
+    let stale = PodFacts { stale: true, grows: true, ..a(Demand::Wanted, Mounted) };
+    let grows = PodFacts { grows: true, ..a(Demand::Wanted, NotMounted) };
+    let resting = PodFacts { set_up_rests: Some(later), ..a(Demand::Wanted, NotMounted) };
     let table = [
         (
             "unmount first",
-            both(a(Wish::Wanted, NotMounted), b(Wish::Unwanted, Mounted)),
+            both(a(Demand::Wanted, NotMounted), b(Demand::Unwanted, Mounted)),
             Decision::TearDown("b".into()),
         ),
         (
             "an unmount that failed holds up nobody",
             both(
-                a(Wish::Wanted, NotMounted),
-                PodFacts { tear_down_rests: Some(later), ..b(Wish::Unwanted, Mounted) },
+                a(Demand::Wanted, NotMounted),
+                PodFacts { tear_down_rests: Some(later), ..b(Demand::Unwanted, Mounted) },
             ),
             Decision::SetUp("a".into()),
         ),
         (
             "a set-up that failed neither",
-            both(resting.clone(), b(Wish::Wanted, NotMounted)),
+            both(resting.clone(), b(Demand::Wanted, NotMounted)),
             Decision::SetUp("b".into()),
         ),
         ("all rest", facts(None, vec![resting], now), Decision::WaitUntil(later)),
         ("the device rests", rests(Mounted), Decision::WaitUntil(later)),
         (
             "the device of a wanted one rests",
-            Facts { pods: vec![a(Wish::Wanted, NotMounted)], ..rests(Uncertain) },
+            Facts { pods: vec![a(Demand::Wanted, NotMounted)], ..rests(Uncertain) },
             Decision::WaitUntil(later),
         ),
-        ("the device goes last", both(a(Wish::Held, Mounted), b(Wish::Unwanted, NotMounted)), Decision::Rest),
+        (
+            "the device goes last",
+            both(a(Demand::Held, Mounted), b(Demand::Unwanted, NotMounted)),
+            Decision::Rest,
+        ),
         (
             "one alone: another has it",
-            exclusive(both(a(Wish::Wanted, Mounted), b(Wish::Wanted, NotMounted))),
-            Decision::Refuse("b".into(), Refusal::InUse),
+            exclusive(both(a(Demand::Wanted, Mounted), b(Demand::Wanted, NotMounted))),
+            Decision::Refuse("b".into(), VolumeRefusal::InUse),
         ),
         (
             "one alone: another may have it",
-            exclusive(both(a(Wish::Wanted, NotMounted), b(Wish::Held, Uncertain))),
-            Decision::Refuse("a".into(), Refusal::InUse),
+            exclusive(both(a(Demand::Wanted, NotMounted), b(Demand::Held, Uncertain))),
+            Decision::Refuse("a".into(), VolumeRefusal::InUse),
         ),
         (
             "one alone: nobody has it",
-            exclusive(both(a(Wish::Wanted, NotMounted), b(Wish::Wanted, NotMounted))),
+            exclusive(both(a(Demand::Wanted, NotMounted), b(Demand::Wanted, NotMounted))),
             Decision::SetUp("a".into()),
         ),
         (
             "a check that fails",
             facts(None, vec![check(Check::Failed("no".into()))], now),
-            Decision::Refuse("a".into(), Refusal::Check("no".into())),
+            Decision::Refuse("a".into(), VolumeRefusal::Check("no".into())),
         ),
         ("a check that has to wait", facts(None, vec![check(Check::NotYet)], now), Decision::Rest),
         (
@@ -185,7 +189,7 @@ async fn who_comes_first() {
         ),
         (
             "it grows before the pod sees it",
-            both(grows.clone(), b(Wish::Wanted, Mounted)),
+            both(grows.clone(), b(Demand::Wanted, Mounted)),
             Decision::Expand("a".into()),
         ),
         (

@@ -26,8 +26,8 @@ pub(super) async fn quiet(host: &Host, volume: &PodVolume, plugin: &CsiPlugin) {
     let handle = CsiSource::of(&volume.spec).unwrap().handle(&place.uid, &volume.spec.name);
     let driver = plugin.volume_name(&volume.spec).unwrap();
     let driver = driver.split(SEPARATOR).next().unwrap().to_owned();
-    for lane in [format!("{driver}^{handle}"), format!("{}/{}", place.uid, place.dir_name)] {
-        host.mounts.run(&format!("{NAME}/{lane}"), "waiting".to_owned(), |_| Ok(())).await.unwrap();
+    for queue in [format!("{driver}^{handle}"), format!("{}/{}", place.uid, place.dir_name)] {
+        host.mounts.run(&format!("{NAME}/{queue}"), "waiting".to_owned(), |_| Ok(())).await.unwrap();
     }
 }
 

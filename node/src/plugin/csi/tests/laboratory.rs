@@ -21,7 +21,7 @@ struct Lab {
     mounts: MountsBelow,
     api: FakeApi,
     host: Host,
-    known: Known,
+    known: DriverRegistry,
     driver: Driver,
     plugin: CsiPlugin,
     stop: Option<oneshot::Sender<()>>,

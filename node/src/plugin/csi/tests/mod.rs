@@ -64,7 +64,7 @@ struct Rig {
     double: TestDriver,
     mounts: Arc<Remembered>,
     host: Host,
-    known: Known,
+    known: DriverRegistry,
     plugin: CsiPlugin,
     _end: DropGuard,
 }
@@ -89,11 +89,11 @@ fn host(
 }
 
 /// A cluster with one CSIDriver object.
-fn known(spec: Value) -> Known {
+fn known(spec: Value) -> DriverRegistry {
     let object = json!({"metadata": {"name": DRIVER}, "spec": spec});
     let objects = Informer::new();
     objects.replace(vec![serde_json::from_value(object).unwrap()]);
-    Known::new(objects)
+    DriverRegistry::new(objects)
 }
 
 /// A directory in memory where there is one: every record is synced, and disks are slow.

@@ -202,7 +202,7 @@ async fn what_has_to_be_there_first() {
         unsupported,
         "volume mode \"Ephemeral\" not supported by driver d.example (only supports [\"Persistent\"])"
     );
-    let unsynced = CsiPlugin::new(Known::new(Informer::new()));
+    let unsynced = CsiPlugin::new(DriverRegistry::new(Informer::new()));
     let error = unsynced.mount_device(&rig.host, &files.spec).await.unwrap_err().to_string();
     assert_eq!(error, "kubernetes.io/csi: CSIDrivers has not been synced yet");
     let nameless = rig.plugin.unmount_device(&rig.host, "no-volume").await.unwrap_err().to_string();

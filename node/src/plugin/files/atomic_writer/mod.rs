@@ -28,14 +28,14 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::walk::{self, Stay, Walk, WalkError};
+use crate::rooted_fs::{self, Resolver, RootedFsError, Stay};
 
-mod look;
+mod current_content;
 mod paths;
 #[cfg(test)]
 mod tests;
 
-use look::entries;
+use current_content::entries;
 pub(super) use paths::cleaned;
 use paths::{is_own, tops};
 
@@ -104,7 +104,7 @@ pub(super) enum WriteError {
     },
     /// Old content cannot be removed.
     #[error("removing old content: {0}")]
-    Old(WalkError),
+    Old(RootedFsError),
 }
 
 fn refused(what: &'static str) -> impl Fn(Errno) -> WriteError {
@@ -202,7 +202,7 @@ impl Writer<'_> {
             mkdirat(self.volume, Path::new(&name), Mode::RWXU).map_err(&wrong)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             let dir =
-                Walk::best().open(self.volume, Path::new(&name), flags, Stay::InMount).map_err(&wrong)?;
+                Resolver::best().open(self.volume, Path::new(&name), flags, Stay::InMount).map_err(&wrong)?;
             for (path, content) in payload {
                 let wrong = refused("writing the new content");
                 at(Step::WriteFile).map_err(&wrong)?;
@@ -231,7 +231,7 @@ impl Writer<'_> {
                 Err(errno) => return Err(errno.into()),
             }
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            dir = Walk::best().open(&dir, Path::new(step), flags, Stay::InMount)?;
+            dir = Resolver::best().open(&dir, Path::new(step), flags, Stay::InMount)?;
             self.finish_dir(&dir)?;
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -335,7 +335,7 @@ impl Writer<'_> {
         }
         for name in old {
             at(Step::RemoveOld).map_err(&wrong)?;
-            walk::remove_content_below(&self.place(), Path::new(&name)).map_err(WriteError::Old)?;
+            rooted_fs::remove_content_below(&self.place(), Path::new(&name)).map_err(WriteError::Old)?;
             is_changed = true;
         }
         Ok(is_changed)
@@ -343,7 +343,7 @@ impl Writer<'_> {
 
     /// Content that nobody will see. What cannot be removed now is removed by the next write.
     fn drop_unused(&self, name: &OsStr) {
-        if let Err(error) = walk::remove_content_below(&self.place(), Path::new(name)) {
+        if let Err(error) = rooted_fs::remove_content_below(&self.place(), Path::new(name)) {
             tracing::debug!(%error, "new content that was not used stays until the next write");
         }
     }

@@ -27,7 +27,7 @@ impl Room {
         fs::create_dir_all(dir.path().join("v")).unwrap();
         fs::create_dir_all(dir.path().join("out")).unwrap();
         fs::write(dir.path().join("out/dear"), "dear").unwrap();
-        let volume = walk::open_dir_below(dir.path(), Path::new("v")).unwrap();
+        let volume = rooted_fs::open_dir_below(dir.path(), Path::new("v")).unwrap();
         Self { dir, volume, group: None }
     }
 
@@ -283,9 +283,10 @@ fn readers_see_all_of_one_content() {
                         assert!(is_whole(&bytes), "{} bytes", bytes.len());
                     }
                     // Files of one directory belong together. It may be removed meanwhile: then there is another.
-                    let Ok(data) =
-                        walk::open_dir_below(&room.path(""), &fs::read_link(room.path("..data")).unwrap())
-                    else {
+                    let Ok(data) = rooted_fs::open_dir_below(
+                        &room.path(""),
+                        &fs::read_link(room.path("..data")).unwrap(),
+                    ) else {
                         continue;
                     };
                     let read = |name: &str| fs::read(format!("/proc/self/fd/{}/{name}", data.as_raw_fd()));

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use super::*;
 
 fn is_running_now(pid: i32) -> bool {
-    identity::stat(pid).is_ok_and(|stat| !stat.is_over)
+    process_id::stat(pid).is_ok_and(|stat| !stat.is_over)
 }
 
 /// After a restart of the machine the numbers of a record are those of somebody else: a daemon whose session has lost its first process.
@@ -21,9 +21,10 @@ async fn numbers_of_an_earlier_boot_are_somebody_elses() {
     let said = Command::new("/bin/sh").args(["-c", script]).output().unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
     let (session, daemon) = said.trim().split_once(' ').unwrap();
-    let daemon = identity::Identity::of(daemon.parse().unwrap()).unwrap();
-    let earlier = identity::Identity { pid: session.parse().unwrap(), start: 1, boot: "earlier".to_owned() };
-    let attempt = order::Attempt {
+    let daemon = process_id::Identity::of(daemon.parse().unwrap()).unwrap();
+    let earlier =
+        process_id::Identity { pid: session.parse().unwrap(), start: 1, boot: "earlier".to_owned() };
+    let attempt = launch_spec::Attempt {
         supervisor: earlier.clone(),
         main: Some(earlier),
         cgroup: None,
@@ -31,7 +32,7 @@ async fn numbers_of_an_earlier_boot_are_somebody_elses() {
         end: None,
     };
     let dir = tempfile::tempdir().unwrap();
-    let ended = life::ended(dir.path(), 0, &attempt).await.unwrap();
+    let ended = container_run::ended(dir.path(), 0, &attempt).await.unwrap();
     let runs = is_running_now(daemon.pid);
     daemon.signal(Signal::KILL).unwrap();
     assert!(runs, "a process of the machine was killed");
@@ -53,15 +54,16 @@ fn without_files_nothing_is_taken_for_gone() {
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let own = identity::Identity::own().unwrap();
+    let own = process_id::Identity::own().unwrap();
     let mut files = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {
         files.push(file);
     }
     for free in 0..2 {
         files.truncate(files.len() - free);
-        let waited = runtime
-            .block_on(async { tokio::time::timeout(Duration::from_millis(200), life::gone(&own)).await });
+        let waited = runtime.block_on(async {
+            tokio::time::timeout(Duration::from_millis(200), container_run::gone(&own)).await
+        });
         assert!(waited.is_err(), "with room for {free} files this process counts as gone");
     }
 }
@@ -87,7 +89,7 @@ async fn programs_that_joined_a_container_end_with_it() {
     let pid: i32 = std::fs::read_to_string(data.path.join("pid")).unwrap().trim().parse().unwrap();
     let runs = is_running_now(pid);
     if runs {
-        identity::Identity::of(pid).unwrap().signal(Signal::KILL).unwrap();
+        process_id::Identity::of(pid).unwrap().signal(Signal::KILL).unwrap();
     }
     assert!(!runs, "a program of the hook runs on with the container's volumes");
 }
@@ -120,9 +122,9 @@ async fn what_a_hook_says_does_not_hold_it_up() {
 }
 
 /// A directory whose mounts other namespaces hear of, taken away at the end.
-struct Shared(PathBuf);
+struct RuntimeContext(PathBuf);
 
-impl Shared {
+impl RuntimeContext {
     fn new(dir: PathBuf) -> Self {
         mount_bind(&dir, &dir).unwrap();
         let shared = Self(dir);
@@ -139,7 +141,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for RuntimeContext {
     fn drop(&mut self) {
         let _ = unmount(&self.0, UnmountFlags::DETACH);
     }
@@ -152,13 +154,13 @@ async fn volumes_that_others_get_later_are_not_seen() {
         return;
     }
     let rig = Rig::new();
-    let shared = Shared::new(rig.dir.path().canonicalize().unwrap());
+    let shared = RuntimeContext::new(rig.dir.path().canonicalize().unwrap());
     let runtime = rig.runtime();
     let before = shared.memory("node/pods/before/volumes/v");
     runtime.start(pod(json!({"containers": [shell("c", "exec sleep 604")]})), Vec::new()).await.unwrap();
     until(&runtime, "running", |state| is_running(state, 0)).await;
     let (later, elsewhere) = (shared.memory("node/pods/later/volumes/v"), shared.memory("elsewhere"));
-    let (_, attempt) = life::runs(&rig.path("node/pods/u/containers/c")).unwrap().remove(0);
+    let (_, attempt) = container_run::runs(&rig.path("node/pods/u/containers/c")).unwrap().remove(0);
     let root = format!("/proc/{}/root", attempt.main.unwrap().pid);
     let seen = |path: &Path| Path::new(&root).join(path.strip_prefix("/").unwrap()).exists();
     let (before, later, elsewhere) = (seen(&before), seen(&later), seen(&elsewhere));

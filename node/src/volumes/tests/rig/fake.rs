@@ -8,7 +8,7 @@ use super::machine::Machine;
 use crate::host::Host;
 use crate::plugin::{Abilities, Expanded, Outcome, Place, Plugin, PluginError, PodVolume};
 use crate::volume::{Source, VolumeSpec};
-use crate::volumes::{Owned, Ownership};
+use crate::volumes::{OwnershipRequest, VolumeOwnership};
 
 /// A plugin: `disk` is attached and mounted for the node, `own` is a directory of the pod.
 pub(super) struct Fake {
@@ -128,11 +128,11 @@ impl Plugin for Fake {
             block: volume.spec.block,
         };
         let (path, disk) = (self.path(host, &place), self.is_disk());
-        let lane = if disk { format!("{}/{name}", self.name) } else { path.display().to_string() };
+        let queue = if disk { format!("{}/{name}", self.name) } else { path.display().to_string() };
         let call = format!("publish {name} {}", place.uid);
         let read_only = volume.spec.read_only;
         self.machine
-            .call(&lane, call, |state| {
+            .call(&queue, call, |state| {
                 if disk && !state.devices.contains(&name) {
                     state.wrong.push(format!("{name} is published and not staged"));
                 }
@@ -146,10 +146,10 @@ impl Plugin for Fake {
     async fn tear_down(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
         let name = self.machine.state().places.get(place).cloned().unwrap_or_else(|| place.dir_name.clone());
         let path = self.path(host, place);
-        let lane = if self.is_disk() { format!("{}/{name}", self.name) } else { path.display().to_string() };
+        let queue = if self.is_disk() { format!("{}/{name}", self.name) } else { path.display().to_string() };
         let call = format!("unpublish {name} {}", place.uid);
         self.machine
-            .call(&lane, call, |state| {
+            .call(&queue, call, |state| {
                 state.places.remove(place);
                 let _ = std::fs::remove_dir(&path);
             })
@@ -181,13 +181,13 @@ impl Plugin for Fake {
 pub(super) struct Group(pub(super) Machine);
 
 #[async_trait]
-impl Ownership for Group {
-    async fn apply(&self, _: &Host, owned: Owned) -> Result<(), PluginError> {
+impl VolumeOwnership for Group {
+    async fn apply(&self, _: &Host, owned: OwnershipRequest) -> Result<(), PluginError> {
         let (took, fails) = {
             let mut state = self.0.state();
             let fails = state.own_fails > 0;
             state.own_fails = state.own_fails.saturating_sub(1);
-            state.owned.push(format!("{} {}", owned.lane, owned.fs_group));
+            state.owned.push(format!("{} {}", owned.queue, owned.fs_group));
             (state.own_for, fails)
         };
         if let Some(took) = took {
