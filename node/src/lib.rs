@@ -24,12 +24,10 @@ pub mod resource_field;
 pub mod rooted_fs;
 pub mod runtime;
 pub mod scrub;
+#[cfg(test)]
+mod testing;
 pub mod volume;
 pub mod volumes;
 
-/// The old path of [`eviction`] and [`node_status`], for crates that still import it.
 #[doc(hidden)]
-pub mod register {
-    pub use crate::eviction;
-    pub use crate::node_status::*;
-}
+pub use node_status as register;

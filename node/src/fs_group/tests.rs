@@ -15,10 +15,9 @@ use super::*;
 const QUICK: ProgressInterval = ProgressInterval { first: Duration::ZERO, then: Duration::ZERO };
 
 fn wanted() -> FsGroupChange {
-    let gid = if rustix::process::geteuid().is_root() {
+    let gid = if crate::testing::has_root("a change of the group") {
         4711
     } else {
-        eprintln!("not root: the group is our own, so that only modes are changed");
         rustix::process::getegid().as_raw()
     };
     FsGroupChange { gid, read_only: false, only_on_mismatch: false }
@@ -251,8 +250,7 @@ fn a_name_that_is_swapped_between_look_and_use_does_not_lead_out() {
 #[test]
 fn mounts_below_the_volume_are_left_alone() {
     use crate::mount::{Force, LinuxMounter, Mount, Mounter, Origin};
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not root: nothing is mounted, so nothing is checked of mounts below a volume");
+    if !crate::testing::has_root("mounts below a volume") {
         return;
     }
     struct Unmount<'a>(&'a LinuxMounter, PathBuf);
