@@ -62,7 +62,7 @@ async fn tell(host: &Host, known: &DriverRegistry, shutdown: &CancellationToken)
     let objects = Arc::new(objects);
     let poke = Arc::clone(&objects);
     let _registration = known.objects().add_handler(move |_| poke.send_modify(|version| *version += 1));
-    let telling = Arc::new(Telling {
+    let telling = Arc::new(DriverReporter {
         host: host.clone(),
         known: known.clone(),
         objects: NodeObjects::new(&host.client, &host.config.name),
@@ -96,7 +96,7 @@ async fn tell(host: &Host, known: &DriverRegistry, shutdown: &CancellationToken)
     while tasks.join_next().await.is_some() {}
 }
 
-struct Telling {
+struct DriverReporter {
     host: Host,
     known: DriverRegistry,
     objects: NodeObjects,
@@ -105,7 +105,7 @@ struct Telling {
     csi_drivers: Arc<watch::Sender<u64>>,
 }
 
-impl Telling {
+impl DriverReporter {
     /// Makes the CSINode, as soon as there is a Node.
     async fn begin(&self, shutdown: &CancellationToken) {
         let mut waits = Backoff::new(WAITS.0, WAITS.1);

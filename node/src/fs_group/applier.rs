@@ -27,19 +27,19 @@ pub struct FsGroupApplier {
 }
 
 /// A walk that runs; dropped when it has ended.
-struct Turn {
+struct RunningGuard {
     running: Arc<Mutex<HashSet<PathBuf>>>,
     path: PathBuf,
 }
 
-impl Turn {
+impl RunningGuard {
     fn take(running: &Arc<Mutex<HashSet<PathBuf>>>, path: &Path) -> Option<Self> {
         let is_free = running.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_path_buf());
         is_free.then(|| Self { running: Arc::clone(running), path: path.to_path_buf() })
     }
 }
 
-impl Drop for Turn {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.path);
     }
@@ -52,7 +52,7 @@ impl VolumeOwnership for FsGroupApplier {
         let plain = |why: String| PluginError::plain(format!("setting the group of {shown}: {why}"));
         let gid =
             u32::try_from(owned.fs_group).map_err(|_| plain("fsGroup is no group number".to_owned()))?;
-        let turn = Turn::take(&self.running, &owned.path);
+        let turn = RunningGuard::take(&self.running, &owned.path);
         let turn = turn.ok_or_else(|| plain("the last walk through it is still on its way".to_owned()))?;
         let wanted = FsGroupChange { gid, read_only: false, only_on_mismatch: owned.on_root_mismatch };
         let (sender, mut answer) = oneshot::channel::<Result<FsGroupOutcome, FsGroupError>>();

@@ -3,7 +3,7 @@
 //!
 //! * [`Objects`]: reads one object, now.
 //! * [`claims::Claims`]: tells when a claim that is in use has changed, from one watch of all claims.
-//! * [`object_watch::Follow`]: one object of any kind, for as long as somebody holds on to it.
+//! * [`object_watch::ObjectWatches`]: one object of any kind, for as long as somebody holds on to it.
 
 pub mod claims;
 pub mod object_watch;

@@ -35,45 +35,45 @@ impl<K> Clone for Observed<K> {
 }
 
 /// Follows objects of one kind. Clones share them.
-pub struct Follow<K> {
-    shared: Arc<Shared<K>>,
+pub struct ObjectWatches<K> {
+    shared: Arc<WatchTable<K>>,
 }
 
 /// The kind in a namespace.
 type ApiOf<K> = Box<dyn Fn(&str) -> Api<Lean<K>> + Send + Sync>;
 /// By namespace and name.
-type ByName<K> = HashMap<(String, String), Weak<One<K>>>;
+type ByName<K> = HashMap<(String, String), Weak<WatchedObject<K>>>;
 
-struct Shared<K> {
+struct WatchTable<K> {
     api: ApiOf<K>,
     followed: Mutex<ByName<K>>,
     shutdown: CancellationToken,
 }
 
-struct One<K> {
+struct WatchedObject<K> {
     seen: watch::Receiver<Observed<K>>,
     _end: DropGuard,
 }
 
 /// Keeps an object followed; with the last clone its watch ends.
-pub struct Following<K> {
-    one: Arc<One<K>>,
+pub struct ObjectWatch<K> {
+    one: Arc<WatchedObject<K>>,
     seen: watch::Receiver<Observed<K>>,
 }
 
-impl<K> Clone for Follow<K> {
+impl<K> Clone for ObjectWatches<K> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<K> Clone for Following<K> {
+impl<K> Clone for ObjectWatch<K> {
     fn clone(&self) -> Self {
         Self { one: Arc::clone(&self.one), seen: self.one.seen.clone() }
     }
 }
 
-impl<K> Following<K> {
+impl<K> ObjectWatch<K> {
     /// What is known now.
     pub fn get(&self) -> Observed<K> {
         self.seen.borrow().clone()
@@ -93,7 +93,7 @@ impl<K> Following<K> {
     }
 }
 
-impl<K> Follow<K>
+impl<K> ObjectWatches<K>
 where
     K: Keep + Resource<DynamicType = ()> + Clone + Debug,
 {
@@ -114,11 +114,11 @@ where
     }
 
     fn of(api: impl Fn(&str) -> Api<Lean<K>> + Send + Sync + 'static, shutdown: CancellationToken) -> Self {
-        Self { shared: Arc::new(Shared { api: Box::new(api), followed: Mutex::default(), shutdown }) }
+        Self { shared: Arc::new(WatchTable { api: Box::new(api), followed: Mutex::default(), shutdown }) }
     }
 
     /// Follows an object, which need not be there.
-    pub fn follow(&self, namespace: &str, name: &str) -> Following<K> {
+    pub fn follow(&self, namespace: &str, name: &str) -> ObjectWatch<K> {
         let key = (namespace.to_owned(), name.to_owned());
         let mut followed = self.followed();
         followed.retain(|_, one| one.strong_count() > 0);
@@ -128,10 +128,10 @@ where
             one
         });
         let seen = one.seen.clone();
-        Following { one, seen }
+        ObjectWatch { one, seen }
     }
 
-    fn begin(&self, namespace: &str, name: &str) -> One<K> {
+    fn begin(&self, namespace: &str, name: &str) -> WatchedObject<K> {
         let (sender, seen) = watch::channel(Observed::Unknown);
         let end = self.shared.shutdown.child_token();
         let (api, selected) = (
@@ -163,7 +163,7 @@ where
                 }
             });
         });
-        One { seen, _end: end.drop_guard() }
+        WatchedObject { seen, _end: end.drop_guard() }
     }
 
     fn followed(&self) -> MutexGuard<'_, ByName<K>> {
@@ -199,7 +199,7 @@ mod tests {
         let api = FakeApi::new();
         api.seed(map("other", "no"));
         let shutdown = CancellationToken::new();
-        let follow: Follow<ConfigMap> = Follow::namespaced(api.client(), shutdown.clone());
+        let follow: ObjectWatches<ConfigMap> = ObjectWatches::namespaced(api.client(), shutdown.clone());
         let mut first = follow.follow("ns", "m");
         assert_eq!(value(&first.get()), "unknown");
         assert_eq!(value(&first.known().await), "absent");

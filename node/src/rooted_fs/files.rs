@@ -20,7 +20,7 @@ use crate::crash_points;
 
 /// What a written file outlives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sync {
+pub(crate) enum Durability {
     /// The machine.
     Disk,
     /// This process.
@@ -34,7 +34,7 @@ impl Resolver {
         path: &Path,
         bytes: &[u8],
         mode: u32,
-        sync: Sync,
+        sync: Durability,
     ) -> Result<(), RootedFsError> {
         let (parent, name) = self.parent(root, path)?;
         let passing = PathBuf::from(passing_name(&name));
@@ -45,11 +45,11 @@ impl Resolver {
             fchmod(&file, Mode::from_raw_mode(mode))?;
             file.write_all(bytes)?;
             crash_points::reached("put written file", path);
-            if sync == Sync::Disk {
+            if sync == Durability::Disk {
                 file.sync_all()?;
             }
             renameat(&parent, &passing, &parent, Path::new(&name))?;
-            if sync == Sync::Disk {
+            if sync == Durability::Disk {
                 sync_dir(&parent)?;
             }
             Ok(())

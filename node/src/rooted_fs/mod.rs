@@ -22,7 +22,7 @@ mod remove;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use files::Sync;
+pub(crate) use files::Durability;
 pub(crate) use open::{Resolver, Stay, mount_id};
 
 /// A step below the directory failed.
@@ -145,7 +145,7 @@ pub fn open_path_below(root: &Path, path: &Path) -> Result<OwnedFd, RootedFsErro
 /// # Errors
 /// A directory has the name, or the system refuses. The old file is there then.
 pub fn write_file_below(root: &Path, path: &Path, bytes: &[u8], mode: u32) -> Result<(), RootedFsError> {
-    Resolver::best().write_file(root, path, bytes, mode, Sync::Disk)
+    Resolver::best().write_file(root, path, bytes, mode, Durability::Disk)
 }
 
 /// Reads a regular file.

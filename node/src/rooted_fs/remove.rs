@@ -26,7 +26,7 @@ struct Frame {
 }
 
 /// What became of an entry.
-enum Taken {
+enum RemovedEntry {
     Gone,
     Dir(OwnedFd),
 }
@@ -38,7 +38,7 @@ impl Resolver {
             other => other?,
         };
         crash_points::reached("delete content", path);
-        let Taken::Dir(top) = self.take(&parent, &name, FileType::Unknown, path)? else {
+        let RemovedEntry::Dir(top) = self.take(&parent, &name, FileType::Unknown, path)? else {
             return Ok(());
         };
         let mut stack = vec![Frame::new(name, top, path)?];
@@ -56,11 +56,11 @@ impl Resolver {
                     race_points::at(RacePoint::Opened, &there);
                     let fd = frame.dir.fd().map_err(|errno| cannot_read(&here, errno))?;
                     match self.take(fd, &name, file_type, &there)? {
-                        Taken::Gone => {}
-                        Taken::Dir(dir) if stack.len() < MOST_OPEN => {
+                        RemovedEntry::Gone => {}
+                        RemovedEntry::Dir(dir) if stack.len() < MOST_OPEN => {
                             stack.push(Frame::new(name, dir, &there)?);
                         }
-                        Taken::Dir(_) => {
+                        RemovedEntry::Dir(_) => {
                             move_up(&stack, &name, &there)?;
                             has_moved = true;
                         }
@@ -102,14 +102,14 @@ impl Resolver {
         name: &OsString,
         file_type: FileType,
         there: &Path,
-    ) -> Result<Taken, RootedFsError> {
+    ) -> Result<RemovedEntry, RootedFsError> {
         let name = Path::new(name);
         let mut is_dir = file_type == FileType::Directory;
         // It may be swapped between the two calls, but not for ever.
         for _ in 0..MOST_PASSES {
             if !is_dir {
                 match unlinkat(&dir, name, AtFlags::empty()) {
-                    Ok(()) | Err(Errno::NOENT) => return Ok(Taken::Gone),
+                    Ok(()) | Err(Errno::NOENT) => return Ok(RemovedEntry::Gone),
                     Err(Errno::ISDIR) => {}
                     Err(errno @ Errno::BUSY) => return Err(mounted(there, errno)),
                     Err(errno) => return Err(refused(there, "it cannot be deleted", errno)),
@@ -117,8 +117,8 @@ impl Resolver {
             }
             race_points::at(RacePoint::Seen, there);
             match self.open(&dir, name, OFlags::RDONLY | OFlags::DIRECTORY, Stay::InMount) {
-                Ok(opened) => return Ok(Taken::Dir(opened)),
-                Err(Errno::NOENT) => return Ok(Taken::Gone),
+                Ok(opened) => return Ok(RemovedEntry::Dir(opened)),
+                Err(Errno::NOENT) => return Ok(RemovedEntry::Gone),
                 Err(Errno::LOOP | Errno::NOTDIR) => is_dir = false,
                 Err(errno @ Errno::XDEV) => return Err(mounted(there, errno)),
                 Err(errno) => {

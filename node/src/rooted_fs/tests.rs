@@ -71,7 +71,7 @@ fn what_is_in_the_way_is_named() {
             assert!(matches!(error, RootedFsError::Unsafe { .. }), "{walk:?} {path}: {error}");
         }
         assert!(!outer.join("new").exists());
-        assert!(walk.write_file(&root, Path::new("link/c/dear"), b"", 0o600, Sync::Disk).is_err());
+        assert!(walk.write_file(&root, Path::new("link/c/dear"), b"", 0o600, Durability::Disk).is_err());
         assert!(walk.remove_content(&root, Path::new("link/c")).is_err());
         assert!(walk.remove_content(&root, &root).is_err(), "not the directory itself");
         assert_eq!(fs::read(outer.join("c/dear")).unwrap(), b"dear");
@@ -138,9 +138,9 @@ fn files_are_written_whole_and_read_to_a_limit() {
     for walk in BOTH {
         let (_dir, root, _) = rooms();
         let path = root.join("f");
-        walk.write_file(&root, &path, b"one", 0o644, Sync::Disk).unwrap();
+        walk.write_file(&root, &path, b"one", 0o644, Durability::Disk).unwrap();
         assert_eq!(mode(&path), 0o644, "whatever the umask is");
-        walk.write_file(&root, &path, b"other", 0o600, Sync::Disk).unwrap();
+        walk.write_file(&root, &path, b"other", 0o600, Durability::Disk).unwrap();
         assert_eq!(mode(&path), 0o600);
         assert_eq!(walk.read_file(&root, &path, 5).unwrap(), b"other");
         let error = walk.read_file(&root, &path, 4).unwrap_err().to_string();
@@ -148,7 +148,7 @@ fn files_are_written_whole_and_read_to_a_limit() {
         assert!(walk.read_file(&root, Path::new("none"), 4).unwrap_err().is_missing());
         assert!(walk.read_file(&root, Path::new("no/ne"), 4).unwrap_err().is_missing());
         fs::create_dir(root.join("d")).unwrap();
-        assert!(walk.write_file(&root, Path::new("d"), b"", 0o600, Sync::Disk).is_err());
+        assert!(walk.write_file(&root, Path::new("d"), b"", 0o600, Durability::Disk).is_err());
         assert!(walk.read_file(&root, Path::new("d"), 9).unwrap_err().to_string().contains("regular"));
         rustix::fs::mkfifoat(CWD, root.join("pipe"), rustix::fs::Mode::RWXU).unwrap();
         assert!(walk.read_file(&root, Path::new("pipe"), 9).unwrap_err().to_string().contains("regular"));
@@ -205,8 +205,8 @@ fn nobody_who_swaps_a_directory_for_a_link_leads_it_out() {
             while good < 100 || refused < 100 {
                 for outcome in [
                     walk.make_dir(&root, Path::new("b/new/deep"), 0o777),
-                    walk.write_file(&root, Path::new("b/file"), b"x", 0o666, Sync::Disk),
-                    walk.write_file(&root, Path::new("b/c/dear"), b"x", 0o666, Sync::Disk),
+                    walk.write_file(&root, Path::new("b/file"), b"x", 0o666, Durability::Disk),
+                    walk.write_file(&root, Path::new("b/c/dear"), b"x", 0o666, Durability::Disk),
                     walk.link(&root, Path::new("b/link"), Path::new("x")),
                     walk.remove_file(&root, Path::new("b/c/dear")),
                     walk.remove_dir(&root, Path::new("b/c")),

@@ -210,13 +210,13 @@ fn the_directory_is_the_volumes() {
     }
 }
 
-struct Room {
+struct Fixture {
     dir: TempDir,
     data: PathBuf,
     agent: PathBuf,
 }
 
-impl Room {
+impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let base = fs::canonicalize(dir.path()).unwrap();
@@ -257,7 +257,7 @@ impl Room {
 
 #[test]
 fn everything_in_it_goes_and_nothing_else() {
-    let room = Room::new();
+    let room = Fixture::new();
     assert_eq!(room.scrub(&[]).unwrap(), Scrubbed { entries: 4 });
     assert_eq!(room.left(), 0);
     assert!(room.data.is_dir() && room.is_dear_there());
@@ -266,7 +266,7 @@ fn everything_in_it_goes_and_nothing_else() {
 
 #[test]
 fn what_is_not_the_directory_is_not_touched() {
-    let room = Room::new();
+    let room = Fixture::new();
     let out = room.dir.path().join("out");
     fs::rename(&room.data, room.dir.path().join("moved")).unwrap();
     let error = room.scrub(&[]).unwrap_err().to_string();
@@ -282,7 +282,7 @@ fn what_is_not_the_directory_is_not_touched() {
 
 #[test]
 fn a_scrub_that_is_not_wanted_any_more_ends() {
-    let room = Room::new();
+    let room = Fixture::new();
     let cancel = CancellationToken::new();
     cancel.cancel();
     let outcome = scrub(&room.recycler(), &room.data, &room.agent, &[], &cancel);
@@ -300,7 +300,7 @@ impl Drop for Unmount {
 
 #[test]
 fn what_is_mounted_below_is_not_touched() {
-    let room = Room::new();
+    let room = Fixture::new();
     let target = room.data.join("a/b");
     let mounter = LinuxMounter::new(room.dir.path().canonicalize().unwrap());
     let mount = Mount {
@@ -329,7 +329,7 @@ fn what_is_mounted_below_is_not_touched() {
 
 #[tokio::test]
 async fn pod_and_volume_are_read_before_anything_goes() {
-    let room = Room::new();
+    let room = Fixture::new();
     let api = FakeApi::new();
     let (client, mounter) = (api.client(), RecordingMounter::new(room.agent.clone()).unwrap());
     let mounts = Mounts::new(Arc::new(mounter), Duration::from_secs(60));

@@ -9,7 +9,7 @@ use orlop_apimachinery::quantity::Quantity;
 use tokio::time::Instant;
 
 use super::Uid;
-use super::attach_error::Watched;
+use super::attach_error::AttachmentWatch;
 use super::decide::MountState;
 use crate::plugin::{Outcome, Place, Plugin};
 
@@ -85,7 +85,7 @@ impl OperationFailure {
 
 /// A volume for one pod.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Mount {
+pub(super) struct MountedPod {
     pub(super) place: Place,
     pub(super) state: MountState,
     /// The version of the pod that it shows.
@@ -100,7 +100,7 @@ pub(super) struct Mount {
     pub(super) set_up_at: Option<Instant>,
 }
 
-impl Mount {
+impl MountedPod {
     /// One that may be there.
     pub(super) fn uncertain(place: Place) -> Self {
         Self {
@@ -132,7 +132,7 @@ pub(super) struct Volume {
     /// The attach/detach controller attaches it; none when only its traces on disk are known.
     pub(super) attachable: Option<bool>,
     pub(super) device: MountState,
-    pub(super) mounts: BTreeMap<Uid, Mount>,
+    pub(super) mounts: BTreeMap<Uid, MountedPod>,
     pub(super) running: Option<Running>,
     pub(super) failures: BTreeMap<Operation, OperationFailure>,
     /// Pods that get it although it could not be expanded before.
@@ -140,7 +140,7 @@ pub(super) struct Volume {
     /// Since when it waits to be attached.
     pub(super) waits_since: Option<Instant>,
     /// Its VolumeAttachment, while it waits.
-    pub(super) attachment: Option<Watched>,
+    pub(super) attachment: Option<AttachmentWatch>,
 }
 
 impl Volume {
@@ -189,7 +189,7 @@ impl Volume {
                 match (self.mounts.get_mut(uid), place) {
                     (Some(mount), _) => mount.state = MountState::Uncertain,
                     (None, Some(place)) => {
-                        self.mounts.insert(uid.clone(), Mount::uncertain(place.clone()));
+                        self.mounts.insert(uid.clone(), MountedPod::uncertain(place.clone()));
                     }
                     (None, None) => {}
                 }
@@ -281,11 +281,11 @@ impl Volume {
 
 /// All volumes, by unique name.
 #[derive(Default)]
-pub(super) struct Actual {
+pub(super) struct ActualState {
     pub(super) volumes: BTreeMap<Arc<str>, Volume>,
 }
 
-impl Actual {
+impl ActualState {
     pub(super) fn get(&self, unique: &str) -> Option<&Volume> {
         self.volumes.get(unique)
     }
@@ -295,7 +295,7 @@ impl Actual {
     }
 
     /// What is, or may be, on this node for a pod.
-    pub(super) fn of_pod(&self, uid: &str) -> impl Iterator<Item = (&Arc<str>, &Volume, &Mount)> {
+    pub(super) fn of_pod(&self, uid: &str) -> impl Iterator<Item = (&Arc<str>, &Volume, &MountedPod)> {
         self.volumes.iter().filter_map(move |(unique, volume)| {
             let mount = volume.mounts.get(uid)?;
             (mount.state != MountState::NotMounted).then_some((unique, volume, mount))

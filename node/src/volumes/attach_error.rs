@@ -10,7 +10,7 @@ const RESOURCE_EXHAUSTED: i32 = 8;
 
 /// Why a volume is not attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AttachTrouble {
+pub(super) struct AttachError {
     /// The driver's words.
     pub(super) message: String,
     /// The node takes no more volumes of the driver.
@@ -18,12 +18,12 @@ pub(super) struct AttachTrouble {
 }
 
 /// A VolumeAttachment that is followed.
-pub(super) struct Watched {
-    pub(super) trouble: Option<AttachTrouble>,
+pub(super) struct AttachmentWatch {
+    pub(super) trouble: Option<AttachError>,
     _end: DropGuard,
 }
 
-impl Watched {
+impl AttachmentWatch {
     /// Without an error so far. Dropping it drops `end`, which ends the watch.
     pub(super) fn new(end: DropGuard) -> Self {
         Self { trouble: None, _end: end }
@@ -37,10 +37,10 @@ pub(super) fn name_of(unique: &str, node: &str) -> Option<String> {
 }
 
 /// What a VolumeAttachment says of a failure.
-pub(super) fn trouble_of(attachment: &VolumeAttachment) -> Option<AttachTrouble> {
+pub(super) fn trouble_of(attachment: &VolumeAttachment) -> Option<AttachError> {
     let error = attachment.status.as_ref()?.attach_error.as_ref()?;
     let exhausted = error.error_code == Some(RESOURCE_EXHAUSTED);
-    Some(AttachTrouble { message: error.message.clone().unwrap_or_default(), exhausted })
+    Some(AttachError { message: error.message.clone().unwrap_or_default(), exhausted })
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
             trouble_of(&serde_json::from_value(attachment).unwrap())
         };
         assert_eq!(says(json!({"attached": false})), None);
-        let trouble = |exhausted| Some(AttachTrouble { message: "no".to_owned(), exhausted });
+        let trouble = |exhausted| Some(AttachError { message: "no".to_owned(), exhausted });
         assert_eq!(says(json!({"attached": false, "attachError": {"message": "no"}})), trouble(false));
         assert_eq!(
             says(json!({"attached": false, "attachError": {"message": "no", "errorCode": 8}})),

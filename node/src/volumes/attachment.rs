@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use super::attach_error::{AttachTrouble, Watched, name_of, trouble_of};
+use super::attach_error::{AttachError, AttachmentWatch, name_of, trouble_of};
 use super::manager::Manager;
 use crate::objects::object_watch::Observed;
 
 impl Manager {
     /// Begins to follow the VolumeAttachment of a volume, if it has one.
-    pub(super) fn watch_attachment(self: &Arc<Self>, unique: &Arc<str>) -> Option<Watched> {
+    pub(super) fn watch_attachment(self: &Arc<Self>, unique: &Arc<str>) -> Option<AttachmentWatch> {
         let name = name_of(unique, &self.host.config.name)?;
         let token = self.shutdown.child_token();
         let end = token.clone().drop_guard();
@@ -33,10 +33,10 @@ impl Manager {
                 () = token.cancelled() => {}
             }
         });
-        Some(Watched::new(end))
+        Some(AttachmentWatch::new(end))
     }
 
-    fn attachment_seen(&self, unique: &Arc<str>, trouble: Option<AttachTrouble>) {
+    fn attachment_seen(&self, unique: &Arc<str>, trouble: Option<AttachError>) {
         let mut state = self.state();
         let watched = state.actual.get_mut(unique).and_then(|volume| volume.attachment.as_mut());
         let Some(watched) = watched else { return };

@@ -1,4 +1,4 @@
-//! What to do next about one volume. Pure: all that decides is in [`Facts`]. Unmount first, then what is wanted, then the mount
+//! What to do next about one volume. Pure: all that decides is in [`VolumeFacts`]. Unmount first, then what is wanted, then the mount
 //! for the node.
 
 use tokio::time::Instant;
@@ -40,7 +40,7 @@ pub(super) enum Attach {
 
 /// What has to hold before a volume is mounted for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Check {
+pub(super) enum MountCheck {
     /// It does.
     Passed,
     /// What it needs is not known yet.
@@ -66,7 +66,7 @@ pub(super) struct PodFacts {
     pub(super) uid: Uid,
     pub(super) wish: Demand,
     pub(super) state: MountState,
-    pub(super) check: Check,
+    pub(super) check: MountCheck,
     /// What it shows has changed.
     pub(super) stale: bool,
     /// When it is set up again although nobody has said that something changed.
@@ -83,7 +83,7 @@ pub(super) struct PodFacts {
 
 /// All that decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct VolumeFacts {
     /// Something is being done with it.
     pub(super) running: bool,
     pub(super) attach: Attach,
@@ -135,12 +135,12 @@ pub(super) enum VolumeRefusal {
 }
 
 /// Collects what waits for a time.
-struct Rests {
+struct RetryTimes {
     now: Instant,
     soonest: Option<Instant>,
 }
 
-impl Rests {
+impl RetryTimes {
     /// Whether something may be done now; if not it is remembered when.
     fn is_due(&mut self, rests: Option<Instant>) -> bool {
         let Some(until) = rests.filter(|until| *until > self.now) else { return true };
@@ -150,11 +150,11 @@ impl Rests {
 }
 
 /// Decides.
-pub(super) fn decide(facts: &Facts) -> Decision {
+pub(super) fn decide(facts: &VolumeFacts) -> Decision {
     if facts.running {
         return Decision::Rest;
     }
-    let mut rests = Rests { now: facts.now, soonest: None };
+    let mut rests = RetryTimes { now: facts.now, soonest: None };
     if facts.may_unmount {
         for pod in facts
             .pods
@@ -194,7 +194,7 @@ pub(super) fn decide(facts: &Facts) -> Decision {
 }
 
 /// What a pod that wants the volume needs next; none when it has all or has to wait.
-fn next_for(facts: &Facts, pod: &PodFacts, rests: &mut Rests) -> Option<Decision> {
+fn next_for(facts: &VolumeFacts, pod: &PodFacts, rests: &mut RetryTimes) -> Option<Decision> {
     match pod.state {
         MountState::Mounted => {
             let repeats = pod.repeat_at.is_some() && rests.is_due(pod.repeat_at);
@@ -207,8 +207,8 @@ fn next_for(facts: &Facts, pod: &PodFacts, rests: &mut Rests) -> Option<Decision
     }
 }
 
-fn mount(facts: &Facts, pod: &PodFacts, rests: &mut Rests) -> Option<Decision> {
-    let refuse = |rests: &mut Rests, why: VolumeRefusal| {
+fn mount(facts: &VolumeFacts, pod: &PodFacts, rests: &mut RetryTimes) -> Option<Decision> {
+    let refuse = |rests: &mut RetryTimes, why: VolumeRefusal| {
         rests.is_due(pod.refuse_rests).then(|| Decision::Refuse(pod.uid.clone(), why))
     };
     let taken = facts.exclusive
@@ -217,9 +217,9 @@ fn mount(facts: &Facts, pod: &PodFacts, rests: &mut Rests) -> Option<Decision> {
         return refuse(rests, VolumeRefusal::InUse);
     }
     match &pod.check {
-        Check::Passed => {}
-        Check::NotYet => return None,
-        Check::Failed(why) => return refuse(rests, VolumeRefusal::Check(why.clone())),
+        MountCheck::Passed => {}
+        MountCheck::NotYet => return None,
+        MountCheck::Failed(why) => return refuse(rests, VolumeRefusal::Check(why.clone())),
     }
     if facts.attach == Attach::Waiting {
         return Some(Decision::WaitForAttach);

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::Uid;
 use super::actual_state::OperationFailure;
-use super::populator::{Uses, Wanted, claim_keys, used_volumes};
-use crate::plugin::{Abilities, Place};
+use super::populator::{ResolvedVolume, VolumeUses, claim_keys, used_volumes};
+use crate::plugin::{Place, VolumeCapabilities};
 use crate::volume::VolumeSpec;
 
 /// A volume of a pod.
@@ -21,11 +21,11 @@ pub(super) enum DesiredVolume {
     /// It could not be; why.
     Failed(String),
     /// It is this.
-    Known(Arc<Wanted>),
+    Known(Arc<ResolvedVolume>),
 }
 
 /// A pod.
-pub(super) struct WantedPod {
+pub(super) struct DesiredPod {
     pub(super) pod: Arc<Pod>,
     /// Earlier pods have smaller numbers.
     pub(super) order: u64,
@@ -43,14 +43,14 @@ pub(super) struct WantedPod {
     pub(super) failure: Option<OperationFailure>,
 }
 
-impl WantedPod {
+impl DesiredPod {
     /// What every volume of it is is known.
     pub(super) fn is_known(&self) -> bool {
         self.volumes.values().all(|wish| matches!(wish, DesiredVolume::Known(_)))
     }
 
     /// What is known of its volumes, with their names in the pod.
-    pub(super) fn known(&self) -> impl Iterator<Item = (&String, &Arc<Wanted>)> {
+    pub(super) fn known(&self) -> impl Iterator<Item = (&String, &Arc<ResolvedVolume>)> {
         self.volumes.iter().filter_map(|(name, wish)| match wish {
             DesiredVolume::Known(wanted) => Some((name, wanted)),
             DesiredVolume::New | DesiredVolume::Failed(_) => None,
@@ -58,7 +58,7 @@ impl WantedPod {
     }
 
     /// A volume by its unique name. A claim may be in a pod under two names; who may write wins.
-    pub(super) fn volume(&self, unique: &str) -> Option<&Arc<Wanted>> {
+    pub(super) fn volume(&self, unique: &str) -> Option<&Arc<ResolvedVolume>> {
         let all = self.known().map(|(_, wanted)| wanted).filter(|wanted| &*wanted.unique == unique);
         all.min_by_key(|wanted| wanted.spec.read_only)
     }
@@ -66,21 +66,21 @@ impl WantedPod {
 
 /// All pods.
 #[derive(Default)]
-pub(super) struct Desired {
-    pods: BTreeMap<Uid, WantedPod>,
+pub(super) struct DesiredState {
+    pods: BTreeMap<Uid, DesiredPod>,
     next: u64,
 }
 
-impl Desired {
+impl DesiredState {
     /// Takes a pod up, or what has become of it. False when nothing of it matters that was not known before.
     pub(super) fn want(&mut self, uid: &Uid, pod: Arc<Pod>) -> bool {
-        let uses = Uses::of(&pod);
+        let uses = VolumeUses::of(&pod);
         let names: Vec<String> =
             used_volumes(&pod, &uses).into_iter().map(|volume| volume.name.clone()).collect();
         let claims = claim_keys(&pod);
         let Some(known) = self.pods.get_mut(uid) else {
             self.next += 1;
-            let wanted = WantedPod {
+            let wanted = DesiredPod {
                 volumes: names.into_iter().map(|name| (name, DesiredVolume::New)).collect(),
                 order: self.next,
                 version: 1,
@@ -111,24 +111,27 @@ impl Desired {
     }
 
     /// Forgets a pod.
-    pub(super) fn release(&mut self, uid: &str) -> Option<WantedPod> {
+    pub(super) fn release(&mut self, uid: &str) -> Option<DesiredPod> {
         self.pods.remove(uid)
     }
 
-    pub(super) fn get(&self, uid: &str) -> Option<&WantedPod> {
+    pub(super) fn get(&self, uid: &str) -> Option<&DesiredPod> {
         self.pods.get(uid)
     }
 
-    pub(super) fn get_mut(&mut self, uid: &str) -> Option<&mut WantedPod> {
+    pub(super) fn get_mut(&mut self, uid: &str) -> Option<&mut DesiredPod> {
         self.pods.get_mut(uid)
     }
 
-    pub(super) fn pods(&self) -> impl Iterator<Item = (&Uid, &WantedPod)> {
+    pub(super) fn pods(&self) -> impl Iterator<Item = (&Uid, &DesiredPod)> {
         self.pods.iter()
     }
 
     /// Who wants a volume.
-    pub(super) fn of_volume(&self, unique: &str) -> impl Iterator<Item = (&Uid, &WantedPod, &Arc<Wanted>)> {
+    pub(super) fn of_volume(
+        &self,
+        unique: &str,
+    ) -> impl Iterator<Item = (&Uid, &DesiredPod, &Arc<ResolvedVolume>)> {
         self.pods.iter().filter_map(move |(uid, pod)| Some((uid, pod, pod.volume(unique)?)))
     }
 
@@ -150,7 +153,7 @@ impl Desired {
         &mut self,
         uid: &str,
         name: &str,
-        found: Result<Wanted, String>,
+        found: Result<ResolvedVolume, String>,
     ) -> Option<Arc<str>> {
         let wish = self.pods.get_mut(uid)?.volumes.get_mut(name)?;
         match (&*wish, found) {
@@ -185,24 +188,28 @@ impl Desired {
         for wanted in self.wishes_for(unique) {
             let mut spec = VolumeSpec::clone(&wanted.spec);
             spec.claim = Some(Arc::clone(claim));
-            *wanted = Arc::new(Wanted { spec: Arc::new(spec), ..Wanted::clone(wanted) });
+            *wanted = Arc::new(ResolvedVolume { spec: Arc::new(spec), ..ResolvedVolume::clone(wanted) });
         }
     }
 
     /// Asks again what can be done with a volume. True if that is something else than before.
-    pub(super) fn review(&mut self, unique: &str, abilities: impl Fn(&Wanted) -> Abilities) -> bool {
+    pub(super) fn review(
+        &mut self,
+        unique: &str,
+        abilities: impl Fn(&ResolvedVolume) -> VolumeCapabilities,
+    ) -> bool {
         let mut changed = false;
         for wanted in self.wishes_for(unique) {
             let now = abilities(wanted);
             if now != wanted.abilities {
-                *wanted = Arc::new(Wanted { abilities: now, ..Wanted::clone(wanted) });
+                *wanted = Arc::new(ResolvedVolume { abilities: now, ..ResolvedVolume::clone(wanted) });
                 changed = true;
             }
         }
         changed
     }
 
-    fn wishes_for(&mut self, unique: &str) -> impl Iterator<Item = &mut Arc<Wanted>> {
+    fn wishes_for(&mut self, unique: &str) -> impl Iterator<Item = &mut Arc<ResolvedVolume>> {
         let wishes = self.pods.values_mut().flat_map(|pod| pod.volumes.values_mut());
         wishes.filter_map(move |wish| match wish {
             DesiredVolume::Known(wanted) if &*wanted.unique == unique => Some(wanted),

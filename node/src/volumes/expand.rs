@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use super::events;
 use super::manager::Manager;
-use super::operations::{Brought, Job, Trouble};
-use super::populator::Wanted;
+use super::operations::{OperationError, OperationInput, OperationResult};
+use super::populator::ResolvedVolume;
 use super::resize;
 use crate::plugin::{Outcome, Plugin, PluginError, PodVolume};
 use crate::volume::Source;
@@ -56,15 +56,19 @@ fn verdict(error: &PluginError) -> ExpandFailure {
     }
 }
 
-fn trouble(message: String) -> Trouble {
-    Trouble { outcome: Outcome::Final, message, goes_on: false }
+fn trouble(message: String) -> OperationError {
+    OperationError { outcome: Outcome::Final, message, goes_on: false }
 }
 
 impl Manager {
-    pub(super) async fn expand(&self, job: &Job, plugin: &Arc<dyn Plugin>) -> Result<Brought, Trouble> {
-        let Some((pod, wanted)) = &job.pod else { return Ok(Brought::default()) };
+    pub(super) async fn expand(
+        &self,
+        job: &OperationInput,
+        plugin: &Arc<dyn Plugin>,
+    ) -> Result<OperationResult, OperationError> {
+        let Some((pod, wanted)) = &job.pod else { return Ok(OperationResult::default()) };
         let (Some(claim), Source::Persistent(volume)) = (&wanted.spec.claim, &wanted.spec.source) else {
-            return Ok(Brought::default());
+            return Ok(OperationResult::default());
         };
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let (namespace, name) = (text(&claim.metadata.namespace), text(&claim.metadata.name));
@@ -75,7 +79,7 @@ impl Manager {
         let volume = self.objects.volume(&text(&volume.metadata.name)).await.map_err(read)?;
         let Some(size) = resize::needed(&claim, &volume, job.known_size.as_ref()) else {
             let size = resize::recorded(&claim);
-            return Ok(Brought { claim: Some((claim, size)) });
+            return Ok(OperationResult { claim: Some((claim, size)) });
         };
         // From here on the claim says that a node is at it.
         let claim = self.write(claim.clone(), resize::begun(&claim)).await?;
@@ -87,17 +91,17 @@ impl Manager {
         let text = events::expanded(wanted.spec.dir_name(), &self.host.config.name);
         self.host.events.event(&**pod, Normal, reason::FILE_SYSTEM_RESIZE_SUCCESSFUL, text.clone());
         self.host.events.event(&claim, Normal, reason::FILE_SYSTEM_RESIZE_SUCCESSFUL, text);
-        Ok(Brought { claim: Some((claim, size)) })
+        Ok(OperationResult { claim: Some((claim, size)) })
     }
 
     async fn not_expanded(
         &self,
-        job: &Job,
+        job: &OperationInput,
         pod: &Pod,
-        wanted: &Wanted,
+        wanted: &ResolvedVolume,
         claim: PersistentVolumeClaim,
         error: &PluginError,
-    ) -> Trouble {
+    ) -> OperationError {
         let verdict = verdict(error);
         let (reason, what) = match job.online {
             true => (reason::VOLUME_RESIZE_FAILED, "NodeExpandVolume.NodeExpandVolume failed"),
@@ -117,7 +121,7 @@ impl Manager {
             tracing::debug!(error = unwritten.message, "a failed expansion could not be written");
         }
         let goes_on = matches!(verdict, ExpandFailure::NotNow | ExpandFailure::Infeasible);
-        Trouble { outcome: error.outcome, message: text, goes_on }
+        OperationError { outcome: error.outcome, message: text, goes_on }
     }
 
     /// Writes the status of a claim, if there is something to write.
@@ -125,7 +129,7 @@ impl Manager {
         &self,
         claim: PersistentVolumeClaim,
         patch: Option<Value>,
-    ) -> Result<PersistentVolumeClaim, Trouble> {
+    ) -> Result<PersistentVolumeClaim, OperationError> {
         let Some(patch) = patch else { return Ok(claim) };
         let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
         let name = claim.metadata.name.as_deref().unwrap_or_default();

@@ -13,16 +13,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Uid;
-use super::desired_state::WantedPod;
+use super::desired_state::DesiredPod;
 use super::fs_group::VolumeOwnership;
 use super::manager_state::ManagerState;
 use super::pod_volumes::{self, PodVolumes};
-use super::reconstruct::Found;
-use super::volumes_in_use::Listing;
+use super::reconstruct::ReconstructedState;
+use super::volumes_in_use::VolumesInUse;
 use crate::host::Host;
 use crate::objects::Objects;
 use crate::objects::claims::Claims;
-use crate::objects::object_watch::Follow;
+use crate::objects::object_watch::ObjectWatches;
 use crate::plugin::Plugins;
 
 /// What waits to be looked at.
@@ -49,7 +49,7 @@ pub(super) struct Manager {
     pub(super) ownership: Arc<dyn VolumeOwnership>,
     pub(super) objects: Objects,
     pub(super) claims: Claims,
-    pub(super) attachments: Follow<VolumeAttachment>,
+    pub(super) attachments: ObjectWatches<VolumeAttachment>,
     state: Mutex<ManagerState>,
     pub(super) queue: WorkQueue<Key>,
     pub(super) in_use: watch::Sender<BTreeSet<String>>,
@@ -62,13 +62,13 @@ impl Manager {
         host: Host,
         plugins: Plugins,
         ownership: Arc<dyn VolumeOwnership>,
-        found: Found,
+        found: ReconstructedState,
         shutdown: CancellationToken,
     ) -> Self {
         let objects = Objects::new(host.client.clone());
-        let attachments = Follow::cluster(host.client.clone(), shutdown.clone());
+        let attachments = ObjectWatches::cluster(host.client.clone(), shutdown.clone());
         let mut state = ManagerState { actual: found.actual, old: found.pods, ..ManagerState::default() };
-        state.listing = Listing::begin(state.needed());
+        state.listing = VolumesInUse::begin(state.needed());
         let in_use = watch::Sender::new(state.listing.published());
         Self {
             host,
@@ -138,7 +138,7 @@ impl Manager {
     pub(super) fn wake_pod(&self, state: &ManagerState, uid: &Uid) {
         let there = state.actual.of_pod(uid).map(|(unique, _, _)| Arc::clone(unique));
         there.for_each(|unique| self.queue.add(Key::Volume(unique)));
-        let wanted = state.desired.get(uid).into_iter().flat_map(WantedPod::known);
+        let wanted = state.desired.get(uid).into_iter().flat_map(DesiredPod::known);
         wanted.for_each(|(_, wanted)| self.queue.add(Key::Volume(Arc::clone(&wanted.unique))));
     }
 

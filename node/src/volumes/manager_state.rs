@@ -8,16 +8,16 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Uid;
-use super::actual_state::{Actual, Mount, Operation, Volume};
-use super::decide::{self, Attach, Check, Device, Facts, MountState as Presence, PodFacts};
-use super::desired_state::{Desired, WantedPod};
+use super::actual_state::{ActualState, MountedPod, Operation, Volume};
+use super::decide::{self, Attach, Device, MountCheck, MountState as Presence, PodFacts, VolumeFacts};
+use super::desired_state::{DesiredPod, DesiredState};
 use super::pod_volumes::PodVolumes;
-use super::populator::{self, Wanted};
+use super::populator::{self, ResolvedVolume};
 use super::resize;
-use super::volumes_in_use::Listing;
+use super::volumes_in_use::VolumesInUse;
 
 /// What a pod wants, if it is known to want the volume.
-type Wants<'s> = Option<(&'s WantedPod, &'s Arc<Wanted>)>;
+type Wants<'s> = Option<(&'s DesiredPod, &'s Arc<ResolvedVolume>)>;
 
 /// What changes without anybody saying so is shown again after this time. Upstream's kubelet does it with every look at a pod, which
 /// come after one minute to one and a half.
@@ -34,9 +34,9 @@ pub(super) struct NodeView {
 /// All that changes.
 #[derive(Default)]
 pub(super) struct ManagerState {
-    pub(super) desired: Desired,
-    pub(super) actual: Actual,
-    pub(super) listing: Listing,
+    pub(super) desired: DesiredState,
+    pub(super) actual: ActualState,
+    pub(super) listing: VolumesInUse,
     pub(super) node: Option<NodeView>,
     pub(super) synced: bool,
     pub(super) held: BTreeSet<Uid>,
@@ -84,7 +84,7 @@ impl ManagerState {
         if kept || known_otherwise { decide::Demand::Held } else { decide::Demand::Unwanted }
     }
 
-    pub(super) fn facts(&self, unique: &str, now: Instant) -> Option<Facts> {
+    pub(super) fn facts(&self, unique: &str, now: Instant) -> Option<VolumeFacts> {
         let volume = self.actual.get(unique)?;
         let mut uids: BTreeMap<(u64, Uid), Wants<'_>> = BTreeMap::new();
         for uid in volume.mounts.keys() {
@@ -100,9 +100,9 @@ impl ManagerState {
             let rests = |operation: fn(Uid) -> Operation| volume.rests(&operation(uid.clone()));
             let mount = volume.mounts.get(&uid);
             let repeats = wanted.is_some_and(|(_, wanted)| wanted.abilities.repeated);
-            let set_up_at = |mount: &Mount| mount.set_up_at.filter(|_| repeats);
+            let set_up_at = |mount: &MountedPod| mount.set_up_at.filter(|_| repeats);
             let repeat_at = mount.and_then(set_up_at).map(|at| at + REPEAT_EVERY);
-            let (check, stale, grows) = wanted.map_or((Check::NotYet, false, false), |(pod, wanted)| {
+            let (check, stale, grows) = wanted.map_or((MountCheck::NotYet, false, false), |(pod, wanted)| {
                 let is_behind = |version: u64| wanted.abilities.refreshed && version != pod.version;
                 let stale = mount.is_some_and(|mount| mount.stale || is_behind(mount.version));
                 let grows = resize::wanted_size(&wanted.spec, mount.and_then(|mount| mount.size.as_ref()));
@@ -131,7 +131,7 @@ impl ManagerState {
             mount_rests: volume.rests(&Operation::MountDevice),
             unmount_rests: volume.rests(&Operation::UnmountDevice),
         });
-        Some(Facts {
+        Some(VolumeFacts {
             running: volume.running.is_some(),
             attach: self.attach(unique),
             device,

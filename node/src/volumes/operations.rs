@@ -16,7 +16,7 @@ use super::events;
 use super::fs_group::{OwnershipRequest, fs_group, on_root_mismatch};
 use super::manager::Manager;
 use super::orphans;
-use super::populator::Wanted;
+use super::populator::ResolvedVolume;
 use crate::mount::Force;
 use crate::plugin::{Outcome, Place, Plugin, PluginError, PodVolume};
 
@@ -25,14 +25,14 @@ const FIRST_PROGRESS: Duration = Duration::from_secs(30);
 const NEXT_PROGRESS: Duration = Duration::from_secs(60);
 
 /// An operation with all that it needs.
-pub(super) struct Job {
+pub(super) struct OperationInput {
     pub(super) unique: Arc<str>,
     pub(super) operation: Operation,
     /// None: nobody understands what is there.
     pub(super) plugin: Option<Arc<dyn Plugin>>,
     pub(super) volume_name: String,
     /// The pod that wants it, and what it wants; none for what is taken away.
-    pub(super) pod: Option<(Arc<Pod>, Arc<Wanted>)>,
+    pub(super) pod: Option<(Arc<Pod>, Arc<ResolvedVolume>)>,
     /// Where it is taken away.
     pub(super) place: Option<Place>,
     /// What the node knows of its size.
@@ -45,26 +45,26 @@ pub(super) struct Job {
 
 /// What an operation that went well has brought.
 #[derive(Default)]
-pub(super) struct Brought {
+pub(super) struct OperationResult {
     /// What is on the node has this size now, and the claim says so.
     pub(super) claim: Option<(PersistentVolumeClaim, Quantity)>,
 }
 
 /// How an operation failed.
-pub(super) struct Trouble {
+pub(super) struct OperationError {
     pub(super) outcome: Outcome,
     pub(super) message: String,
     /// The pod gets the volume all the same.
     pub(super) goes_on: bool,
 }
 
-impl From<PluginError> for Trouble {
+impl From<PluginError> for OperationError {
     fn from(error: PluginError) -> Self {
         Self { outcome: error.outcome, message: error.message, goes_on: false }
     }
 }
 
-impl Job {
+impl OperationInput {
     fn pod_volume(&self) -> Option<PodVolume> {
         let (pod, wanted) = self.pod.as_ref()?;
         Some(PodVolume { pod: Arc::clone(pod), spec: Arc::clone(&wanted.spec) })
@@ -73,7 +73,7 @@ impl Job {
 
 impl Manager {
     /// Does it.
-    pub(super) async fn perform(&self, job: &Job) -> Result<Brought, Trouble> {
+    pub(super) async fn perform(&self, job: &OperationInput) -> Result<OperationResult, OperationError> {
         let nobody = || PluginError::plain("no plugin understands this volume");
         match (&job.operation, &job.plugin) {
             (Operation::TearDown(_), Some(plugin)) => {
@@ -112,7 +112,7 @@ impl Manager {
                 None,
             ) => return Err(nobody().into()),
         }
-        Ok(Brought::default())
+        Ok(OperationResult::default())
     }
 
     /// Takes away what is mounted at or below a place that nobody understands, the last mount first. Nothing else is touched.
@@ -136,7 +136,7 @@ impl Manager {
         Ok(())
     }
 
-    async fn give_to_group(&self, job: &Job) -> Result<(), PluginError> {
+    async fn give_to_group(&self, job: &OperationInput) -> Result<(), PluginError> {
         let Some((pod, wanted)) = &job.pod else { return Ok(()) };
         // As they are now: of some drivers they are known when they were called once.
         let (spec, abilities) = (&wanted.spec, wanted.plugin.abilities(&self.host, &wanted.spec));
@@ -185,7 +185,7 @@ impl Manager {
         outcome.map_err(|error| PluginError { outcome: Outcome::Uncertain, ..error })
     }
 
-    fn tell_mapped(&self, job: &Job) {
+    fn tell_mapped(&self, job: &OperationInput) {
         let (Operation::SetUp(_), Some((pod, wanted))) = (&job.operation, &job.pod) else { return };
         if wanted.spec.block {
             let path = wanted.plugin.path(&self.host, &wanted.place).display().to_string();

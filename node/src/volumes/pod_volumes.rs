@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::Uid;
-use super::actual_state::{Actual, Operation};
+use super::actual_state::{ActualState, Operation};
 use super::decide::{Attach, MountState};
-use super::desired_state::{DesiredVolume, WantedPod};
+use super::desired_state::{DesiredPod, DesiredVolume};
 use super::events::about;
 use crate::host::Host;
 use crate::runtime::PodPath;
@@ -94,8 +94,8 @@ fn still(operation: &Operation) -> &'static str {
 pub(super) fn of_pod(
     host: &Host,
     uid: &Uid,
-    pod: Option<&WantedPod>,
-    actual: &Actual,
+    pod: Option<&DesiredPod>,
+    actual: &ActualState,
     attach: impl Fn(&str) -> Attach,
 ) -> PodVolumes {
     let Some(pod) = pod else {

@@ -14,10 +14,10 @@ use orlop_controller::pods;
 use orlop_controller::pv::affinity::accepts_node;
 use orlop_controller::translate;
 
-use super::decide::Check;
+use super::decide::MountCheck;
 use crate::host::Host;
 use crate::objects::{ObjectError, Objects};
-use crate::plugin::{Abilities, Place, Plugin, PluginError, Plugins};
+use crate::plugin::{Place, Plugin, PluginError, Plugins, VolumeCapabilities};
 use crate::volume::{Source, VolumeSpec};
 
 /// Names of directories are not longer than this on any file system that matters.
@@ -25,13 +25,13 @@ const LONGEST_NAME: usize = 255;
 
 /// A volume that a pod wants mounted.
 #[derive(Clone)]
-pub(super) struct Wanted {
+pub(super) struct ResolvedVolume {
     /// What all who speak of the volume call it: `<plugin>/<volume name>`; with the pod in it when it is this pod's alone.
     pub(super) unique: Arc<str>,
     /// Its name among those of the plugin.
     pub(super) volume_name: String,
     pub(super) plugin: Arc<dyn Plugin>,
-    pub(super) abilities: Abilities,
+    pub(super) abilities: VolumeCapabilities,
     pub(super) spec: Arc<VolumeSpec>,
     pub(super) place: Place,
 }
@@ -90,14 +90,14 @@ pub(super) fn is_component(name: &str) -> bool {
 
 /// What containers do with the volumes of their pod.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Uses {
+pub(super) struct VolumeUses {
     /// Volumes that are mounted.
     pub(super) mounts: BTreeSet<String>,
     /// Volumes that are devices.
     pub(super) devices: BTreeSet<String>,
 }
 
-impl Uses {
+impl VolumeUses {
     /// Of all containers, those that run first and those that were added later among them.
     pub(super) fn of(pod: &Pod) -> Self {
         let mut uses = Self::default();
@@ -120,7 +120,7 @@ impl Uses {
 }
 
 /// The volumes of a pod that a container uses.
-pub(super) fn used_volumes<'p>(pod: &'p Pod, uses: &Uses) -> Vec<&'p Volume> {
+pub(super) fn used_volumes<'p>(pod: &'p Pod, uses: &VolumeUses) -> Vec<&'p Volume> {
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
     volumes.iter().filter(|volume| uses.has(&volume.name)).collect()
 }
@@ -166,7 +166,7 @@ pub(super) fn check_owner(
 }
 
 /// Whether containers use a volume as what it is.
-pub(super) fn check_mode(volume: &str, mode: &str, uses: &Uses) -> Result<(), PopulateError> {
+pub(super) fn check_mode(volume: &str, mode: &str, uses: &VolumeUses) -> Result<(), PopulateError> {
     let wrong = |place| Err(PopulateError::Mode { volume: volume.to_owned(), mode: mode.to_owned(), place });
     if uses.mounts.contains(volume) && mode != "Filesystem" {
         return wrong("volumeMounts");
@@ -216,7 +216,7 @@ pub(super) fn named(
     plugins: &Plugins,
     pod: &Pod,
     mut spec: VolumeSpec,
-) -> Result<Wanted, PopulateError> {
+) -> Result<ResolvedVolume, PopulateError> {
     spec.read_only |= is_source_read_only(&spec.source);
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     for name in [spec.name.as_str(), spec.dir_name(), uid.as_str()] {
@@ -244,7 +244,7 @@ pub(super) fn named(
         false => own_name(&place),
     };
     let (plugin, spec) = (Arc::clone(plugin), Arc::new(spec));
-    Ok(Wanted { unique, volume_name, plugin, abilities, spec, place })
+    Ok(ResolvedVolume { unique, volume_name, plugin, abilities, spec, place })
 }
 
 /// The unique name of a volume that several pods may have. Upstream: GetUniqueVolumeName.
@@ -264,8 +264,8 @@ pub(super) async fn resolve(
     objects: &Objects,
     pod: &Pod,
     volume: &Volume,
-    uses: &Uses,
-) -> Result<Wanted, PopulateError> {
+    uses: &VolumeUses,
+) -> Result<ResolvedVolume, PopulateError> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let (claim_name, read_only, ephemeral) = match (&volume.persistent_volume_claim, &volume.ephemeral) {
         (Some(source), _) => (source.claim_name.clone(), source.read_only.unwrap_or(false), false),
@@ -305,10 +305,10 @@ pub(super) async fn resolve(
 }
 
 /// Whether a volume may be mounted on this node. `labels` are those of the Node, if it was seen.
-pub(super) fn check(wanted: &Wanted, labels: Option<&BTreeMap<String, String>>) -> Check {
+pub(super) fn check(wanted: &ResolvedVolume, labels: Option<&BTreeMap<String, String>>) -> MountCheck {
     let name = wanted.spec.dir_name();
     if wanted.spec.block && !wanted.abilities.block {
-        return Check::Failed(format!(
+        return MountCheck::Failed(format!(
             "MapVolume.FindMapperPluginBySpec failed for volume {name:?} : volumes of plugin {:?} cannot be devices",
             wanted.place.plugin
         ));
@@ -317,9 +317,9 @@ pub(super) fn check(wanted: &Wanted, labels: Option<&BTreeMap<String, String>>) 
         && volume.spec.as_ref().is_some_and(|spec| spec.node_affinity.is_some())
     {
         match labels {
-            None => return Check::NotYet,
+            None => return MountCheck::NotYet,
             Some(labels) if !accepts_node(volume, labels) => {
-                return Check::Failed(format!(
+                return MountCheck::Failed(format!(
                     "MountVolume.NodeAffinity check failed for volume {name:?} : no matching NodeSelectorTerms"
                 ));
             }
@@ -327,11 +327,11 @@ pub(super) fn check(wanted: &Wanted, labels: Option<&BTreeMap<String, String>>) 
         }
     }
     if !wanted.spec.mount_options().is_empty() && !wanted.abilities.mount_options {
-        return Check::Failed(format!(
+        return MountCheck::Failed(format!(
             "Mount options are not supported for this volume type for volume {name:?}"
         ));
     }
-    Check::Passed
+    MountCheck::Passed
 }
 
 /// Whether one pod alone may have it.
@@ -343,7 +343,7 @@ pub(super) fn is_exclusive(spec: &VolumeSpec) -> bool {
 
 /// Keys of the claims of a pod's volumes that containers use.
 pub(super) fn claim_keys(pod: &Pod) -> Vec<String> {
-    let used = used_volumes(pod, &Uses::of(pod));
+    let used = used_volumes(pod, &VolumeUses::of(pod));
     let keys = pods::claim_keys(pod);
     let names: BTreeSet<String> = used
         .into_iter()

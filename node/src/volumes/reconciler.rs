@@ -19,8 +19,8 @@ use super::events;
 use super::fs_group::fs_group;
 use super::manager::{Key, Manager};
 use super::manager_state::ManagerState;
-use super::operations::{Brought, Job, Trouble};
-use super::populator::{self, PopulateError, Uses, Wanted};
+use super::operations::{OperationError, OperationInput, OperationResult};
+use super::populator::{self, PopulateError, ResolvedVolume, VolumeUses};
 use super::resize;
 use crate::plugin::Outcome;
 use crate::volume::PodKey;
@@ -36,7 +36,7 @@ impl Manager {
         let Some(pod) = self.state().desired.begin_lookup(uid, Instant::now()) else { return };
         let (this, uid) = (Arc::clone(self), uid.clone());
         self.spawn(async move {
-            let uses = Uses::of(&pod);
+            let uses = VolumeUses::of(&pod);
             let lookups = populator::used_volumes(&pod, &uses).into_iter().map(|volume| {
                 let found = populator::resolve(&this.host, &this.plugins, &this.objects, &pod, volume, &uses);
                 found.map(move |found| (volume.name.clone(), found))
@@ -53,7 +53,7 @@ impl Manager {
         });
     }
 
-    fn found(&self, uid: &Uid, name: &str, found: Result<Wanted, PopulateError>) {
+    fn found(&self, uid: &Uid, name: &str, found: Result<ResolvedVolume, PopulateError>) {
         let mut state = self.state();
         let unique = state.desired.resolved(uid, name, found.map_err(|error| error.to_string()));
         if let Some(unique) = unique {
@@ -219,7 +219,7 @@ impl Manager {
             None => mount.map(|mount| mount.place.clone()),
         };
         let version = pod.as_ref().map(|(_, _, version)| *version).unwrap_or_default();
-        let job = Job {
+        let job = OperationInput {
             unique: Arc::clone(unique),
             operation: operation.clone(),
             plugin: volume.plugin.clone(),
@@ -249,14 +249,19 @@ impl Manager {
                 Err(panic) => {
                     let message = format!("the plugin panicked: {}", panic_text(panic.as_ref()));
                     tracing::error!(volume = &*job.unique, operation = ?job.operation, message);
-                    Err(Trouble { outcome: Outcome::Uncertain, message, goes_on: false })
+                    Err(OperationError { outcome: Outcome::Uncertain, message, goes_on: false })
                 }
             };
             this.finish(&job, version, outcome);
         });
     }
 
-    fn finish(self: &Arc<Self>, job: &Job, version: u64, outcome: Result<Brought, Trouble>) {
+    fn finish(
+        self: &Arc<Self>,
+        job: &OperationInput,
+        version: u64,
+        outcome: Result<OperationResult, OperationError>,
+    ) {
         let now = Instant::now();
         if let Err(trouble) = &outcome {
             let failed = (&*job.unique, &trouble.message);
@@ -280,7 +285,7 @@ impl Manager {
                 {
                     mount.stale = true;
                 }
-                (OperationOutcome::Failed(trouble.outcome, trouble.message), Brought::default())
+                (OperationOutcome::Failed(trouble.outcome, trouble.message), OperationResult::default())
             }
         };
         let done = end == OperationOutcome::Done;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use super::Uid;
-use super::actual_state::{Actual, Mount, Volume};
+use super::actual_state::{ActualState, MountedPod, Volume};
 use super::decide::MountState;
 use super::populator::{is_component, own_name, shared_name};
 use crate::host::Host;
@@ -50,16 +50,16 @@ pub enum ReconstructError {
 
 /// What was found.
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) actual: Actual,
+pub(super) struct ReconstructedState {
+    pub(super) actual: ActualState,
     /// Pods that have a directory.
     pub(super) pods: BTreeSet<Uid>,
 }
 
 /// Looks at the disk.
-pub(super) async fn find(host: &Host, plugins: &Plugins) -> Result<Found, ReconstructError> {
+pub(super) async fn find(host: &Host, plugins: &Plugins) -> Result<ReconstructedState, ReconstructError> {
     let deadline = host.config.mount_timeout;
-    let mut found = Found::default();
+    let mut found = ReconstructedState::default();
     let devices = plugins.all().map(|plugin| async move {
         let late = || ReconstructError::Late { plugin: plugin.name(), seconds: deadline.as_secs() };
         let answer = tokio::time::timeout(deadline, plugin.devices(host)).await.map_err(|_| late())?;
@@ -98,14 +98,14 @@ pub(super) async fn find(host: &Host, plugins: &Plugins) -> Result<Found, Recons
     Ok(found)
 }
 
-fn device(actual: &mut Actual, plugin: &Arc<dyn Plugin>, volume_name: String) {
+fn device(actual: &mut ActualState, plugin: &Arc<dyn Plugin>, volume_name: String) {
     let unique = shared_name(plugin.name(), &volume_name);
     let volume =
         actual.volumes.entry(unique).or_insert_with(|| Volume::new(Some(Arc::clone(plugin)), volume_name));
     (volume.has_device, volume.device) = (true, MountState::Uncertain);
 }
 
-fn take_up(actual: &mut Actual, place: Place, understood: Option<(Arc<dyn Plugin>, Option<String>)>) {
+fn take_up(actual: &mut ActualState, place: Place, understood: Option<(Arc<dyn Plugin>, Option<String>)>) {
     let unique = match understood {
         Some((plugin, Some(name))) => {
             let unique = shared_name(plugin.name(), &name);
@@ -132,7 +132,7 @@ fn take_up(actual: &mut Actual, place: Place, understood: Option<(Arc<dyn Plugin
     };
     if let Some(volume) = actual.volumes.get_mut(&unique) {
         let uid: Uid = place.uid.as_str().into();
-        volume.mounts.insert(uid, Mount { old: true, ..Mount::uncertain(place) });
+        volume.mounts.insert(uid, MountedPod { old: true, ..MountedPod::uncertain(place) });
     }
 }
 

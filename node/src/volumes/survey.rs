@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::orphans::{self, CleanupMode, Fate, Finding};
-use super::reconstruct::{self, Found, ReconstructError};
+use super::reconstruct::{self, ReconstructError, ReconstructedState};
 use crate::host::Host;
 use crate::plugin::Plugins;
 
@@ -27,7 +27,7 @@ pub struct Left {
 }
 
 /// What is on disk.
-pub struct Survey(Found);
+pub struct Survey(ReconstructedState);
 
 impl Survey {
     /// Looks at the disk. Pods are to be listed after this: a directory is made for a pod that the API has.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a name is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum ListingStep {
     /// Published; the server has not been seen with it since.
     Entering,
     /// Published, and the server was seen with it.
@@ -21,16 +21,16 @@ enum Step {
 
 /// The names.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
-    steps: BTreeMap<String, Step>,
+pub(super) struct VolumesInUse {
+    steps: BTreeMap<String, ListingStep>,
     /// What the server had when it was last seen; none before that.
     reported: Option<BTreeSet<String>>,
 }
 
-impl Listing {
+impl VolumesInUse {
     /// What an agent finds on disk when it starts: published from the first moment on, so no write without it can be under way.
     pub(super) fn begin(found: impl IntoIterator<Item = String>) -> Self {
-        Self { steps: found.into_iter().map(|name| (name, Step::Entering)).collect(), reported: None }
+        Self { steps: found.into_iter().map(|name| (name, ListingStep::Entering)).collect(), reported: None }
     }
 
     /// What has to be in use now.
@@ -39,7 +39,7 @@ impl Listing {
             if !self.steps.contains_key(name) {
                 let absent = self.reported.as_ref().is_some_and(|reported| !reported.contains(name));
                 // An agent before this one may have left it on the server; a write of ours without it may be under way.
-                let step = if absent { Step::Entering } else { Step::Leaving };
+                let step = if absent { ListingStep::Entering } else { ListingStep::Leaving };
                 self.steps.insert(name.clone(), step);
             }
         }
@@ -50,36 +50,36 @@ impl Listing {
     pub(super) fn seen(&mut self, reported: &BTreeSet<String>, needed: &BTreeSet<String>) {
         for (name, step) in &mut self.steps {
             *step = match (*step, reported.contains(name)) {
-                (Step::Entering | Step::In, true) => Step::In,
+                (ListingStep::Entering | ListingStep::In, true) => ListingStep::In,
                 // Somebody else took it out; it has to come back before it is believed.
-                (Step::Entering | Step::In, false) => Step::Entering,
-                (Step::Leaving, true) => Step::Leaving,
-                (Step::Leaving, false) if needed.contains(name) => Step::Entering,
-                (Step::Leaving, false) => continue,
+                (ListingStep::Entering | ListingStep::In, false) => ListingStep::Entering,
+                (ListingStep::Leaving, true) => ListingStep::Leaving,
+                (ListingStep::Leaving, false) if needed.contains(name) => ListingStep::Entering,
+                (ListingStep::Leaving, false) => continue,
             };
         }
-        self.steps.retain(|name, step| *step != Step::Leaving || reported.contains(name));
+        self.steps.retain(|name, step| *step != ListingStep::Leaving || reported.contains(name));
         self.reported = Some(reported.clone());
         self.turn(needed);
     }
 
     fn turn(&mut self, needed: &BTreeSet<String>) {
         for (name, step) in &mut self.steps {
-            if *step == Step::In && !needed.contains(name) {
-                *step = Step::Leaving;
+            if *step == ListingStep::In && !needed.contains(name) {
+                *step = ListingStep::Leaving;
             }
         }
     }
 
     /// What is to be written to the Node.
     pub(super) fn published(&self) -> BTreeSet<String> {
-        let published = self.steps.iter().filter(|(_, step)| **step != Step::Leaving);
+        let published = self.steps.iter().filter(|(_, step)| **step != ListingStep::Leaving);
         published.map(|(name, _)| name.clone()).collect()
     }
 
     /// Whether the server has it, and will have it until it is taken out here.
     pub(super) fn is_in(&self, name: &str) -> bool {
-        self.steps.get(name) == Some(&Step::In)
+        self.steps.get(name) == Some(&ListingStep::In)
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     }
 
     /// Plays `need NAMES` and `seen NAMES`; after each what is published, and what is believed.
-    fn play(mut listing: Listing, steps: &[(&str, &str, &str, &str)]) {
+    fn play(mut listing: VolumesInUse, steps: &[(&str, &str, &str, &str)]) {
         let mut needed = BTreeSet::new();
         for (at, (verb, names, published, believed)) in steps.iter().enumerate() {
             match *verb {
@@ -125,7 +125,7 @@ mod tests {
             ("seen", "a b", "b", "b"),
             ("seen", "b", "b", "b"),
         ];
-        play(Listing::default(), &simple);
+        play(VolumesInUse::default(), &simple);
         let again_while_leaving = [
             ("seen", "", "", ""),
             ("need", "a", "a", ""),
@@ -137,7 +137,7 @@ mod tests {
             ("seen", "", "a", ""),
             ("seen", "a", "a", "a"),
         ];
-        play(Listing::default(), &again_while_leaving);
+        play(VolumesInUse::default(), &again_while_leaving);
         let dropped_before_it_was_written = [
             ("seen", "", "", ""),
             ("need", "a", "a", ""),
@@ -148,23 +148,23 @@ mod tests {
             ("seen", "", "", ""),
             ("need", "", "", ""),
         ];
-        play(Listing::default(), &dropped_before_it_was_written);
+        play(VolumesInUse::default(), &dropped_before_it_was_written);
     }
 
     #[test]
     fn i7_what_an_agent_before_left_on_the_server_is_not_believed() {
         let wanted_before_the_node_was_seen =
             [("need", "a", "", ""), ("seen", "a", "", ""), ("seen", "", "a", ""), ("seen", "a", "a", "a")];
-        play(Listing::default(), &wanted_before_the_node_was_seen);
+        play(VolumesInUse::default(), &wanted_before_the_node_was_seen);
         let wanted_after = [("seen", "a", "", ""), ("need", "a", "", ""), ("seen", "", "a", "")];
-        play(Listing::default(), &wanted_after);
+        play(VolumesInUse::default(), &wanted_after);
         let new_node = [("need", "a", "", ""), ("seen", "", "a", ""), ("seen", "a", "a", "a")];
-        play(Listing::default(), &new_node);
+        play(VolumesInUse::default(), &new_node);
     }
 
     #[test]
     fn what_is_found_on_disk_is_published_from_the_beginning() {
-        let found = || Listing::begin(["a".to_owned()]);
+        let found = || VolumesInUse::begin(["a".to_owned()]);
         play(
             found(),
             &[("need", "a", "a", ""), ("seen", "a", "a", "a"), ("need", "", "", ""), ("seen", "", "", "")],
@@ -185,6 +185,6 @@ mod tests {
             ("seen", "", "a", ""),
             ("seen", "a", "a", "a"),
         ];
-        play(Listing::default(), &steps);
+        play(VolumesInUse::default(), &steps);
     }
 }

@@ -11,7 +11,7 @@ use super::source::CsiSource;
 use super::vol_data::VolumeData;
 use super::{CsiPlugin, place_of};
 use crate::host::Host;
-use crate::plugin::{Expanded, PluginError, PodVolume};
+use crate::plugin::{ExpandOutcome, PluginError, PodVolume};
 
 impl CsiPlugin {
     /// Grows a volume where the pod has it, or, as long as it has not, where it is staged. A refusal of the driver is the cause of
@@ -21,13 +21,13 @@ impl CsiPlugin {
         host: &Host,
         volume: &PodVolume,
         bytes: i64,
-    ) -> Result<Expanded, PluginError> {
+    ) -> Result<ExpandOutcome, PluginError> {
         let source = CsiSource::of(&volume.spec)?;
         let handle = source.persistent_handle()?;
         let whose = "Expander.NodeExpand failed to get CSI client";
         let (driver, can) = self.known.reach(host, &source.driver, whose).await?;
         if !can.can(NodeRpc::ExpandVolume) {
-            return Ok(Expanded::NotNeeded);
+            return Ok(ExpandOutcome::NotNeeded);
         }
         let secrets = secret(host, "NodeExpandSecretRef", source.expand_secret.as_ref()).await?;
         let place = place_of(volume);
@@ -55,6 +55,6 @@ impl CsiPlugin {
         let begin = "Expander.NodeExpand failed to expand the volume : ";
         let answer = driver.node_expand_volume(request).await.map_err(|error| failed(begin, error))?;
         // Drivers need not tell.
-        Ok(Expanded::To(if answer.capacity_bytes > 0 { answer.capacity_bytes } else { bytes }))
+        Ok(ExpandOutcome::To(if answer.capacity_bytes > 0 { answer.capacity_bytes } else { bytes }))
     }
 }

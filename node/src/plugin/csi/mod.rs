@@ -28,7 +28,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
 use orlop_csi::capabilities::NodeRpc;
 
-use super::{Abilities, Expanded, Place, Plugin, PluginError, PodVolume};
+use super::{ExpandOutcome, Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::volume::{Source, VolumeSpec};
 use context::TokenCache;
@@ -77,10 +77,10 @@ impl Plugin for CsiPlugin {
         Ok(format!("{}{SEPARATOR}{name}", source.driver))
     }
 
-    /// Whether the driver sets the pod's group itself is known when it was asked for something once: [`Abilities::owned`] holds
+    /// Whether the driver sets the pod's group itself is known when it was asked for something once: [`VolumeCapabilities::owned`] holds
     /// after the set-up.
-    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> Abilities {
-        let Ok(source) = CsiSource::of(spec) else { return Abilities::default() };
+    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> VolumeCapabilities {
+        let Ok(source) = CsiSource::of(spec) else { return VolumeCapabilities::default() };
         let object = self.known.object(&source.driver);
         let object = object.as_deref();
         let is_persistent = source.life == VolumeLifecycle::Persistent;
@@ -94,7 +94,7 @@ impl Plugin for CsiPlugin {
         let can = self.known.node(&source.driver);
         let sets_group = can.is_some_and(|can| can.can(NodeRpc::VolumeMountGroup));
         let is_owned = driver::is_owned(object, spec.read_only, source.fs_type(), modes);
-        Abilities {
+        VolumeCapabilities {
             attach: is_persistent && driver::is_attached(object),
             device: is_persistent,
             mount_options: is_persistent,
@@ -102,7 +102,7 @@ impl Plugin for CsiPlugin {
             refreshed: driver::is_refreshed(object),
             repeated: driver::is_refreshed(object),
             owned: !spec.block && !sets_group && is_owned,
-            ..Abilities::default()
+            ..VolumeCapabilities::default()
         }
     }
 
@@ -147,7 +147,12 @@ impl Plugin for CsiPlugin {
         reconstruct::found(host, place).await
     }
 
-    async fn expand(&self, host: &Host, volume: &PodVolume, bytes: i64) -> Result<Expanded, PluginError> {
+    async fn expand(
+        &self,
+        host: &Host,
+        volume: &PodVolume,
+        bytes: i64,
+    ) -> Result<ExpandOutcome, PluginError> {
         self.grow(host, volume, bytes).await
     }
 }

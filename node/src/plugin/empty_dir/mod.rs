@@ -10,7 +10,7 @@ use orlop_apimachinery::quantity::Quantity;
 use rustix::fs::{Mode, fchmod, fstat};
 
 use super::volume_queue::{VolumeQueue, place_of, shown};
-use super::{Abilities, Place, Plugin, PluginError, PodVolume};
+use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::mount::{Mount, Origin};
 use crate::rooted_fs::{self, RootedFsError};
@@ -73,8 +73,8 @@ impl Plugin for EmptyDirPlugin {
         Ok(spec.name.clone())
     }
 
-    fn abilities(&self, _: &Host, _: &VolumeSpec) -> Abilities {
-        Abilities { owned: true, ..Abilities::default() }
+    fn abilities(&self, _: &Host, _: &VolumeSpec) -> VolumeCapabilities {
+        VolumeCapabilities { owned: true, ..VolumeCapabilities::default() }
     }
 
     fn path(&self, host: &Host, place: &Place) -> PathBuf {

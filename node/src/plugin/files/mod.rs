@@ -30,10 +30,10 @@ use kube::Client;
 use rustix::fs::{Gid, Mode, fchmod, fchown, fstat};
 use tokio_util::sync::CancellationToken;
 
-use self::atomic_writer::{Payload, Step, Writer};
-use self::object_watches::Uses;
+use self::atomic_writer::{Payload, WriteStep, Writer};
+use self::object_watches::VolumeUses;
 use self::projected::ContentKind;
-use super::{Abilities, Place, Plugin, PluginError, PodVolume};
+use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::crash_points;
 use crate::host::Host;
 use crate::mount::{Force, Mount, MountError, MountPoint, Origin};
@@ -49,13 +49,13 @@ const MOST_LAYERS: usize = 8;
 
 /// The plugins of this folder, which share what they follow.
 pub struct Files {
-    uses: Arc<Uses>,
+    uses: Arc<VolumeUses>,
 }
 
 impl Files {
     /// Reads and follows objects with this client, until `shutdown`.
     pub fn new(client: Client, shutdown: CancellationToken) -> Self {
-        Self { uses: Arc::new(Uses::new(client, shutdown)) }
+        Self { uses: Arc::new(VolumeUses::new(client, shutdown)) }
     }
 
     /// One plugin for each kind of volume.
@@ -74,11 +74,11 @@ impl Files {
 
 struct FilesPlugin {
     kind: ContentKind,
-    uses: Arc<Uses>,
+    uses: Arc<VolumeUses>,
 }
 
 /// What is written where.
-struct Job {
+struct WriteJob {
     root: PathBuf,
     path: PathBuf,
     files: Payload,
@@ -107,9 +107,9 @@ impl Plugin for FilesPlugin {
         }
     }
 
-    fn abilities(&self, _: &Host, _: &VolumeSpec) -> Abilities {
+    fn abilities(&self, _: &Host, _: &VolumeSpec) -> VolumeCapabilities {
         // The group is given before the content is seen, not after.
-        Abilities { refreshed: true, read_only: true, ..Abilities::default() }
+        VolumeCapabilities { refreshed: true, read_only: true, ..VolumeCapabilities::default() }
     }
 
     fn path(&self, host: &Host, place: &Place) -> PathBuf {
@@ -133,7 +133,7 @@ impl Plugin for FilesPlugin {
         let collected = projected::collect(host, &reader, &mut used, pod, &sources, mode).await;
         let collected = collected.map_err(PluginError::uncertain)?;
         self.uses.remind(&mut used, &place, collected.renewal, host.clock);
-        let job = Job {
+        let job = WriteJob {
             root: host.paths.root().to_owned(),
             path: self.path(host, &place),
             files: collected.files,
@@ -168,7 +168,7 @@ impl FilesPlugin {
         format!("{}/{}-{}", self.name(), place.uid, place.dir_name)
     }
 
-    async fn write(&self, host: &Host, place: &Place, job: Job) -> Result<(), MountError> {
+    async fn write(&self, host: &Host, place: &Place, job: WriteJob) -> Result<(), MountError> {
         let queue = self.queue(place);
         let (root, path) = (job.root.clone(), job.path.clone());
         let what = format!("making {}", path.display());
@@ -236,7 +236,7 @@ async fn mount_memory(host: &Host, queue: &str, path: &Path) -> Result<(), Mount
     }
 }
 
-impl Job {
+impl WriteJob {
     /// Writes it. Blocks.
     fn run(&self, what: &str) -> Result<(), MountError> {
         let refused = |why: String, source: io::Error| MountError::Refused {
@@ -269,7 +269,7 @@ impl Job {
             }
         }
         let writer = Writer { volume: &dir, group: self.group, now: self.now };
-        let mut step = |step: Step| {
+        let mut step = |step: WriteStep| {
             crash_points::reached(&format!("content, {step:?}"), &self.path);
             Ok(())
         };

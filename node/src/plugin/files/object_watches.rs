@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::tokens::{self, Token, TokenKey};
-use crate::objects::object_watch::{Follow, Following, Observed};
+use crate::objects::object_watch::{ObjectWatch, ObjectWatches, Observed};
 use crate::plugin::Place;
 
 /// An object that is not known by then is an error of the set-up; it is told when it is known.
@@ -29,11 +29,11 @@ const LEAST: SignedDuration = SignedDuration::from_secs(30);
 /// Volumes of pods whose content may have changed: each is to be set up again. For one reader; clones share it.
 #[derive(Clone, Default)]
 pub struct Changes {
-    waiting: Arc<Waiting>,
+    waiting: Arc<ChangedVolumes>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct ChangedVolumes {
     places: Mutex<BTreeSet<Place>>,
     told: Notify,
 }
@@ -63,35 +63,35 @@ impl Changes {
 
 /// What one volume of one pod uses.
 #[derive(Default)]
-pub(super) struct Use {
-    maps: HashMap<String, Held<ConfigMap>>,
-    secrets: HashMap<String, Held<Secret>>,
+pub(super) struct VolumeUse {
+    maps: HashMap<String, UsedObject<ConfigMap>>,
+    secrets: HashMap<String, UsedObject<Secret>>,
     tokens: HashMap<TokenKey, Token>,
     renewal: Option<DropGuard>,
 }
 
-enum Held<K> {
+enum UsedObject<K> {
     /// It may change.
-    Followed { object: Following<K>, _told: DropGuard },
+    Followed { object: ObjectWatch<K>, _told: DropGuard },
     /// It cannot.
     Kept(Arc<K>),
 }
 
 /// All uses. A volume is set up by one at a time.
-pub(super) struct Uses {
+pub(super) struct VolumeUses {
     client: Client,
     shutdown: CancellationToken,
-    maps: Follow<ConfigMap>,
-    secrets: Follow<Secret>,
+    maps: ObjectWatches<ConfigMap>,
+    secrets: ObjectWatches<Secret>,
     changes: Changes,
-    used: Mutex<HashMap<Place, Arc<tokio::sync::Mutex<Use>>>>,
+    used: Mutex<HashMap<Place, Arc<tokio::sync::Mutex<VolumeUse>>>>,
 }
 
-impl Uses {
+impl VolumeUses {
     pub(super) fn new(client: Client, shutdown: CancellationToken) -> Self {
         Self {
-            maps: Follow::namespaced(client.clone(), shutdown.clone()),
-            secrets: Follow::namespaced(client.clone(), shutdown.clone()),
+            maps: ObjectWatches::namespaced(client.clone(), shutdown.clone()),
+            secrets: ObjectWatches::namespaced(client.clone(), shutdown.clone()),
             client,
             shutdown,
             changes: Changes::default(),
@@ -104,7 +104,7 @@ impl Uses {
     }
 
     /// What a volume uses; nothing at first.
-    pub(super) fn of(&self, place: &Place) -> Arc<tokio::sync::Mutex<Use>> {
+    pub(super) fn of(&self, place: &Place) -> Arc<tokio::sync::Mutex<VolumeUse>> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(used.entry(place.clone()).or_default())
     }
@@ -120,7 +120,13 @@ impl Uses {
     }
 
     /// Tells a volume that a token of it is getting old.
-    pub(super) fn remind(&self, used: &mut Use, place: &Place, renewal: Option<Timestamp>, clock: Clock) {
+    pub(super) fn remind(
+        &self,
+        used: &mut VolumeUse,
+        place: &Place,
+        renewal: Option<Timestamp>,
+        clock: Clock,
+    ) {
         let Some(renewal) = renewal else {
             used.renewal = None;
             return;
@@ -146,7 +152,7 @@ impl Uses {
 
 /// Reads for one volume.
 pub(super) struct Reader<'a> {
-    uses: &'a Uses,
+    uses: &'a VolumeUses,
     place: &'a Place,
     namespace: &'a str,
 }
@@ -158,7 +164,7 @@ impl Reader<'_> {
     /// The server does not tell.
     pub(super) async fn config_map(
         &self,
-        used: &mut Use,
+        used: &mut VolumeUse,
         name: &str,
     ) -> Result<Option<Arc<ConfigMap>>, String> {
         let is_immutable = |map: &ConfigMap| map.immutable == Some(true);
@@ -170,7 +176,11 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// The server does not tell.
-    pub(super) async fn secret(&self, used: &mut Use, name: &str) -> Result<Option<Arc<Secret>>, String> {
+    pub(super) async fn secret(
+        &self,
+        used: &mut VolumeUse,
+        name: &str,
+    ) -> Result<Option<Arc<Secret>>, String> {
         let is_immutable = |secret: &Secret| secret.immutable == Some(true);
         let known = self.look(&mut used.secrets, &self.uses.secrets, name, is_immutable).await;
         known.ok_or_else(|| late("secret"))
@@ -182,7 +192,7 @@ impl Reader<'_> {
     /// There is none that is good.
     pub(super) async fn token(
         &self,
-        used: &mut Use,
+        used: &mut VolumeUse,
         pod: &Pod,
         key: &TokenKey,
         now: Timestamp,
@@ -195,8 +205,8 @@ impl Reader<'_> {
     /// None: it is not known.
     async fn look<K>(
         &self,
-        held: &mut HashMap<String, Held<K>>,
-        follow: &Follow<K>,
+        held: &mut HashMap<String, UsedObject<K>>,
+        follow: &ObjectWatches<K>,
         name: &str,
         is_immutable: impl Fn(&K) -> bool,
     ) -> Option<Option<Arc<K>>>
@@ -204,8 +214,8 @@ impl Reader<'_> {
         K: Keep + Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug,
     {
         let seen = match held.get(name) {
-            Some(Held::Kept(object)) => return Some(Some(Arc::clone(object))),
-            Some(Held::Followed { object, .. }) => {
+            Some(UsedObject::Kept(object)) => return Some(Some(Arc::clone(object))),
+            Some(UsedObject::Followed { object, .. }) => {
                 let mut object = object.clone();
                 tokio::time::timeout(PATIENCE, object.known()).await.unwrap_or(Observed::Unknown)
             }
@@ -228,7 +238,7 @@ impl Reader<'_> {
                         changes.tell(&place);
                     }
                 });
-                held.insert(name.to_owned(), Held::Followed { object: kept, _told: told });
+                held.insert(name.to_owned(), UsedObject::Followed { object: kept, _told: told });
                 seen
             }
         };
@@ -237,7 +247,7 @@ impl Reader<'_> {
             Observed::Absent => Some(None),
             Observed::There(object) => {
                 if is_immutable(&object) {
-                    held.insert(name.to_owned(), Held::Kept(Arc::clone(&object)));
+                    held.insert(name.to_owned(), UsedObject::Kept(Arc::clone(&object)));
                 }
                 Some(Some(object))
             }

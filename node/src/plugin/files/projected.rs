@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::atomic_writer::{Content, Payload};
-use super::object_watches::{Reader, Use};
+use super::object_watches::{Reader, VolumeUse};
 use super::payload::{aggregate, put};
 use super::tokens::TokenKey;
 use super::{config_map, downward, secret};
@@ -120,7 +120,7 @@ pub(super) struct Collected {
 pub(super) async fn collect(
     host: &Host,
     reader: &Reader<'_>,
-    used: &mut Use,
+    used: &mut VolumeUse,
     pod: &Pod,
     sources: &[VolumeProjection],
     mode: u32,
@@ -138,7 +138,7 @@ pub(super) async fn collect(
 async fn collect_one(
     host: &Host,
     reader: &Reader<'_>,
-    used: &mut Use,
+    used: &mut VolumeUse,
     pod: &Pod,
     source: &VolumeProjection,
     mode: u32,

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::HostPathVolumeSource;
 
 use super::volume_queue::{VolumeQueue, advice, machine_path, place_of, shown};
-use super::{Abilities, Place, Plugin, PluginError, PodVolume};
+use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::volume::{Source, VolumeSpec};
 
@@ -106,8 +106,8 @@ impl Plugin for HostPathPlugin {
         Ok(source_of(spec)?.path.clone())
     }
 
-    fn abilities(&self, _: &Host, _: &VolumeSpec) -> Abilities {
-        Abilities::default()
+    fn abilities(&self, _: &Host, _: &VolumeSpec) -> VolumeCapabilities {
+        VolumeCapabilities::default()
     }
 
     /// What the machine has there, once the volume is set up.

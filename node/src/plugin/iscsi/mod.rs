@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 
 use super::volume_queue::{VolumeQueue, place_of};
-use super::{Abilities, Outcome, Place, Plugin, PluginError, PodVolume};
+use super::{Outcome, Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::mount::device::Devices;
 use crate::mount::{Mount, Origin};
@@ -28,7 +28,7 @@ mod tests;
 
 pub use admin::{Admin, AdminError, Iscsiadm};
 pub use disk::Looks;
-use record::Record;
+use record::DiskRecord;
 use source::Disk;
 
 /// Its name.
@@ -72,7 +72,7 @@ impl IscsiPlugin {
     ) -> Result<(), PluginError> {
         let disk = Disk::of(spec)?;
         let queue = lane_of(host, &disk.name);
-        let mut record = Record::of(&disk);
+        let mut record = DiskRecord::of(&disk);
         let global = record.global(&host.paths);
         if !spec.block && queue.mounted(&global)?.is_some() {
             return Ok(());
@@ -81,7 +81,7 @@ impl IscsiPlugin {
         // Whoever logs out writes records of others, too.
         let target = self.target(&disk.iqn);
         let alone = target.lock().await;
-        if let Some(before) = Record::read(host, &queue, &disk.name).await? {
+        if let Some(before) = DiskRecord::read(host, &queue, &disk.name).await? {
             record.inherited = before.inherited;
         }
         record.write(host, &queue).await?;
@@ -133,14 +133,14 @@ impl Plugin for IscsiPlugin {
     }
 
     /// The attach/detach controller says of every node that it is attached.
-    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> Abilities {
-        Abilities {
+    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> VolumeCapabilities {
+        VolumeCapabilities {
             attach: true,
             device: true,
             mount_options: true,
             block: true,
             owned: !spec.block,
-            ..Abilities::default()
+            ..VolumeCapabilities::default()
         }
     }
 
@@ -162,7 +162,7 @@ impl Plugin for IscsiPlugin {
 
     async fn unmount_device(&self, host: &Host, volume_name: &str) -> Result<(), PluginError> {
         let queue = lane_of(host, volume_name);
-        let Some(record) = Record::read(host, &queue, volume_name).await? else { return Ok(()) };
+        let Some(record) = DiskRecord::read(host, &queue, volume_name).await? else { return Ok(()) };
         queue.clear(&record.global(&host.paths)).await?;
         if !host.config.is_virtual {
             let target = self.target(&record.iqn);
@@ -173,7 +173,7 @@ impl Plugin for IscsiPlugin {
     }
 
     async fn devices(&self, host: &Host) -> Result<Vec<String>, PluginError> {
-        let records = Record::all(host, &lane_of(host, "all")).await?;
+        let records = DiskRecord::all(host, &lane_of(host, "all")).await?;
         Ok(records.into_iter().map(|record| record.volume_name).collect())
     }
 
@@ -185,7 +185,7 @@ impl Plugin for IscsiPlugin {
         if !spec.block && queue.mounted(&target)?.is_some() {
             return Ok(());
         }
-        let record = Record::of(&disk);
+        let record = DiskRecord::of(&disk);
         let global = record.global(&host.paths);
         let device = match (spec.block, host.config.is_virtual) {
             (true, false) => self.find(&queue, &disk).await?,

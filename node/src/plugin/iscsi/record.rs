@@ -16,7 +16,7 @@ use crate::plugin::volume_queue::VolumeQueue;
 /// What logging out needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Record {
+pub(super) struct DiskRecord {
     pub(super) volume_name: String,
     pub(super) portals: Vec<String>,
     pub(super) iqn: String,
@@ -38,7 +38,7 @@ pub(super) struct Iface {
     pub(super) is_copy: bool,
 }
 
-impl Record {
+impl DiskRecord {
     pub(super) fn of(disk: &Disk) -> Self {
         let (iface, copied_from) = match &disk.initiator {
             None => (disk.iface.clone(), None),

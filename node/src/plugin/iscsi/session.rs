@@ -2,7 +2,7 @@
 //! calls this has the target's lock.
 
 use super::admin::{AdminError, NOTHING_FOUND, SESSION_EXISTS};
-use super::record::Record;
+use super::record::DiskRecord;
 use super::source::{Disk, Words};
 use super::{Admin, IscsiPlugin};
 use crate::host::Host;
@@ -128,7 +128,7 @@ impl IscsiPlugin {
         &self,
         queue: &VolumeQueue<'_>,
         disk: &Disk,
-        record: &Record,
+        record: &DiskRecord,
         secret: &Words,
     ) -> Result<std::path::PathBuf, PluginError> {
         if let (Some(name), Some(from)) = (&disk.initiator, &record.copied_from) {
@@ -184,9 +184,9 @@ impl IscsiPlugin {
         &self,
         host: &Host,
         queue: &VolumeQueue<'_>,
-        record: &Record,
+        record: &DiskRecord,
     ) -> Result<(), PluginError> {
-        let mut others = Record::all(host, queue).await?;
+        let mut others = DiskRecord::all(host, queue).await?;
         others.retain(|other| other.volume_name != record.volume_name && other.iqn == record.iqn);
         let ifaces = record.ifaces();
         for portal in &record.portals {
@@ -197,7 +197,7 @@ impl IscsiPlugin {
                 self.portal(portal, &record.iqn, iface).log_out().await.map_err(told)?;
             }
         }
-        let shares = |other: &Record| other.portals.iter().any(|portal| record.portals.contains(portal));
+        let shares = |other: &DiskRecord| other.portals.iter().any(|portal| record.portals.contains(portal));
         for heir in others.iter_mut().filter(|other| shares(other)) {
             let known = heir.ifaces();
             let new = ifaces.iter().filter(|(name, _)| !known.contains_key(*name));

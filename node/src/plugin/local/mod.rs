@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{LocalVolumeSource, PersistentVolume};
 use orlop_controller::names::ANN_IMAGE_FILE;
 
 use super::volume_queue::{VolumeQueue, is_file_name, machine_path, place_of, shown};
-use super::{Abilities, Expanded, Place, Plugin, PluginError, PodVolume};
+use super::{ExpandOutcome, Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::mount::device::Devices;
 use crate::mount::{Mount, Origin};
@@ -129,15 +129,15 @@ impl Plugin for LocalPlugin {
     }
 
     /// A directory has nothing for the node; that it is none is known only when it was looked at.
-    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> Abilities {
+    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> VolumeCapabilities {
         let has_files = !spec.block;
-        Abilities {
+        VolumeCapabilities {
             device: has_files,
             mount_options: true,
             block: true,
             owned: has_files,
             owned_once: has_files,
-            ..Abilities::default()
+            ..VolumeCapabilities::default()
         }
     }
 
@@ -223,16 +223,21 @@ impl Plugin for LocalPlugin {
         Ok((!place.block).then(|| place.dir_name.clone()))
     }
 
-    async fn expand(&self, host: &Host, volume: &PodVolume, bytes: i64) -> Result<Expanded, PluginError> {
+    async fn expand(
+        &self,
+        host: &Host,
+        volume: &PodVolume,
+        bytes: i64,
+    ) -> Result<ExpandOutcome, PluginError> {
         let spec = &*volume.spec;
         let local = Local::of(spec)?;
         let queue = lane_of(host, local.name);
         match local.kind(host, &queue).await? {
-            PathKind::Dir | PathKind::Virtual => Ok(Expanded::NotNeeded),
-            PathKind::Device | PathKind::Image if spec.block => Ok(Expanded::NotNeeded),
+            PathKind::Dir | PathKind::Virtual => Ok(ExpandOutcome::NotNeeded),
+            PathKind::Device | PathKind::Image if spec.block => Ok(ExpandOutcome::NotNeeded),
             kind @ (PathKind::Device | PathKind::Image) => {
                 self.grow_disk(host, &queue, &local, kind).await?;
-                Ok(Expanded::To(bytes))
+                Ok(ExpandOutcome::To(bytes))
             }
         }
     }

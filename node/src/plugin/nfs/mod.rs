@@ -11,7 +11,7 @@ use rustix::fs::{fstat, fstatfs};
 use rustix::io::Errno;
 
 use super::volume_queue::{VolumeQueue, place_of, still_mounted, told};
-use super::{Abilities, Place, Plugin, PluginError, PodVolume};
+use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::mount::{Force, Mount, Origin};
 use crate::rooted_fs::{self, RootedFsError};
@@ -103,8 +103,8 @@ impl Plugin for NfsPlugin {
         Ok(format!("{}/{}", export.server, export.path))
     }
 
-    fn abilities(&self, _: &Host, _: &VolumeSpec) -> Abilities {
-        Abilities { mount_options: true, ..Abilities::default() }
+    fn abilities(&self, _: &Host, _: &VolumeSpec) -> VolumeCapabilities {
+        VolumeCapabilities { mount_options: true, ..VolumeCapabilities::default() }
     }
 
     fn path(&self, host: &Host, place: &Place) -> PathBuf {

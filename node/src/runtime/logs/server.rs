@@ -25,7 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::identity::Identity;
+use super::identity::ServerIdentity;
 use super::reader;
 use super::{LogError, LogQuery};
 use crate::runtime::Runtime;
@@ -100,7 +100,7 @@ pub struct LogServer {
     _end: DropGuard,
 }
 
-struct Shared {
+struct ServerState {
     node: String,
     client: Client,
     runtime: Arc<dyn Runtime>,
@@ -116,14 +116,14 @@ impl LogServer {
         let address = SocketAddr::new(config.address, config.port);
         let identity = match config.address.is_loopback() {
             true => None,
-            false => Some(Identity::make().map_err(|why| LogServerError::Key { address, why })?),
+            false => Some(ServerIdentity::make().map_err(|why| LogServerError::Key { address, why })?),
         };
         let key = identity.as_ref().map(|identity| identity.digest.clone());
         let cannot = |source| LogServerError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
         let end = CancellationToken::new();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             node: config.node,
             client: config.client,
             runtime: config.runtime,
@@ -149,8 +149,8 @@ impl LogServer {
 
 async fn serve(
     listener: TcpListener,
-    identity: Option<Identity>,
-    shared: Arc<Shared>,
+    identity: Option<ServerIdentity>,
+    shared: Arc<ServerState>,
     end: CancellationToken,
 ) {
     let acceptor = identity.map(|identity| identity.acceptor);
@@ -191,7 +191,7 @@ async fn shaken(
 }
 
 /// Serves one request.
-async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin, shared: Arc<Shared>) -> io::Result<()> {
+async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin, shared: Arc<ServerState>) -> io::Result<()> {
     let service = service_fn(move |request| {
         let shared = shared.clone();
         async move { Ok::<_, Infallible>(answer(&shared, &request).await) }
@@ -211,7 +211,7 @@ fn plain(code: StatusCode, text: impl Into<String>) -> Response<Body> {
     response
 }
 
-async fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Body> {
+async fn answer(shared: &ServerState, request: &Request<Incoming>) -> Response<Body> {
     let path = request.uri().path();
     if path == "/healthz" {
         return plain(StatusCode::OK, "ok");
@@ -260,7 +260,7 @@ async fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Body> 
 }
 
 /// Whether a request comes from the API server.
-async fn is_allowed(shared: &Shared, request: &Request<Incoming>) -> bool {
+async fn is_allowed(shared: &ServerState, request: &Request<Incoming>) -> bool {
     let value = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let Some(token) = value.and_then(|value| value.strip_prefix("Bearer ")) else { return false };
     let audience = format!("{AUDIENCE_PREFIX}{}", shared.node);

@@ -35,15 +35,15 @@ const FAILED_HOOK: &str = "FailedHook";
 
 /// What is on disk of a pod.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Record {
+struct PodRecord {
     pod: Pod,
     paths: Vec<PodPath>,
     /// When it was told as running; none before.
     started_at: Option<Timestamp>,
 }
 
-struct Entry {
-    record: Mutex<Record>,
+struct PodEntry {
+    record: Mutex<PodRecord>,
     /// One start or stop at a time.
     turn: tokio::sync::Mutex<()>,
     state: watch::Sender<PodState>,
@@ -55,7 +55,7 @@ pub struct NoRuntime {
     hooks: Hooks,
     clock: Clock,
     events: Option<Recorder>,
-    pods: Mutex<HashMap<String, Arc<Entry>>>,
+    pods: Mutex<HashMap<String, Arc<PodEntry>>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,9 +71,9 @@ impl NoRuntime {
         let mut pods = HashMap::new();
         for uid in records::names(&paths.pods())? {
             let file = record_file(&paths, &uid);
-            match records::found::<Record>(&file) {
+            match records::found::<PodRecord>(&file) {
                 Ok(Some(record)) => {
-                    let entry = Entry::new(record);
+                    let entry = PodEntry::new(record);
                     pods.insert(uid, Arc::new(entry));
                 }
                 Ok(None) => {}
@@ -84,14 +84,14 @@ impl NoRuntime {
         Ok(Self { paths, hooks, clock, events, pods: Mutex::new(pods) })
     }
 
-    fn entry(&self, uid: &str) -> Option<Arc<Entry>> {
+    fn entry(&self, uid: &str) -> Option<Arc<PodEntry>> {
         locked(&self.pods).get(uid).cloned()
     }
 
     /// The pod that has the links of a name, when it is another one.
     fn holder(&self, key: &PodKey) -> Option<String> {
         let pods = locked(&self.pods);
-        let is_holder = |entry: &Entry| {
+        let is_holder = |entry: &PodEntry| {
             let other = PodKey::of(&locked(&entry.record).pod);
             other.uid != key.uid
                 && (other.namespace, other.name) == (key.namespace.clone(), key.name.clone())
@@ -105,7 +105,7 @@ impl NoRuntime {
     }
 
     /// Runs a hook whose failure stops nothing.
-    async fn tell(&self, event: HookEvent, record: &Record, volume: Option<&PodPath>) {
+    async fn tell(&self, event: HookEvent, record: &PodRecord, volume: Option<&PodPath>) {
         if let Err(error) = self.hooks.run(event, &record.pod, &record.paths, volume).await {
             self.complain(&record.pod, &error);
         }
@@ -127,9 +127,9 @@ impl Runtime for NoRuntime {
             |why: String| RuntimeError::Start { pod: format!("{}/{}", key.namespace, key.name), why };
         check_names(&key, &paths).map_err(cannot)?;
         let entry = {
-            let fresh = Record { pod: Pod::clone(&pod), paths: paths.clone(), started_at: None };
+            let fresh = PodRecord { pod: Pod::clone(&pod), paths: paths.clone(), started_at: None };
             let mut pods = locked(&self.pods);
-            pods.entry(key.uid.clone()).or_insert_with(|| Arc::new(Entry::new(fresh))).clone()
+            pods.entry(key.uid.clone()).or_insert_with(|| Arc::new(PodEntry::new(fresh))).clone()
         };
         let _turn = entry.turn.lock().await;
         if entry.state.borrow().ended {
@@ -157,7 +157,7 @@ impl Runtime for NoRuntime {
         }
         let told = self.hooks.run(HookEvent::PodStarted, &record.pod, &record.paths, None).await;
         told.map_err(|error| cannot(error.to_string()))?;
-        let record = Record { started_at: Some(self.clock.now()), ..record };
+        let record = PodRecord { started_at: Some(self.clock.now()), ..record };
         save(&file, &record).map_err(|error| cannot(format!("{}: {error}", file.display())))?;
         entry.state.send_replace(running(&record));
         *locked(&entry.record) = record;
@@ -217,8 +217,8 @@ impl Runtime for NoRuntime {
     }
 }
 
-impl Entry {
-    fn new(record: Record) -> Self {
+impl PodEntry {
+    fn new(record: PodRecord) -> Self {
         let state = if record.started_at.is_some() { running(&record) } else { PodState::default() };
         Self {
             record: Mutex::new(record),
@@ -232,7 +232,7 @@ fn record_file(paths: &Paths, uid: &str) -> PathBuf {
     paths.pod(uid).join("containers").join("none.json")
 }
 
-fn save(file: &Path, record: &Record) -> io::Result<()> {
+fn save(file: &Path, record: &PodRecord) -> io::Result<()> {
     if let Some(dir) = file.parent() {
         records::make_dir(dir)?;
     }
@@ -293,7 +293,7 @@ fn remove_links(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn running(record: &Record) -> PodState {
+fn running(record: &PodRecord) -> PodState {
     let at = record.started_at;
     let state = ContainerState {
         running: Some(ContainerStateRunning { started_at: at.map(Time) }),
@@ -309,7 +309,7 @@ fn running(record: &Record) -> PodState {
     }
 }
 
-fn ended(record: &Record, now: Timestamp) -> PodState {
+fn ended(record: &PodRecord, now: Timestamp) -> PodState {
     let spec = record.pod.spec.as_ref();
     let state = terminated(record, now);
     let status = |container: &Container| status(record, container, state.clone(), false);
@@ -322,7 +322,7 @@ fn ended(record: &Record, now: Timestamp) -> PodState {
 }
 
 /// Init containers are told as done: what they prepare is the business of who uses the volumes. Sidecars run as long as the pod does.
-fn init(record: &Record, now: Timestamp, is_running: bool) -> Vec<ContainerStatus> {
+fn init(record: &PodRecord, now: Timestamp, is_running: bool) -> Vec<ContainerStatus> {
     let containers = record.pod.spec.as_ref().and_then(|spec| spec.init_containers.as_deref());
     let now = record.started_at.unwrap_or(now);
     let done = terminated(record, now);
@@ -338,7 +338,7 @@ fn init(record: &Record, now: Timestamp, is_running: bool) -> Vec<ContainerStatu
     containers.unwrap_or_default().iter().map(one).collect()
 }
 
-fn terminated(record: &Record, now: Timestamp) -> ContainerState {
+fn terminated(record: &PodRecord, now: Timestamp) -> ContainerState {
     let terminated = ContainerStateTerminated {
         exit_code: 0,
         reason: Some("Completed".to_owned()),
@@ -350,7 +350,7 @@ fn terminated(record: &Record, now: Timestamp) -> ContainerState {
 }
 
 fn status(
-    record: &Record,
+    record: &PodRecord,
     container: &Container,
     state: ContainerState,
     is_running: bool,

@@ -16,8 +16,10 @@ use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::launch_spec::{Attempt, Container, End, Join, Order, Program, attempt_file, message_file};
-use super::process_id::{Identity, find, stat};
+use super::launch_spec::{
+    Container, Join, LaunchOrder, Program, RunEnd, RunRecord, attempt_file, message_file,
+};
+use super::process_id::{ProcessId, find, stat};
 use super::supervise::kill_cgroup;
 use crate::runtime::captured_output::CapturedOutput;
 use crate::runtime::records;
@@ -46,12 +48,13 @@ fn prepare(plan: &Container) -> io::Result<()> {
 }
 
 /// Starts a supervisor, which starts the container. Returns when the container's program runs or has been refused.
-pub(super) async fn start(plan: Container) -> Result<Attempt, String> {
+pub(super) async fn start(plan: Container) -> Result<RunRecord, String> {
     prepare(&plan).map_err(|error| format!("{}: {error}", plan.dir.display()))?;
     let (dir, restart) = (plan.dir.clone(), plan.restart);
     let launcher = plan.launcher.clone();
     let (mut child, mut pipe) =
-        launch(&launcher, Order::Supervise(Box::new(plan)), false, Stdio::null(), Stdio::null()).await?;
+        launch(&launcher, LaunchOrder::Supervise(Box::new(plan)), false, Stdio::null(), Stdio::null())
+            .await?;
     // Nobody waits for it but this: a supervisor outlives what asked for it.
     tokio::spawn(async move {
         let _ = child.wait().await;
@@ -78,7 +81,7 @@ pub(super) async fn start(plan: Container) -> Result<Attempt, String> {
 /// Starts this binary in its hidden mode and gives it an order. `kept`: it goes when nobody waits for it any more.
 async fn launch(
     launcher: &[String],
-    order: Order,
+    order: LaunchOrder,
     kept: bool,
     out: Stdio,
     err: Stdio,
@@ -103,12 +106,12 @@ async fn launch(
 }
 
 /// Reads what is on disk of a run.
-pub(super) fn read(dir: &Path, restart: u32) -> io::Result<Option<Attempt>> {
+pub(super) fn read(dir: &Path, restart: u32) -> io::Result<Option<RunRecord>> {
     records::read(&attempt_file(dir, restart))
 }
 
 /// The last two runs of a container: the newest, and the one before it.
-pub(super) fn runs(dir: &Path) -> io::Result<Vec<(u32, Attempt)>> {
+pub(super) fn runs(dir: &Path) -> io::Result<Vec<(u32, RunRecord)>> {
     let number = |name: &String| name.strip_suffix(".json")?.parse::<u32>().ok();
     let mut numbers: Vec<u32> = records::names(dir)?.iter().filter_map(number).collect();
     numbers.sort_unstable_by(|a, b| b.cmp(a));
@@ -122,7 +125,7 @@ pub(super) fn runs(dir: &Path) -> io::Result<Vec<(u32, Attempt)>> {
 }
 
 /// Waits until a process is gone. One that cannot be watched is not gone: what is left of a container is killed after its end.
-pub(super) async fn gone(identity: &Identity) {
+pub(super) async fn gone(identity: &ProcessId) {
     while let Err(error) = watched(identity).await {
         tracing::error!("process {} cannot be watched: {error}", identity.pid);
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -130,20 +133,20 @@ pub(super) async fn gone(identity: &Identity) {
 }
 
 #[allow(deprecated, reason = "unsound for types that lie about their file alone; an OwnedFd does not")]
-async fn watched(identity: &Identity) -> io::Result<()> {
+async fn watched(identity: &ProcessId) -> io::Result<()> {
     let Some(fd) = identity.open()? else { return Ok(()) };
     AsyncFd::with_interest(fd, Interest::READABLE)?.readable().await.map(drop)
 }
 
 /// Waits for the end of a run and reads it. A supervisor that was killed did not write one: what is left of the container is killed then.
-pub(super) async fn ended(dir: &Path, restart: u32, attempt: &Attempt) -> Result<Attempt, String> {
+pub(super) async fn ended(dir: &Path, restart: u32, attempt: &RunRecord) -> Result<RunRecord, String> {
     gone(&attempt.supervisor).await;
     let mut last = read(dir, restart).map_err(|error| error.to_string())?.unwrap_or_else(|| attempt.clone());
     if last.end.is_some() {
         return Ok(last);
     }
     kill_rest(&last).await?;
-    last.end = Some(End {
+    last.end = Some(RunEnd {
         code: 137,
         reason: "ContainerStatusUnknown".to_owned(),
         message: "The supervisor of the container was killed, so nobody knows how the container ended"
@@ -156,7 +159,7 @@ pub(super) async fn ended(dir: &Path, restart: u32, attempt: &Attempt) -> Result
 
 /// Kills what a supervisor left behind: the first process, all of its session, all of its cgroup. After a restart of the machine that is nothing,
 /// and whoever has those numbers now is somebody else.
-async fn kill_rest(attempt: &Attempt) -> Result<(), String> {
+async fn kill_rest(attempt: &RunRecord) -> Result<(), String> {
     if !attempt.supervisor.is_of_this_boot().map_err(|error| error.to_string())? {
         return Ok(());
     }
@@ -174,7 +177,7 @@ async fn kill_rest(attempt: &Attempt) -> Result<(), String> {
             of_session
                 .map_err(|error| error.to_string())?
                 .into_iter()
-                .filter_map(|pid| Identity::of(pid).ok()),
+                .filter_map(|pid| ProcessId::of(pid).ok()),
         );
     }
     for one in &left {
@@ -212,7 +215,7 @@ pub(super) async fn kill(
     restart: u32,
     before: impl Future<Output = ()>,
     mut until: watch::Receiver<Instant>,
-) -> Result<Attempt, String> {
+) -> Result<RunRecord, String> {
     let grace = until.borrow().saturating_duration_since(Instant::now());
     let attempt = read(dir, restart).map_err(|error| error.to_string())?;
     let attempt = attempt.ok_or_else(|| format!("{} is gone", attempt_file(dir, restart).display()))?;
@@ -252,7 +255,7 @@ pub(super) async fn kill(
 
 /// What a program in a container did.
 #[derive(Debug)]
-pub(super) struct Joined {
+pub(super) struct JoinedProgram {
     /// Its exit code; none when it was not in time.
     pub(super) code: Option<i32>,
     /// What it said.
@@ -265,12 +268,12 @@ pub(super) struct Joined {
 /// It cannot be run.
 pub(super) async fn join(
     launcher: &[String],
-    attempt: &Attempt,
+    attempt: &RunRecord,
     program: Program,
     limit: Duration,
-) -> Result<Joined, String> {
+) -> Result<JoinedProgram, String> {
     let main = attempt.main.clone().ok_or("the container has no process")?;
-    let order = Order::Join(Box::new(Join { main, cgroup: attempt.cgroup.clone(), program }));
+    let order = LaunchOrder::Join(Box::new(Join { main, cgroup: attempt.cgroup.clone(), program }));
     let (mut child, mut pipe) = launch(launcher, order, true, Stdio::piped(), Stdio::piped()).await?;
     let out = child.stdout.take().map(|stream| CapturedOutput::of(stream, SAID));
     let err = child.stderr.take().map(|stream| CapturedOutput::of(stream, SAID));
@@ -297,7 +300,7 @@ pub(super) async fn join(
         use std::os::unix::process::ExitStatusExt as _;
         status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
     });
-    Ok(Joined { code, said: said.trim().to_owned() })
+    Ok(JoinedProgram { code, said: said.trim().to_owned() })
 }
 
 /// Where cgroups of containers are made: below that of this process, in the second version's tree.

@@ -1,16 +1,16 @@
 //! What the agent, the supervisor and the container tell each other. Orders go through pipes, because the environment of a container may
-//! hold secrets; what is on disk ([`Attempt`]) holds none.
+//! hold secrets; what is on disk ([`RunRecord`]) holds none.
 
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::process_id::Identity;
+use super::process_id::ProcessId;
 
 /// What a process that was started in the hidden mode is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Order {
+pub(crate) enum LaunchOrder {
     /// Start a container, keep its output, write down its end.
     Supervise(Box<Container>),
     /// Become the container.
@@ -107,7 +107,7 @@ pub(crate) enum Propagation {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Join {
     /// The container's first process.
-    pub(crate) main: Identity,
+    pub(crate) main: ProcessId,
     /// The container's cgroup.
     pub(crate) cgroup: Option<PathBuf>,
     /// What is run.
@@ -116,22 +116,22 @@ pub(crate) struct Join {
 
 /// One run of a container, as it is on disk: `<restart>.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Attempt {
+pub(crate) struct RunRecord {
     /// Who writes this.
-    pub(crate) supervisor: Identity,
+    pub(crate) supervisor: ProcessId,
     /// The container's first process, once there is one.
-    pub(crate) main: Option<Identity>,
+    pub(crate) main: Option<ProcessId>,
     /// All its processes are in it.
     pub(crate) cgroup: Option<PathBuf>,
     /// When its program was started; none before.
     pub(crate) started_at: Option<Timestamp>,
     /// Its end.
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<RunEnd>,
 }
 
 /// The end of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct End {
+pub(crate) struct RunEnd {
     /// Exit code; 128 and the number of a signal.
     pub(crate) code: i32,
     /// `Completed`, `Error`, `StartError`, `ContainerStatusUnknown`.

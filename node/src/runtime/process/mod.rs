@@ -82,7 +82,7 @@ impl ProcessConfig {
     }
 }
 
-struct Entry {
+struct PodHandle {
     key: PodKey,
     messages: mpsc::UnboundedSender<PodMessage>,
     state: watch::Receiver<PodState>,
@@ -95,7 +95,7 @@ pub struct ProcessRuntime {
     shared: Arc<RuntimeContext>,
     end: CancellationToken,
     _end_on_drop: DropGuard,
-    pods: Mutex<HashMap<String, Entry>>,
+    pods: Mutex<HashMap<String, PodHandle>>,
 }
 
 impl ProcessRuntime {
@@ -134,7 +134,7 @@ impl ProcessRuntime {
         Ok(runtime)
     }
 
-    fn pods(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+    fn pods(&self) -> MutexGuard<'_, HashMap<String, PodHandle>> {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,7 +142,7 @@ impl ProcessRuntime {
         let (messages, inbox) = mpsc::unbounded_channel();
         let state = watch::Sender::new(PodState::default());
         let entry =
-            Entry { key: PodKey::of(&record.pod), messages: messages.clone(), state: state.subscribe() };
+            PodHandle { key: PodKey::of(&record.pod), messages: messages.clone(), state: state.subscribe() };
         let task = PodTask::new(self.shared.clone(), record, state, messages);
         self.pods().insert(uid.to_owned(), entry);
         let end = self.end.clone();
@@ -222,7 +222,7 @@ impl Runtime for ProcessRuntime {
 
     fn log(&self, namespace: &str, pod: &str, container: &str, previous: bool) -> Result<LogPlace, LogError> {
         let pods = self.pods();
-        let is_named = |entry: &&Entry| entry.key.namespace == namespace && entry.key.name == pod;
+        let is_named = |entry: &&PodHandle| entry.key.namespace == namespace && entry.key.name == pod;
         // Of two with one name the one that is not stopped is meant.
         let found = pods.values().filter(is_named).min_by_key(|entry| entry.messages.is_closed());
         let entry = found.ok_or_else(|| LogError::NoPod(pod.to_owned()))?;

@@ -11,13 +11,13 @@ use tokio::net::TcpStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::container_run;
-use super::launch_spec::{Attempt, Program};
+use super::launch_spec::{Program, RunRecord};
 
 /// What a program needs to join the container.
 #[derive(Clone)]
 pub(super) struct JoinTarget {
     pub(super) launcher: Vec<String>,
-    pub(super) attempt: Attempt,
+    pub(super) attempt: RunRecord,
     pub(super) program: Program,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A process of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct ProcessId {
     /// Its number.
     pub(crate) pid: i32,
     /// Clock ticks between the boot and its start.
@@ -18,7 +18,7 @@ pub(crate) struct Identity {
     pub(crate) boot: String,
 }
 
-impl Identity {
+impl ProcessId {
     /// The process that has this number now.
     pub(crate) fn of(pid: i32) -> io::Result<Self> {
         Ok(Self { pid, start: stat(pid)?.start, boot: boot()? })
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn a_number_that_was_used_again_is_another_process() {
-        let own = Identity::own().unwrap();
+        let own = ProcessId::own().unwrap();
         assert!(own.open().unwrap().is_some());
-        let earlier = Identity { start: own.start - 1, ..own.clone() };
-        let other_boot = Identity { boot: "x".into(), ..own.clone() };
-        let none = Identity { pid: 0, ..own };
+        let earlier = ProcessId { start: own.start - 1, ..own.clone() };
+        let other_boot = ProcessId { boot: "x".into(), ..own.clone() };
+        let none = ProcessId { pid: 0, ..own };
         for identity in [earlier, other_boot, none] {
             assert!(identity.open().unwrap().is_none(), "{identity:?}");
             assert!(!identity.signal(Signal::KILL).unwrap());

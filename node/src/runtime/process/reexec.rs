@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::launch_spec::Order;
+use super::launch_spec::LaunchOrder;
 use super::{enter, supervise};
 
 /// The first argument of the hidden mode; `-` follows it.
@@ -38,7 +38,7 @@ fn obey(spec: &Path) -> io::Result<()> {
     rustix::stdio::dup2_stdin(&null)?;
     let mut answer = UnixStream::from(answer);
     match serde_json::from_slice(&text)? {
-        Order::Supervise(plan) => {
+        LaunchOrder::Supervise(plan) => {
             let mut told = answer.try_clone()?;
             let result = supervise::run(*plan, answer);
             if let Err(error) = &result {
@@ -47,8 +47,8 @@ fn obey(spec: &Path) -> io::Result<()> {
             }
             result
         }
-        Order::Enter(plan) => refused(&mut answer, enter::container(&plan)),
-        Order::Join(plan) => refused(&mut answer, enter::join(&plan)),
+        LaunchOrder::Enter(plan) => refused(&mut answer, enter::container(&plan)),
+        LaunchOrder::Join(plan) => refused(&mut answer, enter::join(&plan)),
     }
 }
 

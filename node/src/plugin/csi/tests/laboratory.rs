@@ -257,7 +257,7 @@ async fn volumes_grow_while_they_are_used() {
         };
         assert!(lab.driver.controller_expand_volume(request).await.unwrap().node_expansion_required);
         for _ in 0..2 {
-            assert_eq!(lab.plugin.expand(&lab.host, &volume, bytes).await.unwrap(), Expanded::To(bytes));
+            assert_eq!(lab.plugin.expand(&lab.host, &volume, bytes).await.unwrap(), ExpandOutcome::To(bytes));
             assert!(size(&path) > 2 * before, "{form}: {before} bytes before, {} now", size(&path));
         }
         lab.take(&volume, Step::TearDown).await;

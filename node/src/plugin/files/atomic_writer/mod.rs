@@ -66,7 +66,7 @@ pub(super) type Payload = BTreeMap<String, Content>;
 
 /// What a write was, for tests and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wrote {
+pub(super) enum WriteOutcome {
     /// All of it was there.
     Nothing,
     /// The files were right; links were not.
@@ -77,7 +77,7 @@ pub(super) enum Wrote {
 
 /// Where a write is. Tests stop it there, or kill the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum WriteStep {
     MakeDir,
     WriteFile,
     OpenDir,
@@ -127,7 +127,7 @@ impl Writer<'_> {
     /// # Errors
     /// The old content is there, or the new one with traces of the old one. The next write takes them away.
     #[cfg(test)]
-    pub(super) fn write(&self, payload: &Payload) -> Result<Wrote, WriteError> {
+    pub(super) fn write(&self, payload: &Payload) -> Result<WriteOutcome, WriteError> {
         self.write_by(payload, &mut |_| Ok(()))
     }
 
@@ -138,8 +138,8 @@ impl Writer<'_> {
     pub(super) fn write_by(
         &self,
         payload: &Payload,
-        at: &mut dyn FnMut(Step) -> Result<(), Errno>,
-    ) -> Result<Wrote, WriteError> {
+        at: &mut dyn FnMut(WriteStep) -> Result<(), Errno>,
+    ) -> Result<WriteOutcome, WriteError> {
         let mut clean = Payload::new();
         for (path, content) in payload {
             clean.insert(cleaned(path)?, content.clone());
@@ -155,26 +155,26 @@ impl Writer<'_> {
         let current = self.current()?;
         let is_there = current.as_ref().is_some_and(|dir| self.holds(dir, &clean));
         let (current, mut wrote) = match current {
-            Some(current) if is_there => (current, Wrote::Nothing),
-            Some(_) | None => (self.fill(&clean, at)?, Wrote::Files),
+            Some(current) if is_there => (current, WriteOutcome::Nothing),
+            Some(_) | None => (self.fill(&clean, at)?, WriteOutcome::Files),
         };
         let outcome = self.show(&clean, at);
         let outcome = outcome.and_then(|is_changed| {
-            if wrote == Wrote::Files {
+            if wrote == WriteOutcome::Files {
                 self.swap(&current, at)?;
             } else if is_changed {
-                wrote = Wrote::Links;
+                wrote = WriteOutcome::Links;
             }
             Ok(())
         });
         if let Err(error) = outcome {
-            if wrote == Wrote::Files {
+            if wrote == WriteOutcome::Files {
                 self.drop_unused(&current);
             }
             return Err(error);
         }
-        if self.clear(&clean, &current, at)? && wrote == Wrote::Nothing {
-            wrote = Wrote::Links;
+        if self.clear(&clean, &current, at)? && wrote == WriteOutcome::Nothing {
+            wrote = WriteOutcome::Links;
         }
         Ok(wrote)
     }
@@ -192,12 +192,12 @@ impl Writer<'_> {
     fn fill(
         &self,
         payload: &Payload,
-        at: &mut dyn FnMut(Step) -> Result<(), Errno>,
+        at: &mut dyn FnMut(WriteStep) -> Result<(), Errno>,
     ) -> Result<OsString, WriteError> {
         let name = new_name(self.now);
         let mut make = || -> Result<(), WriteError> {
             let wrong = refused("making the directory of the new content");
-            at(Step::MakeDir).map_err(&wrong)?;
+            at(WriteStep::MakeDir).map_err(&wrong)?;
             // Nobody looks into it before all of it is there.
             mkdirat(self.volume, Path::new(&name), Mode::RWXU).map_err(&wrong)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -205,12 +205,12 @@ impl Writer<'_> {
                 Resolver::best().open(self.volume, Path::new(&name), flags, Stay::InMount).map_err(&wrong)?;
             for (path, content) in payload {
                 let wrong = refused("writing the new content");
-                at(Step::WriteFile).map_err(&wrong)?;
+                at(WriteStep::WriteFile).map_err(&wrong)?;
                 self.write_file(&dir, Path::new(path), content)
                     .map_err(|source| WriteError::Refused { what: "writing the new content", source })?;
             }
             let wrong = refused("giving the new content its mode");
-            at(Step::OpenDir).map_err(&wrong)?;
+            at(WriteStep::OpenDir).map_err(&wrong)?;
             self.finish_dir(&dir).map_err(&wrong)
         };
         match make() {
@@ -255,7 +255,7 @@ impl Writer<'_> {
     fn show(
         &self,
         payload: &Payload,
-        at: &mut dyn FnMut(Step) -> Result<(), Errno>,
+        at: &mut dyn FnMut(WriteStep) -> Result<(), Errno>,
     ) -> Result<bool, WriteError> {
         let wrong = refused("making a link");
         let mut is_changed = false;
@@ -267,7 +267,7 @@ impl Writer<'_> {
                 Ok(_) | Err(Errno::NOENT | Errno::INVAL) => {}
                 Err(errno) => return Err(wrong(errno)),
             }
-            at(Step::Link).map_err(&wrong)?;
+            at(WriteStep::Link).map_err(&wrong)?;
             self.link(name, &to).map_err(&wrong)?;
             is_changed = true;
         }
@@ -293,15 +293,19 @@ impl Writer<'_> {
     }
 
     /// From here on the new content is seen.
-    fn swap(&self, new: &OsStr, at: &mut dyn FnMut(Step) -> Result<(), Errno>) -> Result<(), WriteError> {
+    fn swap(
+        &self,
+        new: &OsStr,
+        at: &mut dyn FnMut(WriteStep) -> Result<(), Errno>,
+    ) -> Result<(), WriteError> {
         let wrong = refused("changing to the new content");
-        at(Step::LinkData).map_err(&wrong)?;
+        at(WriteStep::LinkData).map_err(&wrong)?;
         match unlinkat(self.volume, NEXT, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(wrong(errno)),
         }
         symlinkat(Path::new(new), self.volume, NEXT).map_err(&wrong)?;
-        let swapped = at(Step::Swap).and_then(|()| renameat(self.volume, NEXT, self.volume, DATA));
+        let swapped = at(WriteStep::Swap).and_then(|()| renameat(self.volume, NEXT, self.volume, DATA));
         swapped.map_err(|errno| {
             let _ = unlinkat(self.volume, NEXT, AtFlags::empty());
             wrong(errno)
@@ -313,7 +317,7 @@ impl Writer<'_> {
         &self,
         payload: &Payload,
         current: &OsStr,
-        at: &mut dyn FnMut(Step) -> Result<(), Errno>,
+        at: &mut dyn FnMut(WriteStep) -> Result<(), Errno>,
     ) -> Result<bool, WriteError> {
         let wrong = refused("removing old content");
         let wanted: BTreeSet<&OsStr> = tops(payload).into_iter().map(OsStr::new).collect();
@@ -326,7 +330,7 @@ impl Writer<'_> {
             if is_own(&name) {
                 old.push(name);
             } else if kind == FileType::Symlink {
-                at(Step::RemoveLink).map_err(&wrong)?;
+                at(WriteStep::RemoveLink).map_err(&wrong)?;
                 match unlinkat(self.volume, Path::new(&name), AtFlags::empty()) {
                     Ok(()) | Err(Errno::NOENT) => is_changed = true,
                     Err(errno) => return Err(wrong(errno)),
@@ -334,7 +338,7 @@ impl Writer<'_> {
             }
         }
         for name in old {
-            at(Step::RemoveOld).map_err(&wrong)?;
+            at(WriteStep::RemoveOld).map_err(&wrong)?;
             rooted_fs::remove_content_below(&self.place(), Path::new(&name)).map_err(WriteError::Old)?;
             is_changed = true;
         }

@@ -16,7 +16,7 @@ use tokio_util::sync::DropGuard;
 use super::container_run;
 use super::decide::{ContainerProgress, ContainerRef, InitContainer, NextAction, RestartPolicy, next};
 use super::env::{Sources, environment};
-use super::launch_spec::Attempt;
+use super::launch_spec::RunRecord;
 use super::plan::{self, pod_dir};
 use super::probe::ProbeResult;
 use super::shared::RuntimeContext;
@@ -48,9 +48,9 @@ pub(super) enum PodMessage {
     /// It is not wanted any more.
     Stop(Duration, oneshot::Sender<Result<(), String>>),
     /// A start came to its end.
-    Started(ContainerRef, u32, Result<Attempt, StartError>),
+    Started(ContainerRef, u32, Result<RunRecord, StartError>),
     /// A container ended.
-    Ended(ContainerRef, u32, Result<Attempt, String>),
+    Ended(ContainerRef, u32, Result<RunRecord, String>),
     /// What is to be done after its start is done, or has failed.
     Hooked(ContainerRef, u32, Result<(), String>),
     /// A probe changed its mind.
@@ -66,8 +66,8 @@ pub(super) struct StartError {
 struct ContainerSlot {
     container: Container,
     /// The last run and the one before.
-    run: Option<(u32, Attempt)>,
-    before: Option<(u32, Attempt)>,
+    run: Option<(u32, RunRecord)>,
+    before: Option<(u32, RunRecord)>,
     /// A start is under way.
     is_starting: bool,
     /// Runs in a row that ended.
@@ -462,7 +462,7 @@ async fn start(
     record: &PodRecord,
     container: &Container,
     restart: u32,
-) -> Result<Attempt, StartError> {
+) -> Result<RunRecord, StartError> {
     let wrong = |message| StartError { reason: "CreateContainerConfigError", message };
     let namespace = record.pod.metadata.namespace.as_deref().unwrap_or_default();
     let mut sources = Sources::new(shared.client.clone(), namespace);

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::super::decide::ContainerRef;
-use super::super::launch_spec::{Attempt, Program};
+use super::super::launch_spec::{Program, RunRecord};
 use super::super::probe::{self, ProbeResult};
 use super::super::{container_run, hook, plan};
 use super::{PodMessage, PodTask, moment};
@@ -62,7 +62,7 @@ impl PodTask {
         slot.probes = guard;
     }
 
-    pub(super) fn target(&self, container: &Container, attempt: &Attempt) -> probe::JoinTarget {
+    pub(super) fn target(&self, container: &Container, attempt: &RunRecord) -> probe::JoinTarget {
         probe::JoinTarget {
             launcher: self.shared.settings.launcher.clone(),
             attempt: attempt.clone(),

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::launch_spec::Attempt;
+use super::super::launch_spec::RunRecord;
 use super::super::plan::{self, pod_dir};
 use super::super::{container_run, hook};
 use super::{ContainerRef, PodMessage, PodTask, moment};
@@ -25,7 +25,7 @@ impl PodTask {
         which: ContainerRef,
         until: watch::Receiver<Instant>,
         others: Vec<CancellationToken>,
-    ) -> impl Future<Output = Option<Result<Attempt, String>>> + use<> {
+    ) -> impl Future<Output = Option<Result<RunRecord, String>>> + use<> {
         let slot = self.slot(which);
         let dir = self.dir(which);
         let run = slot.run.clone().filter(|(_, attempt)| attempt.end.is_none());

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-mod hostile;
+mod isolation;
 mod sidecars;
 
 /// Only a process that was started by an order obeys it; elsewhere this is a test that has nothing to do.
@@ -306,7 +306,7 @@ async fn grace_hooks_and_the_whole_container() {
     let children = process_id::find(|stat| stat.parent == deaf.pid).unwrap();
     assert!(!children.is_empty());
     let children: Vec<_> =
-        children.into_iter().filter_map(|pid| process_id::Identity::of(pid).ok()).collect();
+        children.into_iter().filter_map(|pid| process_id::ProcessId::of(pid).ok()).collect();
     let begun = std::time::Instant::now();
     runtime.stop("u", Duration::from_secs(2)).await.unwrap();
     assert!(begun.elapsed() >= Duration::from_secs(2), "the deaf one has its grace");

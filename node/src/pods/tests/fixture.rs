@@ -29,7 +29,7 @@ use crate::volumes::{Finding, Pending, PodVolumes, Waiting};
 pub(super) type Log = Arc<Mutex<Vec<String>>>;
 
 /// Mounts at once, and lets go at once, unless it is told otherwise.
-pub(super) struct Room {
+pub(super) struct FakeVolumes {
     log: Log,
     pods: Mutex<BTreeMap<String, watch::Sender<PodVolumes>>>,
     /// Pods whose volumes do not come, or do not go.
@@ -38,7 +38,7 @@ pub(super) struct Room {
     pub(super) full: Mutex<BTreeSet<String>>,
 }
 
-impl Room {
+impl FakeVolumes {
     fn set(&self, uid: &str, state: PodVolumes) {
         let mut pods = self.pods.lock().unwrap();
         pods.entry(uid.to_owned())
@@ -68,7 +68,7 @@ fn ready() -> PodVolumes {
 }
 
 #[async_trait]
-impl VolumeManager for Room {
+impl VolumeManager for FakeVolumes {
     fn want(&self, pod: Arc<Pod>) {
         let uid = pod.metadata.uid.clone().unwrap();
         if self.full.lock().unwrap().contains(&uid) {
@@ -193,9 +193,9 @@ impl Runtime for Containers {
     }
 }
 
-pub(super) struct Rig {
+pub(super) struct Fixture {
     pub(super) api: FakeApi,
-    pub(super) room: Arc<Room>,
+    pub(super) room: Arc<FakeVolumes>,
     pub(super) containers: Arc<Containers>,
     log: Log,
     stop: CancellationToken,
@@ -204,11 +204,11 @@ pub(super) struct Rig {
     _dir: TempDir,
 }
 
-impl Rig {
+impl Fixture {
     /// A node that has not begun.
     pub(super) fn new() -> Self {
         let log = Log::default();
-        let room = Room {
+        let room = FakeVolumes {
             log: Arc::clone(&log),
             pods: Mutex::default(),
             stuck: Mutex::default(),
@@ -296,7 +296,7 @@ impl Rig {
     }
 }
 
-impl Drop for Rig {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.stop.cancel();
     }

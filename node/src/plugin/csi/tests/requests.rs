@@ -14,7 +14,7 @@ fn secret(namespace: &str, name: &str, value: &str) -> Value {
 
 #[tokio::test]
 async fn a_persistent_volume() {
-    let rig = Rig::new(json!({"podInfoOnMount": true})).await;
+    let rig = Fixture::new(json!({"podInfoOnMount": true})).await;
     rig.double.state().node_rpcs.push(NodeRpc::VolumeMountGroup);
     rig.api.seed(secret("infra", "stage", "c3Q="));
     rig.api.seed(secret("infra", "publish", "cHU="));
@@ -79,7 +79,7 @@ async fn an_inline_volume_with_tokens() {
         let spec = json!({"volumeLifecycleModes": ["Ephemeral"], "requiresRepublish": true,
             "serviceAccountTokenInSecrets": hidden, "podInfoOnMount": true,
             "tokenRequests": [{"audience": ""}, {"audience": "vault", "expirationSeconds": 600}]});
-        let rig = Rig::new(spec).await;
+        let rig = Fixture::new(spec).await;
         rig.api.seed(secret("ns", "own", "cHU="));
         rig.api.seed(json!({"apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"namespace": "ns", "name": "robot"}}));
@@ -112,7 +112,12 @@ async fn an_inline_volume_with_tokens() {
                 "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u1"}})
         );
         let abilities = rig.plugin.abilities(&rig.host, &volume.spec);
-        let expected = Abilities { refreshed: true, repeated: true, owned: true, ..Abilities::default() };
+        let expected = VolumeCapabilities {
+            refreshed: true,
+            repeated: true,
+            owned: true,
+            ..VolumeCapabilities::default()
+        };
         assert_eq!(abilities, expected);
         assert_eq!(rig.plugin.found(&rig.host, &place_of(&volume)).await.unwrap(), None, "the pod's alone");
         assert_eq!(rig.plugin.devices(&rig.host).await.unwrap(), Vec::<String>::new());
@@ -121,7 +126,7 @@ async fn an_inline_volume_with_tokens() {
 
 #[tokio::test]
 async fn a_block_volume() {
-    let rig = Rig::new(json!({"podInfoOnMount": true})).await;
+    let rig = Fixture::new(json!({"podInfoOnMount": true})).await;
     let volume = volume(Form::Block);
     for step in [Step::MountDevice, Step::SetUp, Step::Expand] {
         take(&rig.plugin, &rig.host, &volume, step).await.unwrap();
@@ -138,14 +143,19 @@ async fn a_block_volume() {
     let link = rig.plugin.path(&rig.host, &place_of(&volume));
     assert_eq!(std::fs::read_link(link).unwrap(), Path::new(&publish.target_path));
     assert!(rig.mounts.0.lock().unwrap().contains(&devices.join("pvb/dev/u1")));
-    let abilities =
-        Abilities { attach: true, device: true, mount_options: true, block: true, ..Abilities::default() };
+    let abilities = VolumeCapabilities {
+        attach: true,
+        device: true,
+        mount_options: true,
+        block: true,
+        ..VolumeCapabilities::default()
+    };
     assert_eq!(rig.plugin.abilities(&rig.host, &volume.spec), abilities);
 }
 
 #[tokio::test]
 async fn a_driver_that_neither_attaches_nor_stages_nor_grows() {
-    let rig = Rig::new(json!({"attachRequired": false})).await;
+    let rig = Fixture::new(json!({"attachRequired": false})).await;
     rig.double.state().node_rpcs.clear();
     for form in [Form::Files, Form::Block] {
         let volume = volume(form);
@@ -155,7 +165,7 @@ async fn a_driver_that_neither_attaches_nor_stages_nor_grows() {
         }
         let name = rig.plugin.volume_name(&volume.spec).unwrap();
         assert_eq!(rig.plugin.devices(&rig.host).await.unwrap(), [name]);
-        assert_eq!(rig.plugin.expand(&rig.host, &volume, 5).await.unwrap(), Expanded::NotNeeded);
+        assert_eq!(rig.plugin.expand(&rig.host, &volume, 5).await.unwrap(), ExpandOutcome::NotNeeded);
         assert!(!rig.plugin.abilities(&rig.host, &volume.spec).attach);
         for step in [Step::TearDown, Step::UnmountDevice] {
             take(&rig.plugin, &rig.host, &volume, step).await.unwrap();
@@ -171,7 +181,7 @@ async fn a_driver_that_neither_attaches_nor_stages_nor_grows() {
 
 #[tokio::test]
 async fn what_has_to_be_there_first() {
-    let rig = Rig::new(json!({})).await;
+    let rig = Fixture::new(json!({})).await;
     let files = volume(Form::Files);
     let name = csi_attachment_name(DRIVER, "h", "n1");
     let refused = async |volume: &PodVolume, step: Step| {
@@ -212,7 +222,7 @@ async fn what_has_to_be_there_first() {
 
 #[tokio::test]
 async fn a_secret_that_is_missing() {
-    let rig = Rig::new(json!({})).await;
+    let rig = Fixture::new(json!({})).await;
     let csi = json!({"driver": DRIVER, "volumeHandle": "h", "nodeStageSecretRef": {"name": "s", "namespace": "infra"}});
     let volume = persistent("pv", json!({"csi": csi}), false);
     let error = take(&rig.plugin, &rig.host, &volume, Step::MountDevice).await.unwrap_err().to_string();
@@ -226,7 +236,7 @@ async fn a_secret_that_is_missing() {
 async fn an_expansion_that_is_refused_says_why() {
     use orlop_controller::testing::Failing;
     use orlop_csi::error::Code;
-    let rig = Rig::new(json!({})).await;
+    let rig = Fixture::new(json!({})).await;
     let volume = volume(Form::Files);
     take(&rig.plugin, &rig.host, &volume, Step::MountDevice).await.unwrap();
     rig.double.fail("NodeExpandVolume", 0, Failing::Refuses(Code::FailedPrecondition, "in use"));

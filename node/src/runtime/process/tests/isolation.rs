@@ -21,10 +21,10 @@ async fn numbers_of_an_earlier_boot_are_somebody_elses() {
     let said = Command::new("/bin/sh").args(["-c", script]).output().unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
     let (session, daemon) = said.trim().split_once(' ').unwrap();
-    let daemon = process_id::Identity::of(daemon.parse().unwrap()).unwrap();
+    let daemon = process_id::ProcessId::of(daemon.parse().unwrap()).unwrap();
     let earlier =
-        process_id::Identity { pid: session.parse().unwrap(), start: 1, boot: "earlier".to_owned() };
-    let attempt = launch_spec::Attempt {
+        process_id::ProcessId { pid: session.parse().unwrap(), start: 1, boot: "earlier".to_owned() };
+    let attempt = launch_spec::RunRecord {
         supervisor: earlier.clone(),
         main: Some(earlier),
         cgroup: None,
@@ -44,7 +44,7 @@ async fn numbers_of_an_earlier_boot_are_somebody_elses() {
 fn without_files_nothing_is_taken_for_gone() {
     const INNER: &str = "ORLOP_TEST_NO_FILES";
     if std::env::var_os(INNER).is_none() {
-        let name = "runtime::process::tests::hostile::without_files_nothing_is_taken_for_gone";
+        let name = "runtime::process::tests::isolation::without_files_nothing_is_taken_for_gone";
         let script = format!(
             "ulimit -n 32; exec {} --exact {name} --nocapture --test-threads=1",
             std::env::current_exe().unwrap().display()
@@ -54,7 +54,7 @@ fn without_files_nothing_is_taken_for_gone() {
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let own = process_id::Identity::own().unwrap();
+    let own = process_id::ProcessId::own().unwrap();
     let mut files = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {
         files.push(file);
@@ -89,7 +89,7 @@ async fn programs_that_joined_a_container_end_with_it() {
     let pid: i32 = std::fs::read_to_string(data.path.join("pid")).unwrap().trim().parse().unwrap();
     let runs = is_running_now(pid);
     if runs {
-        process_id::Identity::of(pid).unwrap().signal(Signal::KILL).unwrap();
+        process_id::ProcessId::of(pid).unwrap().signal(Signal::KILL).unwrap();
     }
     assert!(!runs, "a program of the hook runs on with the container's volumes");
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use orlop_controller::testing::{Fault, FaultKind};
 use serde_json::json;
 
-use super::rig::{Rig, condition, state};
+use super::fixture::{Fixture, condition, state};
 
 #[tokio::test(start_paused = true)]
 async fn a_whole_life() {
-    let rig = Rig::started().await;
+    let rig = Fixture::started().await;
     assert_eq!(rig.asked(), ["synced"]);
     rig.room.stuck.lock().unwrap().insert("a".to_owned());
     rig.pod("a", json!({}));
@@ -53,7 +53,7 @@ async fn a_whole_life() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_ends_by_itself_stays_ended() {
-    let mut rig = Rig::started().await;
+    let mut rig = Fixture::started().await;
     for (name, kind, phase, reason) in
         [("a", "well", "Succeeded", "PodCompleted"), ("b", "ill", "Failed", "PodFailed")]
     {
@@ -79,7 +79,7 @@ async fn a_pod_that_ends_by_itself_stays_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_hangs_holds_up_nobody() {
-    let rig = Rig::started().await;
+    let rig = Fixture::started().await;
     rig.room.stuck.lock().unwrap().insert("a".to_owned());
     rig.containers.stubborn.lock().unwrap().insert("b".to_owned());
     for name in ["a", "b", "c"] {
@@ -104,7 +104,7 @@ async fn one_that_hangs_holds_up_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn vanished_pods_end_without_a_word() {
-    let mut rig = Rig::started().await;
+    let mut rig = Fixture::started().await;
     rig.pod("a", json!({}));
     rig.settle().await;
     rig.asked();
@@ -128,7 +128,7 @@ async fn vanished_pods_end_without_a_word() {
 
 #[tokio::test(start_paused = true)]
 async fn who_does_not_fit_fails() {
-    let rig = Rig::started().await;
+    let rig = Fixture::started().await;
     rig.pod("a", json!({"spec": {"nodeSelector": {"disk": "hdd"}}}));
     rig.room.full.lock().unwrap().insert("v".to_owned());
     rig.pod("v", json!({}));
@@ -170,7 +170,7 @@ async fn who_does_not_fit_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn the_server_is_away_and_others_write_too() {
-    let rig = Rig::started().await;
+    let rig = Fixture::started().await;
     *rig.containers.failures.lock().unwrap() = 2;
     rig.pod("a", json!({"status": {"conditions": [{"type": "Mine", "status": "True"}]}}));
     for kind in [FaultKind::Status(409, "Conflict", "changed"), FaultKind::Broken, FaultKind::AnswerLost] {
@@ -203,7 +203,7 @@ const LATE: (&str, &str) =
 /// the agent.
 #[tokio::test(start_paused = true)]
 async fn the_time_of_a_pod_is_over() {
-    let mut rig = Rig::started().await;
+    let mut rig = Fixture::started().await;
     rig.room.stuck.lock().unwrap().insert("a".to_owned());
     *rig.containers.failures.lock().unwrap() = 100;
     for name in ["a", "b"] {
@@ -246,7 +246,7 @@ async fn the_time_of_a_pod_is_over() {
 /// Somebody writes the pod in the moment in which it is deleted.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_collides_is_tried_again() {
-    let rig = Rig::started().await;
+    let rig = Fixture::started().await;
     rig.pod("a", json!({}));
     rig.settle().await;
     let kind = FaultKind::Status(409, "Conflict", "the object has been modified");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::facts::{PodFacts, PodFailure, PodStage};
 use super::super::phase::{Phase, phase_of};
 use super::super::status::{patch, status};
-use super::rig::{at, condition, state};
+use super::fixture::{at, condition, state};
 
 fn container(name: &str, state: &Value, last: &Value) -> Value {
     json!({"name": name, "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state, "lastState": last})

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-use super::rig::{Bench, Fault, pod, pod_json};
+use super::fixture::{Bench, Fault, pod, pod_json};
 use crate::volumes::PodVolumes;
 
 fn grouped(name: &str, uid: &str, volume: &str, group: i64) -> Arc<Pod> {

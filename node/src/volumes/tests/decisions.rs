@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::rig::{claim, volume};
+use super::fixture::{claim, volume};
 use crate::volumes::decide::{
-    Attach, Check, Decision, Demand, Device, Facts, MountState, PodFacts, VolumeRefusal, decide,
+    Attach, Decision, Demand, Device, MountCheck, MountState, PodFacts, VolumeFacts, VolumeRefusal, decide,
 };
 use crate::volumes::populator::{
-    ClaimError, Uses, as_mounted, check_mode, check_owner, claim_keys, is_component, volume_of_claim,
+    ClaimError, VolumeUses, as_mounted, check_mode, check_owner, claim_keys, is_component, volume_of_claim,
 };
 
 fn pod_facts(uid: &str, wish: Demand, state: MountState) -> PodFacts {
@@ -18,7 +18,7 @@ fn pod_facts(uid: &str, wish: Demand, state: MountState) -> PodFacts {
         uid: uid.into(),
         wish,
         state,
-        check: Check::Passed,
+        check: MountCheck::Passed,
         stale: false,
         repeat_at: None,
         grows: false,
@@ -30,10 +30,18 @@ fn pod_facts(uid: &str, wish: Demand, state: MountState) -> PodFacts {
     }
 }
 
-fn facts(device: Option<MountState>, pods: Vec<PodFacts>, now: Instant) -> Facts {
+fn facts(device: Option<MountState>, pods: Vec<PodFacts>, now: Instant) -> VolumeFacts {
     let device =
         device.map(|state| Device { state, in_doubt: false, mount_rests: None, unmount_rests: None });
-    Facts { running: false, attach: Attach::Attached, device, pods, exclusive: false, may_unmount: true, now }
+    VolumeFacts {
+        running: false,
+        attach: Attach::Attached,
+        device,
+        pods,
+        exclusive: false,
+        may_unmount: true,
+        now,
+    }
 }
 
 /// Every pair of states of device and pod, for every wish.
@@ -91,15 +99,19 @@ async fn i10_every_pair_of_states() {
             _ => Decision::Rest,
         };
         assert_eq!(decide(&facts), decision, "{wish:?} device {device:?} pod {state:?}");
-        assert_eq!(decide(&Facts { running: true, ..facts.clone() }), Decision::Rest, "one thing at a time");
-        let early = decide(&Facts { may_unmount: false, ..facts.clone() });
+        assert_eq!(
+            decide(&VolumeFacts { running: true, ..facts.clone() }),
+            Decision::Rest,
+            "one thing at a time"
+        );
+        let early = decide(&VolumeFacts { may_unmount: false, ..facts.clone() });
         let unmounts = matches!(decision, Decision::TearDown(_) | Decision::UnmountDevice);
         assert_eq!(
             early,
             if unmounts { Decision::Rest } else { decision.clone() },
             "not before all is known"
         );
-        let unattached = decide(&Facts { attach: Attach::Waiting, ..facts });
+        let unattached = decide(&VolumeFacts { attach: Attach::Waiting, ..facts });
         let mounts = matches!(decision, Decision::SetUp(_) | Decision::MountDevice(_));
         assert_eq!(
             unattached,
@@ -117,7 +129,7 @@ async fn who_comes_first() {
     let (a, b) = (|wish, state| pod_facts("a", wish, state), |wish, state| pod_facts("b", wish, state));
     let both = |a, b| facts(Some(Mounted), vec![a, b], now);
     let check = |check| PodFacts { check, ..a(Demand::Wanted, NotMounted) };
-    let rests = |device: MountState| Facts {
+    let rests = |device: MountState| VolumeFacts {
         device: Some(Device {
             state: device,
             in_doubt: false,
@@ -126,7 +138,7 @@ async fn who_comes_first() {
         }),
         ..facts(None, vec![], now)
     };
-    let exclusive = |facts| Facts { exclusive: true, ..facts };
+    let exclusive = |facts| VolumeFacts { exclusive: true, ..facts };
     let stale = PodFacts { stale: true, grows: true, ..a(Demand::Wanted, Mounted) };
     let grows = PodFacts { grows: true, ..a(Demand::Wanted, NotMounted) };
     let resting = PodFacts { set_up_rests: Some(later), ..a(Demand::Wanted, NotMounted) };
@@ -153,7 +165,7 @@ async fn who_comes_first() {
         ("the device rests", rests(Mounted), Decision::WaitUntil(later)),
         (
             "the device of a wanted one rests",
-            Facts { pods: vec![a(Demand::Wanted, NotMounted)], ..rests(Uncertain) },
+            VolumeFacts { pods: vec![a(Demand::Wanted, NotMounted)], ..rests(Uncertain) },
             Decision::WaitUntil(later),
         ),
         (
@@ -178,10 +190,10 @@ async fn who_comes_first() {
         ),
         (
             "a check that fails",
-            facts(None, vec![check(Check::Failed("no".into()))], now),
+            facts(None, vec![check(MountCheck::Failed("no".into()))], now),
             Decision::Refuse("a".into(), VolumeRefusal::Check("no".into())),
         ),
-        ("a check that has to wait", facts(None, vec![check(Check::NotYet)], now), Decision::Rest),
+        ("a check that has to wait", facts(None, vec![check(MountCheck::NotYet)], now), Decision::Rest),
         (
             "what changed is shown before it grows",
             facts(None, vec![stale], now),
@@ -308,7 +320,7 @@ fn which_volumes_are_wanted_and_as_what() {
         "initContainers": [{"name": "i", "volumeMounts": mount("init")}],
         "containers": [{"name": "c", "volumeDevices": [{"name": "device", "devicePath": "/d"}]}],
         "ephemeralContainers": [{"name": "e", "volumeMounts": mount("late")}]}}));
-    let uses = Uses::of(&pod);
+    let uses = VolumeUses::of(&pod);
     assert_eq!(uses.mounts.iter().collect::<Vec<_>>(), ["init", "late"]);
     assert_eq!(uses.devices.iter().collect::<Vec<_>>(), ["device"]);
     assert_eq!(claim_keys(&pod), ["ns/c1", "ns/p-late", "ns/c2"]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::rig::{Bench, claim, pod, pod_json, volume};
+use super::fixture::{Bench, claim, pod, pod_json, volume};
 use crate::volumes::PodVolumes;
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +72,7 @@ async fn a_volume_of_another_node_and_options_that_cannot_be_are_refused() {
     );
     assert!(bench.events("FailedMount").iter().any(|event| event.ends_with(why)));
     bench.api.patch("nodes", "n", "", json!({"metadata": {"labels": {"zone": "b"}}}));
-    super::rig::tell(&bench.api, &agent.volumes);
+    super::fixture::tell(&bench.api, &agent.volumes);
     bench.rest().await;
     assert!(agent.is_ready("u1"), "the node has moved");
     bench.nothing_wrong();
@@ -112,7 +112,7 @@ async fn why_a_volume_is_not_attached_comes_from_its_attachment() {
     let bench = Bench::new();
     bench.disk("a", "ReadWriteOnce", "real");
     let agent = bench.quiet_agent().await;
-    super::rig::tell(&bench.api, &agent.volumes);
+    super::fixture::tell(&bench.api, &agent.volumes);
     agent.volumes.want(pod("p", "u", &["a"]));
     bench.settle().await;
     assert_eq!(agent.in_use(), ["kubernetes.io/csi/real^a"]);
