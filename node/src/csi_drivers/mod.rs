@@ -41,7 +41,7 @@ enum NodeUpdateError {
     #[error("the driver does not tell about its node: {0}")]
     Silent(#[from] CallError),
     #[error(transparent)]
-    DriverInfo(#[from] DriverError),
+    Driver(#[from] DriverError),
     #[error(transparent)]
     Write(#[from] WriteError),
 }

@@ -66,7 +66,7 @@ pub struct FsGroupOutcome {
 pub enum FsGroupError {
     /// A directory cannot be opened or read.
     #[error("setting the group of the volume: {0}")]
-    Resolver(#[from] RootedFsError),
+    RootedFs(#[from] RootedFsError),
     /// It was told to stop.
     #[error("setting the group of {}: broken off after {seen} files", path.display())]
     Cancelled {

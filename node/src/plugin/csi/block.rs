@@ -97,7 +97,7 @@ impl CsiPlugin {
         let record = match reading.read_record(&device.record()).await? {
             // It goes after the last pod's share. A driver was not asked then.
             StoredRecord::Nothing => return clear(&reading, &at).await,
-            StoredRecord::VolumeData(record) => record,
+            StoredRecord::Found(record) => record,
         };
         let disk = Disk::new(host, &record.volume_name());
         let driver =

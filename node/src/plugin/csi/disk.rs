@@ -28,7 +28,7 @@ pub(super) enum StoredRecord {
     /// Nothing: a driver was not asked, or everything was undone.
     Nothing,
     /// This.
-    VolumeData(VolumeData),
+    Found(VolumeData),
 }
 
 impl<'a> Disk<'a> {
@@ -75,8 +75,8 @@ impl<'a> Disk<'a> {
     pub(super) async fn note(&self, at: &Path, record: &VolumeData) -> Result<bool, PluginError> {
         match self.read_record(at).await? {
             StoredRecord::Nothing => self.write_record(at, record).await.map(|()| false),
-            StoredRecord::VolumeData(found) if found.is_same_volume(record) => Ok(true),
-            StoredRecord::VolumeData(found) => Err(PluginError::plain(format!(
+            StoredRecord::Found(found) if found.is_same_volume(record) => Ok(true),
+            StoredRecord::Found(found) => Err(PluginError::plain(format!(
                 "{} is of volume {}, which has to be taken away before {} can be mounted",
                 at.display(),
                 found.volume_name(),
@@ -106,7 +106,7 @@ impl<'a> Disk<'a> {
             Err(error) => Err(error),
         };
         let Some(bytes) = self.run("reading", at, read).await? else { return Ok(StoredRecord::Nothing) };
-        VolumeData::from_bytes(&bytes).map(StoredRecord::VolumeData).map_err(|why| {
+        VolumeData::from_bytes(&bytes).map(StoredRecord::Found).map_err(|why| {
             PluginError::plain(format!(
                 "{} is damaged: {why}; what it stood for has to be taken away by hand",
                 at.display()

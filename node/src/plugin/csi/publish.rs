@@ -97,7 +97,7 @@ impl CsiPlugin {
         let record = match reading.read_record(&at.record()).await? {
             // The record is the last to go. Directories may be left.
             StoredRecord::Nothing => return clear(&reading, &at).await,
-            StoredRecord::VolumeData(record) => record,
+            StoredRecord::Found(record) => record,
         };
         let disk = Disk::new(host, &record.volume_name());
         let driver = registered(host, &record.driver_name, "mounter.TearDownAt failed to get CSI client")?;

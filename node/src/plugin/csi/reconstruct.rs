@@ -24,7 +24,7 @@ pub(super) async fn devices(host: &Host) -> Result<Vec<String>, PluginError> {
         for volume in disk.names(&dir).await? {
             let data = dir.join(volume);
             match disk.read_record(&vol_data::path_in(&data)).await {
-                Ok(StoredRecord::VolumeData(record)) => found.push(record.volume_name()),
+                Ok(StoredRecord::Found(record)) => found.push(record.volume_name()),
                 Ok(StoredRecord::Nothing) => left_over(&disk, &DevicePaths::in_dir(data)).await,
                 Err(error) => tracing::error!(%error, "a CSI volume of this node cannot be accounted for"),
             }
@@ -54,7 +54,7 @@ pub(super) async fn blocks(host: &Host, disk: &Disk<'_>) -> Result<Vec<(String, 
             continue;
         }
         match disk.read_record(&DevicePaths::of_block(&host.paths, &volume).record()).await {
-            Ok(StoredRecord::VolumeData(record)) => found.push((volume, record)),
+            Ok(StoredRecord::Found(record)) => found.push((volume, record)),
             Ok(StoredRecord::Nothing) => {}
             Err(error) => tracing::error!(%error, "a CSI block volume of this node cannot be accounted for"),
         }
@@ -84,8 +84,8 @@ pub(super) async fn found(host: &Host, place: &Place) -> Result<Option<String>, 
         }
     };
     match disk.read_record(&record).await? {
-        StoredRecord::VolumeData(record) if record.is_ephemeral() => Ok(None),
-        StoredRecord::VolumeData(record) => Ok(Some(record.volume_name())),
+        StoredRecord::Found(record) if record.is_ephemeral() => Ok(None),
+        StoredRecord::Found(record) => Ok(Some(record.volume_name())),
         StoredRecord::Nothing if disk.is_mounted(&target)? => Err(PluginError::plain(format!(
             "something is mounted at {}, and there is no {} that says what",
             target.display(),

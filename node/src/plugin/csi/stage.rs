@@ -78,7 +78,7 @@ impl CsiPlugin {
         let (at, record) = match device(host, &disk, volume_name).await? {
             // A record is the last to go. Directories may be left.
             (at, StoredRecord::Nothing) => return clear(&disk, &at).await,
-            (at, StoredRecord::VolumeData(record)) => (at, record),
+            (at, StoredRecord::Found(record)) => (at, record),
         };
         for dir in &at.pods {
             disk.tidy(dir).await?;
@@ -116,13 +116,13 @@ async fn device(
         || PluginError::plain(format!("kubernetes.io/csi: {volume_name:?} is no name of a CSI volume"));
     let (driver, handle) = parts.ok_or_else(none)?;
     let files = DevicePaths::of_files(&host.paths, driver, handle);
-    if let StoredRecord::VolumeData(record) = disk.read_record(&files.record()).await? {
-        return Ok((files, StoredRecord::VolumeData(record)));
+    if let StoredRecord::Found(record) = disk.read_record(&files.record()).await? {
+        return Ok((files, StoredRecord::Found(record)));
     }
     let wanted = VolumeData::of_device(driver, handle);
     for (volume, record) in reconstruct::blocks(host, disk).await? {
         if record.is_same_volume(&wanted) {
-            return Ok((DevicePaths::of_block(&host.paths, &volume), StoredRecord::VolumeData(record)));
+            return Ok((DevicePaths::of_block(&host.paths, &volume), StoredRecord::Found(record)));
         }
     }
     Ok((files, StoredRecord::Nothing))

@@ -47,7 +47,7 @@ pub(super) enum ContainerProgress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ContainerRef {
     /// Of `initContainers`.
-    InitContainer(usize),
+    Init(usize),
     /// Of `containers`.
     Main(usize),
 }
@@ -102,18 +102,15 @@ pub(super) fn next(policy: RestartPolicy, init: &[InitContainer], main: &[Contai
             InitContainer::Sidecar { now: ContainerProgress::New | ContainerProgress::Ended(_), .. }
         )
     };
-    let sidecars = init
-        .iter()
-        .enumerate()
-        .filter(|(_, one)| ended(one))
-        .map(|(index, _)| ContainerRef::InitContainer(index));
+    let sidecars =
+        init.iter().enumerate().filter(|(_, one)| ended(one)).map(|(index, _)| ContainerRef::Init(index));
     NextAction::Start(sidecars.chain(due).collect())
 }
 
 /// What is done before the containers; none when all is prepared. One follows the other.
 fn prepare(policy: RestartPolicy, init: &[InitContainer]) -> Option<NextAction> {
     for (index, one) in init.iter().enumerate() {
-        let start = Some(NextAction::Start(vec![ContainerRef::InitContainer(index)]));
+        let start = Some(NextAction::Start(vec![ContainerRef::Init(index)]));
         match one {
             InitContainer::Once(ContainerProgress::New) => return start,
             InitContainer::Once(ContainerProgress::Busy) => return Some(NextAction::Start(Vec::new())),
@@ -177,17 +174,17 @@ mod tests {
     #[test]
     fn what_is_next() {
         use ContainerProgress::{Busy, Ended, New};
-        use ContainerRef::{InitContainer, Main};
+        use ContainerRef::{Init, Main};
         use RestartPolicy::{Always, Never, OnFailure};
         let start = |all: &[ContainerRef]| NextAction::Start(all.to_vec());
         for (name, policy, init, main, want) in [
             ("all at once", Always, &[][..], &[New, New][..], start(&[Main(0), Main(1)])),
-            ("init first", Always, &[New, New], &[New], start(&[InitContainer(0)])),
+            ("init first", Always, &[New, New], &[New], start(&[Init(0)])),
             ("init runs", Always, &[Busy, New], &[New], start(&[])),
-            ("next init", Always, &[Ended(0), New], &[New], start(&[InitContainer(1)])),
+            ("next init", Always, &[Ended(0), New], &[New], start(&[Init(1)])),
             ("init done", Never, &[Ended(0), Ended(0)], &[New], start(&[Main(0)])),
-            ("init failed, again", Always, &[Ended(1)], &[New], start(&[InitContainer(0)])),
-            ("init failed, again", OnFailure, &[Ended(1)], &[New], start(&[InitContainer(0)])),
+            ("init failed, again", Always, &[Ended(1)], &[New], start(&[Init(0)])),
+            ("init failed, again", OnFailure, &[Ended(1)], &[New], start(&[Init(0)])),
             ("init failed for good", Never, &[Ended(1)], &[New], NextAction::Done),
             ("init is not repeated", Always, &[Ended(1)], &[Ended(0)], start(&[Main(0)])),
             ("one runs", Never, &[], &[Busy, Ended(1)], start(&[])),
@@ -206,7 +203,7 @@ mod tests {
     #[test]
     fn what_is_next_with_sidecars() {
         use ContainerProgress::{Busy, Ended, New};
-        use ContainerRef::{InitContainer as I, Main};
+        use ContainerRef::{Init as I, Main};
         use RestartPolicy::{Always, Never};
         let once = super::InitContainer::Once;
         let side = |now| super::InitContainer::Sidecar { now, is_started: true };

@@ -211,20 +211,20 @@ impl PodTask {
     }
 
     fn all(&self) -> Vec<ContainerRef> {
-        let init = (0..self.init.len()).map(ContainerRef::InitContainer);
+        let init = (0..self.init.len()).map(ContainerRef::Init);
         init.chain((0..self.main.len()).map(ContainerRef::Main)).collect()
     }
 
     fn slot(&self, which: ContainerRef) -> &ContainerSlot {
         match which {
-            ContainerRef::InitContainer(index) => &self.init[index],
+            ContainerRef::Init(index) => &self.init[index],
             ContainerRef::Main(index) => &self.main[index],
         }
     }
 
     fn slot_mut(&mut self, which: ContainerRef) -> &mut ContainerSlot {
         match which {
-            ContainerRef::InitContainer(index) => &mut self.init[index],
+            ContainerRef::Init(index) => &mut self.init[index],
             ContainerRef::Main(index) => &mut self.main[index],
         }
     }

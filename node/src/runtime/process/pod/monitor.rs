@@ -51,7 +51,7 @@ impl PodTask {
     fn probe(&mut self, which: ContainerRef) {
         let slot = self.slot(which);
         let Some((restart, attempt)) = slot.run.clone() else { return };
-        if matches!(which, ContainerRef::InitContainer(_)) && !plan::is_sidecar(&slot.container) {
+        if matches!(which, ContainerRef::Init(_)) && !plan::is_sidecar(&slot.container) {
             return;
         }
         let own = self.own.clone();

@@ -69,7 +69,7 @@ impl PodTask {
             self.slot_mut(which).probes = None;
             let container = &self.slot(which).container;
             self.event(EventType::Normal, "Killing", format!("Stopping container {}", container.name));
-            let is_last = matches!(which, ContainerRef::InitContainer(_)) && plan::is_sidecar(container);
+            let is_last = matches!(which, ContainerRef::Init(_)) && plan::is_sidecar(container);
             let others = if is_last { after.clone() } else { Vec::new() };
             let ending = self.end_one(which, limit.clone(), others);
             let over = CancellationToken::new();
