@@ -118,8 +118,7 @@ async fn the_row_of_a_csi_driver() {
 
 #[tokio::test]
 async fn the_row_of_a_node() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not root: no agent is measured");
+    if !crate::harness::privileges::has_root("the bench row of a node") {
         return;
     }
     let result = measured(&["node"]).await;

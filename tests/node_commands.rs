@@ -182,10 +182,7 @@ impl Drop for Mounted {
 }
 
 fn mount_memory(at: &Path) -> Option<Mounted> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!(
-            "not root: nothing is mounted below the agent's directory, and that it stays is not checked"
-        );
+    if !crate::harness::privileges::has_root("a mount below the agent's directory") {
         return None;
     }
     fs::create_dir_all(at).unwrap();

@@ -9,7 +9,7 @@ use orlop_controller::client::Lines;
 use orlop_controller::clock::Clock;
 use orlop_controller::recorder::EventSink;
 use orlop_node::config::NodeConfig;
-use orlop_node::register::{self, Inputs};
+use orlop_node::node_status::{self, Inputs};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -54,8 +54,8 @@ async fn a_node_is_lost_and_found() {
     let flags = [
         "--controllers=nodelifecycle,taint-eviction-controller",
         "--node-monitor-period=2s",
-        "--node-monitor-grace-period=3s",
-        "--node-startup-grace-period=20s",
+        "--node-monitor-grace-period=10s",
+        "--node-startup-grace-period=60s",
     ];
     let plane = Plane::of(Layout::OneProcess).controller_flags(&flags).start().await;
     let http = plane.http();
@@ -103,8 +103,8 @@ async fn a_node_is_lost_and_found() {
     let unready = |pod: &Value| condition(pod, "Ready")["status"] == "False";
     let pod = http.until(&format!("{PODS}/patient"), "not ready", unready).await;
     assert!(!going(&pod), "it tolerates that for five minutes");
-    let node = http.get(&format!("{NODES}/a")).await.json();
-    assert_eq!(condition(&node, "Ready")["status"], "True");
+    let open = |node: &Value| condition(node, "Ready")["status"] == "True" && taints(node).is_empty();
+    http.until(&format!("{NODES}/a"), "ready and open, because it renews its Lease", open).await;
 
     alive.lock().unwrap().insert("b".to_owned());
     let node = http.until(&format!("{NODES}/b"), "back", |node| taints(node).is_empty()).await;
@@ -140,7 +140,7 @@ fn register(plane: &Plane, in_use: &[&str], stop: &CancellationToken) -> watch::
     };
     let stop = stop.clone();
     tokio::spawn(async move {
-        register::run(inputs, watch::Sender::new(None), stop).await;
+        node_status::run(inputs, watch::Sender::new(None), stop).await;
         drop((in_use, problems));
     });
     hearing

@@ -29,12 +29,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{NodeConfig, RuntimeKind};
 use crate::csi_drivers;
+use crate::fs_group::applier::{FsGroupApplier, NoFsGroup};
 use crate::host::Host;
 use crate::lock;
 use crate::mount::{LinuxMounter, MountError, Mounter, Mounts, RecordingMounter};
-use crate::owner::{Nobody, Walker};
+use crate::node_status;
 use crate::paths::Paths;
-use crate::plugin::csi::{CALL_TIMEOUT, CsiPlugin, Known};
+use crate::plugin::csi::{CALL_TIMEOUT, CsiPlugin, DriverRegistry};
 use crate::plugin::empty_dir::EmptyDirPlugin;
 use crate::plugin::files::{Changes, Files};
 use crate::plugin::host_path::HostPathPlugin;
@@ -43,13 +44,12 @@ use crate::plugin::local::LocalPlugin;
 use crate::plugin::nfs::NfsPlugin;
 use crate::plugin::{Plugin, Plugins};
 use crate::pods;
-use crate::register;
 use crate::runtime::Runtime;
 use crate::runtime::hooks::Hooks;
 use crate::runtime::logs::{LogConfig, LogServer, LogServerError};
 use crate::runtime::none::NoRuntime;
 use crate::runtime::process::{ProcessConfig, ProcessRuntime};
-use crate::volumes::{Ownership, RebuildError, Volumes};
+use crate::volumes::{ReconstructError, VolumeOwnership, Volumes};
 
 /// How long operations on volumes are waited for at the end; what hangs longer is found again by the next agent.
 const LAST_WAIT: Duration = Duration::from_secs(10);
@@ -79,7 +79,7 @@ pub enum AgentError {
     Mounts(#[from] MountError),
     /// The same, from a plugin.
     #[error(transparent)]
-    Rebuild(#[from] RebuildError),
+    Rebuild(#[from] ReconstructError),
     /// Logs cannot be served.
     #[error(transparent)]
     Logs(#[from] LogServerError),
@@ -132,7 +132,7 @@ pub(crate) fn mounter(root: &Path, is_virtual: bool) -> Result<Arc<dyn Mounter>,
     })
 }
 
-pub(crate) fn plugins(known: &Known, files: &Files, is_virtual: bool) -> Plugins {
+pub(crate) fn plugins(known: &DriverRegistry, files: &Files, is_virtual: bool) -> Plugins {
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
         Arc::new(CsiPlugin::new(known.clone())),
         Arc::new(NfsPlugin::default()),
@@ -167,9 +167,9 @@ impl Agent {
             tracing::warn!(%error, "something of an agent that was killed is left where mounts are made ready");
         }
         let mounter = mounter(&root, config.is_virtual)?;
-        let ownership: Arc<dyn Ownership> = match config.is_virtual {
-            true => Arc::new(Nobody),
-            false => Arc::new(Walker::default()),
+        let ownership: Arc<dyn VolumeOwnership> = match config.is_virtual {
+            true => Arc::new(NoFsGroup),
+            false => Arc::new(FsGroupApplier::default()),
         };
         let clock = Clock::Wall;
         let end_events = CancellationToken::new();
@@ -185,7 +185,7 @@ impl Agent {
         };
         let mut tasks = JoinSet::new();
         let csi_drivers = Informer::<CSIDriver>::new();
-        let known = Known::new(csi_drivers.clone());
+        let known = DriverRegistry::new(csi_drivers.clone());
         let files = Files::new(client.clone(), stop.clone());
         let plugins = plugins(&known, &files, config.is_virtual);
         let volumes = Volumes::start(host.clone(), plugins, ownership, stop.clone()).await?;
@@ -200,7 +200,7 @@ impl Agent {
         // Nobody has a problem to tell yet; the room of registration wants to be told when that changes.
         let (problems, no_problems) = watch::channel(Vec::new());
         let seen = volumes.clone();
-        let registration = register::Inputs {
+        let registration = node_status::Inputs {
             config: Arc::clone(&config),
             client: client.clone(),
             lines,
@@ -226,7 +226,7 @@ impl Agent {
         let until = stop.clone();
         tasks.spawn(async move {
             let _problems = problems;
-            register::run(registration, node, until).await;
+            node_status::run(registration, node, until).await;
         });
         tasks.spawn(pods::run(pods, stop.clone()));
         tasks.spawn(refresh(files.changes(), volumes.clone(), stop.clone()));

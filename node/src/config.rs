@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Taint;
 use orlop_controller::csi::drivers::Endpoint;
 
-use crate::register::eviction::Thresholds;
+use crate::eviction::Thresholds;
 
 /// Settings of an agent.
 #[derive(Clone, Debug, PartialEq)]

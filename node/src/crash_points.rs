@@ -20,12 +20,12 @@ use rustix::process::{Signal, getpid, kill_process};
 const VARIABLE: &str = "ORLOP_NODE_CRASH_POINTS";
 
 /// The steps at which the agent has died.
-struct Book {
+struct CrashPlan {
     file: File,
     known: BTreeSet<String>,
 }
 
-impl Book {
+impl CrashPlan {
     fn open(path: &Path) -> io::Result<Self> {
         let mut file = File::options().create(true).append(true).read(true).open(path)?;
         let mut text = String::new();
@@ -43,11 +43,11 @@ impl Book {
     }
 }
 
-fn book() -> Option<&'static Mutex<Book>> {
-    static BOOK: OnceLock<Option<Mutex<Book>>> = OnceLock::new();
+fn book() -> Option<&'static Mutex<CrashPlan>> {
+    static BOOK: OnceLock<Option<Mutex<CrashPlan>>> = OnceLock::new();
     let open = || {
         let path = PathBuf::from(std::env::var_os(VARIABLE)?);
-        match Book::open(&path) {
+        match CrashPlan::open(&path) {
             Ok(book) => Some(Mutex::new(book)),
             Err(error) => {
                 tracing::error!(path = %path.display(), %error, "the file of {VARIABLE} cannot be used: no faults are injected");
@@ -97,11 +97,11 @@ mod tests {
     fn every_step_is_new_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("steps");
-        let mut book = Book::open(&path).unwrap();
+        let mut book = CrashPlan::open(&path).unwrap();
         assert!(book.note("a").unwrap());
         assert!(!book.note("a").unwrap());
         assert!(book.note("b c").unwrap());
-        let mut again = Book::open(&path).unwrap();
+        let mut again = CrashPlan::open(&path).unwrap();
         assert!(!again.note("b c").unwrap());
         assert!(again.note("d").unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a\nb c\nd\n");

@@ -27,10 +27,10 @@ use crate::host::Host;
 use crate::lock;
 use crate::mount::{MountError, Mounts};
 use crate::paths::Paths;
-use crate::plugin::csi::{CALL_TIMEOUT, Known};
+use crate::plugin::csi::{CALL_TIMEOUT, DriverRegistry};
 use crate::plugin::files::Files;
-use crate::volumes::{self, Left, RebuildError, Survey};
-use crate::walk::WalkError;
+use crate::rooted_fs::RootedFsError;
+use crate::volumes::{self, Left, ReconstructError, Survey};
 
 /// Pods that are asked for at a time.
 const PAGE: u32 = 500;
@@ -66,10 +66,10 @@ pub enum GcError {
     Mounts(#[from] MountError),
     /// The same, from a plugin.
     #[error(transparent)]
-    Rebuild(#[from] RebuildError),
+    Rebuild(#[from] ReconstructError),
     /// The quarantine cannot be listed.
     #[error("the quarantine cannot be listed: {0}")]
-    Quarantine(#[source] WalkError),
+    Quarantine(#[source] RootedFsError),
     /// A fault of ours; its text is in the log.
     #[error("a look at the quarantine ended by a panic")]
     Panic,
@@ -139,7 +139,7 @@ pub async fn run(request: Request) -> Result<Report, GcError> {
         clock: Clock::Wall,
         config: Arc::new(config),
     };
-    let known = Known::new(Informer::<CSIDriver>::new());
+    let known = DriverRegistry::new(Informer::<CSIDriver>::new());
     let plugins = agent::plugins(&known, &Files::new(client.clone(), end.clone()), host.config.is_virtual);
     let survey = Survey::new(&host, &plugins).await?;
     let known = uids(&client).await?;

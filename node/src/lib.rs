@@ -8,21 +8,26 @@ pub mod agent;
 pub mod config;
 mod crash_points;
 pub mod csi_drivers;
+pub mod eviction;
 pub mod field_path;
+pub mod fs_group;
 pub mod gc;
 pub mod host;
 mod lock;
 pub mod mount;
+pub mod node_status;
 pub mod objects;
-pub mod owner;
-pub mod ownership;
 pub mod paths;
 pub mod plugin;
 pub mod pods;
-pub mod register;
 pub mod resource_field;
+pub mod rooted_fs;
 pub mod runtime;
 pub mod scrub;
+#[cfg(test)]
+mod testing;
 pub mod volume;
 pub mod volumes;
-pub mod walk;
+
+#[doc(hidden)]
+pub use node_status as register;

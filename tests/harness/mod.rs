@@ -17,5 +17,7 @@ pub(crate) mod http;
 pub(crate) mod kubectl;
 pub(crate) mod machine;
 pub(crate) mod plane;
+#[path = "../../node/src/testing.rs"]
+pub(crate) mod privileges;
 pub(crate) mod process;
 pub(crate) mod wait;

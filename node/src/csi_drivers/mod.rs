@@ -5,10 +5,10 @@
 //!
 //! Each driver has a task of its own, because drivers hang (I12); it looks at what is, not at what happened.
 
-mod facts;
+mod driver_info;
+mod node_writer;
 #[cfg(test)]
 mod tests;
-mod write;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
@@ -26,9 +26,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
-use crate::plugin::csi::Known;
-use facts::{Facts, Refusal};
-use write::{Objects, WriteError};
+use crate::plugin::csi::DriverRegistry;
+use driver_info::{DriverError, DriverInfo};
+use node_writer::{NodeObjects, WriteError};
 
 /// First and longest wait after a failure.
 const WAITS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
@@ -37,17 +37,17 @@ const REASON: &str = "CSIDriverNotRegistered";
 
 /// Why the cluster is not told of a driver.
 #[derive(Debug, thiserror::Error)]
-enum TellError {
+enum NodeUpdateError {
     #[error("the driver does not tell about its node: {0}")]
     Silent(#[from] CallError),
     #[error(transparent)]
-    Facts(#[from] Refusal),
+    Driver(#[from] DriverError),
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
 /// Finds drivers and tells the cluster of them until `shutdown`. Who has the plugin of CSI volumes shares `known` with it.
-pub async fn run(host: &Host, known: &Known, endpoints: &[Endpoint], shutdown: &CancellationToken) {
+pub async fn run(host: &Host, known: &DriverRegistry, endpoints: &[Endpoint], shutdown: &CancellationToken) {
     let dir = host.paths.plugin_registry();
     if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o750).create(&dir) {
         tracing::error!(dir = %dir.display(), %error, "CSI drivers cannot register: the directory cannot be made");
@@ -56,16 +56,16 @@ pub async fn run(host: &Host, known: &Known, endpoints: &[Endpoint], shutdown: &
 }
 
 /// Tells the cluster of drivers, whoever finds them, until `shutdown`.
-async fn tell(host: &Host, known: &Known, shutdown: &CancellationToken) {
+async fn tell(host: &Host, known: &DriverRegistry, shutdown: &CancellationToken) {
     // A change of a CSIDriver object may be another period.
     let (objects, _) = watch::channel(0_u64);
     let objects = Arc::new(objects);
     let poke = Arc::clone(&objects);
     let _registration = known.objects().add_handler(move |_| poke.send_modify(|version| *version += 1));
-    let telling = Arc::new(Telling {
+    let telling = Arc::new(DriverReporter {
         host: host.clone(),
         known: known.clone(),
-        objects: Objects::new(&host.client, &host.config.name),
+        objects: NodeObjects::new(&host.client, &host.config.name),
         turn: Mutex::new(()),
         csi_drivers: objects,
     });
@@ -96,16 +96,16 @@ async fn tell(host: &Host, known: &Known, shutdown: &CancellationToken) {
     while tasks.join_next().await.is_some() {}
 }
 
-struct Telling {
+struct DriverReporter {
     host: Host,
-    known: Known,
-    objects: Objects,
+    known: DriverRegistry,
+    objects: NodeObjects,
     /// One at a time writes Node and CSINode: drivers of one agent need not compete.
     turn: Mutex<()>,
     csi_drivers: Arc<watch::Sender<u64>>,
 }
 
-impl Telling {
+impl DriverReporter {
     /// Makes the CSINode, as soon as there is a Node.
     async fn begin(&self, shutdown: &CancellationToken) {
         let mut waits = Backoff::new(WAITS.0, WAITS.1);
@@ -163,7 +163,7 @@ impl Telling {
         }
     }
 
-    async fn bring_up_to_date(&self, name: &str) -> Result<(), TellError> {
+    async fn bring_up_to_date(&self, name: &str) -> Result<(), NodeUpdateError> {
         let Some(driver) = self.host.drivers.get(name) else {
             let _turn = self.turn.lock().await;
             return Ok(self.objects.uninstall(name).await?);
@@ -173,10 +173,10 @@ impl Telling {
         Ok(self.objects.install(name, &facts).await?)
     }
 
-    async fn ask(&self, driver: &Driver) -> Result<Facts, TellError> {
+    async fn ask(&self, driver: &Driver) -> Result<DriverInfo, NodeUpdateError> {
         // Who sets the group of volumes has to be known before the first volume of a driver.
         self.known.ask(driver).await?;
-        Ok(Facts::of(driver.node_get_info(NodeGetInfoRequest {}).await?)?)
+        Ok(DriverInfo::of(driver.node_get_info(NodeGetInfoRequest {}).await?)?)
     }
 
     /// Ends when the driver is there and was not, or the other way round.

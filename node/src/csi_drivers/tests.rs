@@ -36,7 +36,7 @@ impl Mounter for NoMounts {
 struct Rig {
     api: FakeApi,
     drivers: Drivers,
-    known: Known,
+    known: DriverRegistry,
     _end: DropGuard,
 }
 
@@ -44,7 +44,7 @@ impl Rig {
     fn new() -> Self {
         let (api, end) = (FakeApi::new(), CancellationToken::new());
         let drivers = Drivers::new(Duration::from_secs(120));
-        let known = Known::new(Informer::new());
+        let known = DriverRegistry::new(Informer::new());
         let host = Host {
             config: Arc::new(NodeConfig::new("n1", "/nowhere")),
             paths: Paths::new("/nowhere"),

@@ -1,27 +1,29 @@
 //! Mounts of this machine, behind a trait: Linux, or a record of what would have been mounted (virtual nodes, tests). Calls block,
-//! some for ever (a server that is gone); [`Mounts`] runs each in a worker of its lane with a deadline.
+//! some for ever (a server that is gone); [`Mounts`] runs each in a worker of its queue with a deadline.
 
 use std::path::{Path, PathBuf};
 
-pub(crate) mod child;
+mod call_queue;
 pub mod device;
-mod holders;
-mod lanes;
+mod errno;
+mod fd_path;
 mod linux;
+mod mount_users;
 pub mod options;
+pub(crate) mod programs;
 mod record;
-mod stage;
+mod staging_dir;
 pub(crate) mod table;
 mod watch;
 
-pub use child::Programs;
-pub use lanes::Mounts;
+pub use call_queue::Mounts;
+pub(crate) use fd_path::name_of;
 pub use linux::LinuxMounter;
-pub(crate) use linux::name_of;
+pub use programs::Programs;
 pub use record::{RecordingMounter, Release};
 pub use watch::Changes;
 
-use crate::walk::WalkError;
+use crate::rooted_fs::RootedFsError;
 
 /// What is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,16 +133,16 @@ impl MountError {
     }
 }
 
-impl From<WalkError> for MountError {
-    fn from(error: WalkError) -> Self {
+impl From<RootedFsError> for MountError {
+    fn from(error: RootedFsError) -> Self {
         match error {
-            WalkError::Missing { path } => Self::Refused {
+            RootedFsError::Missing { path } => Self::Refused {
                 what: path.display().to_string(),
                 why: "it does not exist".to_owned(),
                 source: Some(std::io::ErrorKind::NotFound.into()),
             },
-            WalkError::Unsafe { path, why } => Self::Unsafe { path, why },
-            WalkError::Refused { path, why, source } => {
+            RootedFsError::Unsafe { path, why } => Self::Unsafe { path, why },
+            RootedFsError::Refused { path, why, source } => {
                 Self::Refused { what: path.display().to_string(), why, source: Some(source) }
             }
         }

@@ -20,8 +20,8 @@ const MOST_READS: usize = 32;
 
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
-    /// Number of the mount ([`crate::walk::mount_id`]).
+pub(crate) struct MountInfo {
+    /// Number of the mount ([`crate::rooted_fs::mount_id`]).
     pub(super) id: u64,
     /// Options of the mount alone: `ro`, `nosuid`.
     pub(super) mount_options: Vec<String>,
@@ -33,20 +33,20 @@ pub(crate) struct Line {
 
 /// The table, as it was when it last changed.
 #[derive(Debug, Default)]
-pub(super) struct Table(Mutex<Known>);
+pub(super) struct Table(Mutex<CachedTable>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct CachedTable {
     /// The kernel counts changes for each opened file by itself: this one stays open.
     file: Option<File>,
-    lines: Arc<[Line]>,
+    lines: Arc<[MountInfo]>,
     reads: u64,
     is_forgotten: bool,
 }
 
 impl Table {
     /// The lines, in the order of the table.
-    pub(super) fn lines(&self) -> io::Result<Arc<[Line]>> {
+    pub(super) fn lines(&self) -> io::Result<Arc<[MountInfo]>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_stale = known.file.is_none() | std::mem::take(&mut known.is_forgotten);
         for _ in 0..MOST_READS {
@@ -105,11 +105,11 @@ fn read(file: &File) -> io::Result<Vec<u8>> {
 }
 
 /// The lines of a text like /proc/self/mountinfo (proc(5)). What is no such line is left out.
-pub(crate) fn parse(table: &[u8]) -> Vec<Line> {
+pub(crate) fn parse(table: &[u8]) -> Vec<MountInfo> {
     table.split(|byte| *byte == b'\n').filter_map(line).collect()
 }
 
-fn line(text: &[u8]) -> Option<Line> {
+fn line(text: &[u8]) -> Option<MountInfo> {
     // 36 35 98:0 /root /target rw,noatime master:1 - ext3 /dev/root rw,errors=continue
     let mut fields = text.split(|byte| *byte == b' ');
     let id = number(fields.next()?)?;
@@ -133,7 +133,7 @@ fn line(text: &[u8]) -> Option<Line> {
             options.push(option);
         }
     }
-    Some(Line {
+    Some(MountInfo {
         id,
         mount_options,
         is_shared,

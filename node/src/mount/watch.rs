@@ -11,10 +11,10 @@ use super::table::TABLE;
 
 /// Tells when the table of mounts changes.
 #[derive(Debug)]
-pub struct Changes(From);
+pub struct Changes(ChangeSource);
 
 #[derive(Debug)]
-enum From {
+enum ChangeSource {
     /// The kernel's table. Its file is ready when it changed.
     Kernel(AsyncFd<File>),
     /// A record's number of changes.
@@ -25,7 +25,7 @@ enum From {
 impl Changes {
     /// Of a table that does not tell.
     pub fn never() -> Self {
-        Self(From::Never)
+        Self(ChangeSource::Never)
     }
 
     /// Of the kernel's table. Needs a runtime with I/O.
@@ -36,11 +36,11 @@ impl Changes {
     pub(super) fn of_kernel() -> io::Result<Self> {
         tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
         let file = File::open(TABLE)?;
-        Ok(Self(From::Kernel(AsyncFd::with_interest(file, Interest::PRIORITY | Interest::ERROR)?)))
+        Ok(Self(ChangeSource::Kernel(AsyncFd::with_interest(file, Interest::PRIORITY | Interest::ERROR)?)))
     }
 
     pub(super) fn of_record(changes: watch::Receiver<u64>) -> Self {
-        Self(From::Record(changes))
+        Self(ChangeSource::Record(changes))
     }
 
     /// Waits until it changed since this was made, or since the last answer. Several changes may be one answer; an answer without a change
@@ -50,12 +50,12 @@ impl Changes {
     /// The kernel does not tell any more, or the record is gone.
     pub async fn changed(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            From::Kernel(file) => {
+            ChangeSource::Kernel(file) => {
                 file.ready(Interest::PRIORITY | Interest::ERROR).await?.clear_ready();
                 Ok(())
             }
-            From::Record(changes) => changes.changed().await.map_err(io::Error::other),
-            From::Never => std::future::pending().await,
+            ChangeSource::Record(changes) => changes.changed().await.map_err(io::Error::other),
+            ChangeSource::Never => std::future::pending().await,
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct Claims {
 }
 
 /// Why a watch ended.
-enum End {
+enum WatchEnd {
     /// It can go on from the last revision.
     Cut,
     /// A new list is needed.
@@ -64,7 +64,7 @@ impl Claims {
                 () = shutdown.cancelled() => return,
                 end = self.follow(&api, &mut revision, &mut backoff, &changed) => end,
             };
-            if matches!(end, End::Expired) {
+            if matches!(end, WatchEnd::Expired) {
                 revision = None;
             }
             tokio::select! {
@@ -80,7 +80,7 @@ impl Claims {
         revision: &mut Option<String>,
         backoff: &mut Backoff,
         changed: &impl Fn(&str),
-    ) -> End {
+    ) -> WatchEnd {
         let from = match revision {
             Some(revision) => revision.clone(),
             None => match api.list_metadata(&ListParams::default().limit(1)).await {
@@ -93,7 +93,7 @@ impl Claims {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "cannot list claims");
-                    return End::Cut;
+                    return WatchEnd::Cut;
                 }
             },
         };
@@ -111,10 +111,10 @@ impl Claims {
                     *revision = Some(mark.metadata.resource_version);
                     continue;
                 }
-                Ok(WatchEvent::Error(status)) if status.code == 410 => return End::Expired,
+                Ok(WatchEvent::Error(status)) if status.code == 410 => return WatchEnd::Expired,
                 Ok(WatchEvent::Error(status)) => {
                     tracing::debug!(message = status.message, "the watch of claims ended");
-                    return End::Cut;
+                    return WatchEnd::Cut;
                 }
                 Err(error) => return end_of(&error),
             };
@@ -127,7 +127,7 @@ impl Claims {
                 changed(&key);
             }
         }
-        End::Cut
+        WatchEnd::Cut
     }
 
     fn used(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
@@ -135,9 +135,9 @@ impl Claims {
     }
 }
 
-fn end_of(error: &kube::Error) -> End {
+fn end_of(error: &kube::Error) -> WatchEnd {
     tracing::debug!(%error, "the watch of claims failed");
-    if status_of(error).is_some_and(|status| status.code == 410) { End::Expired } else { End::Cut }
+    if status_of(error).is_some_and(|status| status.code == 410) { WatchEnd::Expired } else { WatchEnd::Cut }
 }
 
 #[cfg(test)]

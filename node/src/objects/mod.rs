@@ -3,10 +3,10 @@
 //!
 //! * [`Objects`]: reads one object, now.
 //! * [`claims::Claims`]: tells when a claim that is in use has changed, from one watch of all claims.
-//! * [`follow::Follow`]: one object of any kind, for as long as somebody holds on to it.
+//! * [`object_watch::ObjectWatches`]: one object of any kind, for as long as somebody holds on to it.
 
 pub mod claims;
-pub mod follow;
+pub mod object_watch;
 
 use std::fmt::Debug;
 

@@ -19,18 +19,18 @@ pub mod csi;
 pub mod empty_dir;
 pub mod host_path;
 pub mod iscsi;
-mod lane;
 pub mod local;
 pub mod nfs;
 #[cfg(test)]
 mod testing;
+mod volume_queue;
 
 use crate::host::Host;
 use crate::volume::{Source, VolumeSpec};
 
 /// What a plugin can do with a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Abilities {
+pub struct VolumeCapabilities {
     /// The attach/detach controller attaches it; the node waits until its Node says so.
     pub attach: bool,
     /// It is mounted once for the node, and from there for pods.
@@ -121,7 +121,7 @@ impl PluginError {
 
 /// What an expansion on the node did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expanded {
+pub enum ExpandOutcome {
     /// The plugin has nothing to do on the node.
     NotNeeded,
     /// The file system (or device) is as large as this, in bytes.
@@ -145,12 +145,12 @@ pub trait Plugin: Send + Sync {
     fn volume_name(&self, spec: &VolumeSpec) -> Result<String, PluginError>;
 
     /// What it can do with a volume.
-    fn abilities(&self, host: &Host, spec: &VolumeSpec) -> Abilities;
+    fn abilities(&self, host: &Host, spec: &VolumeSpec) -> VolumeCapabilities;
 
     /// Where the pod finds its volume: what is bound into its containers.
     fn path(&self, host: &Host, place: &Place) -> PathBuf;
 
-    /// Mounts the volume once for the node. Called only with [`Abilities::device`], after the volume is attached.
+    /// Mounts the volume once for the node. Called only with [`VolumeCapabilities::device`], after the volume is attached.
     async fn mount_device(&self, host: &Host, spec: &VolumeSpec) -> Result<(), PluginError> {
         let _ = (host, spec);
         Ok(())
@@ -191,9 +191,14 @@ pub trait Plugin: Send + Sync {
     }
 
     /// Grows what is on the node to the size of the volume.
-    async fn expand(&self, host: &Host, volume: &PodVolume, bytes: i64) -> Result<Expanded, PluginError> {
+    async fn expand(
+        &self,
+        host: &Host,
+        volume: &PodVolume,
+        bytes: i64,
+    ) -> Result<ExpandOutcome, PluginError> {
         let _ = (host, volume, bytes);
-        Ok(Expanded::NotNeeded)
+        Ok(ExpandOutcome::NotNeeded)
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn fault(what: &str, side: Side) -> Result<(), MountError> {
 }
 
 /// A machine.
-pub(super) struct Rig {
+pub(super) struct Fixture {
     pub(super) host: Host,
     pub(super) api: FakeApi,
     /// Its directory, which the agent's `root` and whatever a test puts beside it are in.
@@ -74,7 +74,7 @@ pub(super) struct Rig {
     _end: DropGuard,
 }
 
-impl Rig {
+impl Fixture {
     /// With mounts that are recorded.
     pub(super) fn recorded() -> Self {
         Self::new(|root| {
@@ -90,10 +90,7 @@ impl Rig {
 
     /// The same, with programs from elsewhere.
     pub(super) fn with_programs(programs: impl FnOnce(&Path) -> Programs) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!(
-                "not root: nothing is mounted; what the plugin asks for is checked with recorded mounts"
-            );
+        if !crate::testing::has_root("real mounts of a plugin") {
             return None;
         }
         Some(Self::new(|root| {
@@ -267,7 +264,7 @@ fn leaves(root: &Path, at: &Path, left: &mut Vec<String>) {
     }
 }
 
-impl Drop for Rig {
+impl Drop for Fixture {
     fn drop(&mut self) {
         if self.record.is_some() {
             return;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use orlop_controller::schedule::cluster::NodeFacts;
 use orlop_controller::schedule::filter::node_affinity;
 
-use super::status::Verdict;
+use super::facts::PodFailure;
 
 /// Pods that the node has taken and that have not ended, by UID.
 #[derive(Default)]
@@ -29,7 +29,7 @@ impl Admitted {
     ///
     /// # Errors
     /// It does not; the pod fails for this.
-    pub(super) fn admit(&self, pod: &Pod, node: &Node, max_pods: u32) -> Result<(), Verdict> {
+    pub(super) fn admit(&self, pod: &Pod, node: &Node, max_pods: u32) -> Result<(), PodFailure> {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let mut admitted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if admitted.contains(uid) {
@@ -42,8 +42,8 @@ impl Admitted {
 }
 
 /// Pure: whether a node with so many pods takes another one.
-fn fits(pod: &Pod, node: &Node, pods: usize, max_pods: u32) -> Result<(), Verdict> {
-    let verdict = |reason: &str, why: String| Verdict {
+fn fits(pod: &Pod, node: &Node, pods: usize, max_pods: u32) -> Result<(), PodFailure> {
+    let verdict = |reason: &str, why: String| PodFailure {
         reason: reason.to_owned(),
         message: format!("Pod was rejected: {why}"),
     };

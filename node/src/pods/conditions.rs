@@ -3,24 +3,29 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodStatus};
 
+use super::facts::seconds;
 use super::phase::Phase;
-use super::status::seconds;
 
 /// A condition without its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Said {
+struct ConditionUpdate {
     type_: &'static str,
     is_true: bool,
     reason: Option<&'static str>,
     message: Option<String>,
 }
 
-fn yes(type_: &'static str) -> Said {
-    Said { type_, is_true: true, reason: None, message: None }
+fn yes(type_: &'static str) -> ConditionUpdate {
+    ConditionUpdate { type_, is_true: true, reason: None, message: None }
 }
 
-fn no(type_: &'static str, reason: &'static str, message: Option<String>) -> Said {
-    Said { type_, is_true: false, reason: Some(reason), message: message.filter(|text| !text.is_empty()) }
+fn no(type_: &'static str, reason: &'static str, message: Option<String>) -> ConditionUpdate {
+    ConditionUpdate {
+        type_,
+        is_true: false,
+        reason: Some(reason),
+        message: message.filter(|text| !text.is_empty()),
+    }
 }
 
 /// All conditions of a pod whose status says `status`; those of others are kept. `can_start`: volumes are there and the runtime has it.
@@ -33,7 +38,7 @@ pub(super) fn conditions(
 ) -> Vec<PodCondition> {
     let mut list = status.conditions.clone().unwrap_or_default();
     let ready = containers_ready(pod, status, phase);
-    let can_start = Said { is_true: can_start, ..yes("PodReadyToStartContainers") };
+    let can_start = ConditionUpdate { is_true: can_start, ..yes("PodReadyToStartContainers") };
     let mut said = vec![can_start, initialized(pod, status, phase), pod_ready(pod, &list, &ready), ready];
     if !list.iter().any(|condition| condition.type_ == "PodScheduled") {
         said.push(yes("PodScheduled"));
@@ -46,7 +51,7 @@ pub(super) fn conditions(
 
 /// The condition of a pod that the node has driven off (upstream: DisruptionTarget, TerminationByKubelet).
 pub(super) fn driven_off(list: &mut Vec<PodCondition>, why: &str, generation: Option<i64>, now: Timestamp) {
-    let said = Said {
+    let said = ConditionUpdate {
         message: Some(why.to_owned()),
         reason: Some("TerminationByKubelet"),
         ..yes("DisruptionTarget")
@@ -54,7 +59,7 @@ pub(super) fn driven_off(list: &mut Vec<PodCondition>, why: &str, generation: Op
     set(list, said, generation, now);
 }
 
-fn set(list: &mut Vec<PodCondition>, said: Said, generation: Option<i64>, now: Timestamp) {
+fn set(list: &mut Vec<PodCondition>, said: ConditionUpdate, generation: Option<i64>, now: Timestamp) {
     let status = if said.is_true { "True" } else { "False" };
     let known = list.iter_mut().find(|condition| condition.type_ == said.type_);
     let since = known.as_ref().filter(|known| known.status == status);
@@ -107,7 +112,7 @@ fn names(unknown: &[&str], bad: &[&str], what: &str) -> String {
     parts.join(", ")
 }
 
-fn containers_ready(pod: &Pod, status: &PodStatus, phase: Phase) -> Said {
+fn containers_ready(pod: &Pod, status: &PodStatus, phase: Phase) -> ConditionUpdate {
     const TYPE: &str = "ContainersReady";
     if phase == Phase::Failed {
         return no(TYPE, "PodFailed", None);
@@ -131,10 +136,10 @@ fn containers_ready(pod: &Pod, status: &PodStatus, phase: Phase) -> Said {
     if message.is_empty() { yes(TYPE) } else { no(TYPE, "ContainersNotReady", Some(message)) }
 }
 
-fn pod_ready(pod: &Pod, conditions: &[PodCondition], containers: &Said) -> Said {
+fn pod_ready(pod: &Pod, conditions: &[PodCondition], containers: &ConditionUpdate) -> ConditionUpdate {
     const TYPE: &str = "Ready";
     if !containers.is_true {
-        return Said { type_: TYPE, ..containers.clone() };
+        return ConditionUpdate { type_: TYPE, ..containers.clone() };
     }
     let gates = pod.spec.as_ref().and_then(|spec| spec.readiness_gates.as_deref()).unwrap_or_default();
     let mut missing = Vec::new();
@@ -153,7 +158,7 @@ fn pod_ready(pod: &Pod, conditions: &[PodCondition], containers: &Said) -> Said 
     if missing.is_empty() { yes(TYPE) } else { no(TYPE, "ReadinessGatesNotReady", Some(missing.join(", "))) }
 }
 
-fn initialized(pod: &Pod, status: &PodStatus, phase: Phase) -> Said {
+fn initialized(pod: &Pod, status: &PodStatus, phase: Phase) -> ConditionUpdate {
     const TYPE: &str = "Initialized";
     let spec = pod.spec.as_ref();
     let containers = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
@@ -167,7 +172,7 @@ fn initialized(pod: &Pod, status: &PodStatus, phase: Phase) -> Said {
             false => status.ready,
         });
     if phase == Phase::Succeeded && unknown.is_empty() {
-        return Said { reason: Some("PodCompleted"), ..yes(TYPE) };
+        return ConditionUpdate { reason: Some("PodCompleted"), ..yes(TYPE) };
     }
     // A container that has begun is proof enough.
     let has_begun = |status: &ContainerStatus| {

@@ -1,23 +1,26 @@
 //! A pod's life on this node: volumes first, then the runtime, and the way back; and what the API is told of it (upstream: pkg/kubelet
 //! pod_workers.go, kubelet_pods.go, status/).
 //!
-//! Reading order. What is written: `phase`, `conditions`, `status` (all pure), and `report`, which writes it. Who is taken: `admit`. The life itself:
-//! `worker`, with `deadline` (its time is over), `limits` (too much in an emptyDir) and `scrubbing` (recycler pods). Who has a worker, and what is left from before: this file.
+//! Reading order. What is written: `phase`, `conditions`, `status` (all pure), and `status_writer`, which writes it. Who is taken: `admit`. The life itself:
+//! `worker`, with `active_deadline` (its time is over), `empty_dir_limit` (too much in an emptyDir) and `recycler` (recycler pods). Who has a worker, and what is left from before: this file.
 //!
 //! Every pod (by UID) has one task, so that no two steps of one pod run at a time, and a pod that hangs holds up nobody (I12). A task looks at
 //! what is, not at what happened. The volumes of a pod stay until its runtime has let them go, and its object stays until its volumes are gone
 //! (I8). When the agent ends, tasks are dropped where they wait; everything on the machine stays, and the next agent goes on.
 
+mod active_deadline;
 mod admit;
 mod conditions;
-mod deadline;
-mod limits;
+mod context;
+mod empty_dir_limit;
+mod facts;
 mod phase;
-mod report;
-mod scrubbing;
+mod recycler;
 mod status;
+mod status_writer;
 #[cfg(test)]
 mod tests;
+mod volume_manager;
 mod worker;
 
 use std::collections::HashMap;
@@ -36,92 +39,32 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::admit::Admitted;
+use self::context::{ObservedPod, WorkerContext};
+pub use self::volume_manager::VolumeManager;
 use self::worker::Worker;
 use crate::host::Host;
 use crate::runtime::Runtime;
-use crate::volumes::{Fate, Finding, PodVolumes, Volumes};
+use crate::volumes::{Fate, Finding};
 
 /// How often directories of pods that nobody knows are looked for, besides the end of every pod.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// How long a life rests that ended by a fault of ours.
 const REST: Duration = Duration::from_secs(10);
 
-/// What the life of a pod needs of whoever mounts: see [`Volumes`], which is it.
-#[async_trait::async_trait]
-pub trait VolumeRoom: Send + Sync + 'static {
-    /// A pod wants its volumes, or has changed.
-    fn want(&self, pod: Arc<Pod>);
-    /// What is here for a pod stays until it is released.
-    fn hold(&self, uid: &str);
-    /// Nothing of the pod runs any more.
-    fn release(&self, uid: &str);
-    /// How the volumes of a pod are.
-    fn state(&self, uid: &str) -> watch::Receiver<PodVolumes>;
-    /// All pods of this node are known.
-    fn synced(&self);
-    /// Looks after directories of pods that nobody knows.
-    async fn tidy(&self) -> Vec<Finding>;
-}
-
-#[async_trait::async_trait]
-impl VolumeRoom for Volumes {
-    fn want(&self, pod: Arc<Pod>) {
-        Volumes::want(self, pod);
-    }
-
-    fn hold(&self, uid: &str) {
-        Volumes::hold(self, uid);
-    }
-
-    fn release(&self, uid: &str) {
-        Volumes::release(self, uid);
-    }
-
-    fn state(&self, uid: &str) -> watch::Receiver<PodVolumes> {
-        Volumes::state(self, uid)
-    }
-
-    fn synced(&self) {
-        Volumes::synced(self);
-    }
-
-    async fn tidy(&self) -> Vec<Finding> {
-        self.gc(false).await
-    }
-}
-
 /// What this room is given.
 pub struct Inputs {
     /// The machine and the cluster.
     pub host: Host,
     /// Mounts.
-    pub volumes: Arc<dyn VolumeRoom>,
+    pub volumes: Arc<dyn VolumeManager>,
     /// Runs.
     pub runtime: Arc<dyn Runtime>,
     /// The newest version of the own Node.
     pub node: watch::Receiver<Option<Arc<Node>>>,
 }
 
-/// What all lives share.
-struct Shared {
-    host: Host,
-    volumes: Arc<dyn VolumeRoom>,
-    runtime: Arc<dyn Runtime>,
-    node: watch::Receiver<Option<Arc<Node>>>,
-    admitted: Admitted,
-}
-
-/// A pod as the API has it.
-#[derive(Clone, Debug, Default)]
-struct Seen {
-    /// Its last version; none when only this machine knows of it.
-    pod: Option<Arc<Pod>>,
-    /// The API has it no more.
-    is_gone: bool,
-}
-
 /// What the informer says.
-enum News {
+enum PodEvent {
     Here(Arc<Pod>),
     Gone(String),
 }
@@ -129,14 +72,15 @@ enum News {
 /// Lives the pods of this node until `shutdown`.
 pub async fn run(inputs: Inputs, shutdown: CancellationToken) {
     let Inputs { host, volumes, runtime, node } = inputs;
-    let shared = Arc::new(Shared { host, volumes, runtime, node, admitted: Admitted::default() });
+    let shared = Arc::new(WorkerContext { host, volumes, runtime, node, admitted: Admitted::default() });
     let pods = Informer::<Pod>::new();
     let (sender, news) = mpsc::unbounded_channel();
     let _registration = pods.add_handler(move |change| tell(&sender, change));
     let selected = watcher::Config::default().fields(&format!("spec.nodeName={}", shared.host.config.name));
     let following = pods.run_selected(Api::all(shared.host.client.clone()), selected, shutdown.clone());
     let (untidy, room) = (Arc::new(Notify::new()), Arc::clone(&shared.volumes));
-    let desk = Desk { shared, seats: HashMap::new(), lives: JoinSet::new(), untidy: Arc::clone(&untidy) };
+    let desk =
+        PodWorkers { shared, seats: HashMap::new(), lives: JoinSet::new(), untidy: Arc::clone(&untidy) };
     tokio::select! {
         () = shutdown.cancelled() => {}
         ((), (), ()) = async { tokio::join!(following, desk.run(&pods, news), tidy(room, untidy)) } => {}
@@ -144,7 +88,7 @@ pub async fn run(inputs: Inputs, shutdown: CancellationToken) {
 }
 
 /// Looks after what is left of pods, now and then and whenever one has gone. A directory that hangs holds up nothing else.
-async fn tidy(room: Arc<dyn VolumeRoom>, untidy: Arc<Notify>) {
+async fn tidy(room: Arc<dyn VolumeManager>, untidy: Arc<Notify>) {
     loop {
         log(&room.tidy().await);
         tokio::select! {
@@ -155,27 +99,27 @@ async fn tidy(room: Arc<dyn VolumeRoom>, untidy: Arc<Notify>) {
 }
 
 /// The handler of the informer: it must be quick.
-fn tell(sender: &mpsc::UnboundedSender<News>, change: &Change<Pod>) {
+fn tell(sender: &mpsc::UnboundedSender<PodEvent>, change: &Change<Pod>) {
     // Whoever listens ends with the agent.
     if let Some(uid) = change.gone_uid() {
-        let _ = sender.send(News::Gone(uid.to_string()));
+        let _ = sender.send(PodEvent::Gone(uid.to_string()));
     }
     if let Some(pod) = &change.new {
-        let _ = sender.send(News::Here(Arc::clone(pod)));
+        let _ = sender.send(PodEvent::Here(Arc::clone(pod)));
     }
 }
 
 /// Who has a life here.
-struct Desk {
-    shared: Arc<Shared>,
-    seats: HashMap<String, watch::Sender<Seen>>,
+struct PodWorkers {
+    shared: Arc<WorkerContext>,
+    seats: HashMap<String, watch::Sender<ObservedPod>>,
     /// Each gives the UID back when it is over.
     lives: JoinSet<String>,
     untidy: Arc<Notify>,
 }
 
-impl Desk {
-    async fn run(mut self, pods: &Informer<Pod>, mut news: mpsc::UnboundedReceiver<News>) {
+impl PodWorkers {
+    async fn run(mut self, pods: &Informer<Pod>, mut news: mpsc::UnboundedReceiver<PodEvent>) {
         // Everything of the first list is in the channel when it is complete.
         pods.synced().await;
         while let Ok(said) = news.try_recv() {
@@ -185,7 +129,7 @@ impl Desk {
             if !self.seats.contains_key(&uid) {
                 tracing::info!(uid, "a pod runs that the API has no more; it is ended");
                 self.shared.volumes.hold(&uid);
-                self.seat(&uid, Seen { pod: None, is_gone: true });
+                self.seat(&uid, ObservedPod { pod: None, is_gone: true });
             }
         }
         self.shared.volumes.synced();
@@ -204,12 +148,12 @@ impl Desk {
         }
     }
 
-    fn take(&mut self, said: News) {
+    fn take(&mut self, said: PodEvent) {
         match said {
-            News::Here(pod) => {
+            PodEvent::Here(pod) => {
                 let uid = pod.metadata.uid.clone().unwrap_or_default();
                 if let Some(seat) = self.seats.get(&uid) {
-                    seat.send_replace(Seen { pod: Some(pod), is_gone: false });
+                    seat.send_replace(ObservedPod { pod: Some(pod), is_gone: false });
                     return;
                 }
                 if pod.metadata.deletion_timestamp.is_some() || is_finished(&pod) {
@@ -220,9 +164,9 @@ impl Desk {
                         self.shared.admitted.keep(&uid);
                     }
                 }
-                self.seat(&uid, Seen { pod: Some(pod), is_gone: false });
+                self.seat(&uid, ObservedPod { pod: Some(pod), is_gone: false });
             }
-            News::Gone(uid) => {
+            PodEvent::Gone(uid) => {
                 if let Some(seat) = self.seats.get(&uid) {
                     seat.send_modify(|seen| seen.is_gone = true);
                 }
@@ -231,7 +175,7 @@ impl Desk {
     }
 
     /// Begins a life.
-    fn seat(&mut self, uid: &str, seen: Seen) {
+    fn seat(&mut self, uid: &str, seen: ObservedPod) {
         let sender = watch::Sender::new(seen);
         let (shared, receiver, uid) = (Arc::clone(&self.shared), sender.subscribe(), uid.to_owned());
         self.seats.insert(uid.clone(), sender);

@@ -35,7 +35,7 @@ impl Phase {
 
 /// How a container is, for the phase.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Is {
+enum ContainerPhase {
     Unknown,
     Waiting,
     Running,
@@ -45,20 +45,20 @@ enum Is {
     },
 }
 
-fn of(status: Option<&ContainerStatus>) -> Is {
-    let Some(status) = status else { return Is::Unknown };
-    let Some(state) = &status.state else { return Is::Unknown };
+fn of(status: Option<&ContainerStatus>) -> ContainerPhase {
+    let Some(status) = status else { return ContainerPhase::Unknown };
+    let Some(state) = &status.state else { return ContainerPhase::Unknown };
     if state.running.is_some() {
-        return Is::Running;
+        return ContainerPhase::Running;
     }
     if let Some(terminated) = &state.terminated {
-        return Is::Stopped { well: terminated.exit_code == 0 };
+        return ContainerPhase::Stopped { well: terminated.exit_code == 0 };
     }
     match (&state.waiting, status.last_state.as_ref().and_then(|last| last.terminated.as_ref())) {
         // Upstream does not count it among those that succeeded, whatever its last run said.
-        (Some(_), Some(_)) => Is::Stopped { well: false },
-        (Some(_), None) => Is::Waiting,
-        (None, _) => Is::Unknown,
+        (Some(_), Some(_)) => ContainerPhase::Stopped { well: false },
+        (Some(_), None) => ContainerPhase::Waiting,
+        (None, _) => ContainerPhase::Unknown,
     }
 }
 
@@ -78,30 +78,30 @@ pub(super) fn phase_of(
         let status = init.iter().find(|status| status.name == container.name);
         let last = status.and_then(|status| status.last_state.as_ref()?.terminated.as_ref());
         match of(status) {
-            Is::Stopped { well: true } => {}
-            Is::Stopped { well: false } => {
+            ContainerPhase::Stopped { well: true } => {}
+            ContainerPhase::Stopped { well: false } => {
                 // Between two runs the last one counts.
                 let between = status.is_some_and(|s| s.state.as_ref().is_some_and(|s| s.waiting.is_some()));
                 if !between || last.is_some_and(|last| last.exit_code != 0) {
                     failed_init += 1;
                 }
             }
-            Is::Unknown | Is::Waiting | Is::Running => pending_init += 1,
+            ContainerPhase::Unknown | ContainerPhase::Waiting | ContainerPhase::Running => pending_init += 1,
         }
     }
     let (mut unknown, mut waiting, mut running, mut stopped, mut well) = (0, 0, 0, 0, 0);
     let mut pending_sidecars = 0;
     for container in spec.init_containers.iter().flatten().filter(is_sidecar) {
         match find(init, &container.name) {
-            Is::Unknown => (unknown, pending_sidecars) = (unknown + 1, pending_sidecars + 1),
-            Is::Waiting => (waiting, pending_sidecars) = (waiting + 1, pending_sidecars + 1),
-            Is::Running => {
+            ContainerPhase::Unknown => (unknown, pending_sidecars) = (unknown + 1, pending_sidecars + 1),
+            ContainerPhase::Waiting => (waiting, pending_sidecars) = (waiting + 1, pending_sidecars + 1),
+            ContainerPhase::Running => {
                 running += 1;
                 let status = init.iter().find(|status| status.name == container.name);
                 pending_sidecars += usize::from(status.is_none_or(|status| status.started != Some(true)));
             }
             // How a sidecar ended says nothing about the pod.
-            Is::Stopped { .. } => {}
+            ContainerPhase::Stopped { .. } => {}
         }
     }
     let has_begun = main.iter().any(|status| {
@@ -112,10 +112,10 @@ pub(super) fn phase_of(
     });
     for container in &spec.containers {
         match find(main, &container.name) {
-            Is::Unknown => unknown += 1,
-            Is::Waiting => waiting += 1,
-            Is::Running => running += 1,
-            Is::Stopped { well: is_well } => {
+            ContainerPhase::Unknown => unknown += 1,
+            ContainerPhase::Waiting => waiting += 1,
+            ContainerPhase::Running => running += 1,
+            ContainerPhase::Stopped { well: is_well } => {
                 stopped += 1;
                 well += usize::from(is_well);
             }

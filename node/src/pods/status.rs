@@ -1,7 +1,6 @@
 //! The status of a pod, made of what is known of it on this node (upstream: pkg/kubelet/kubelet_pods.go, generateAPIPodStatus; pkg/kubelet/status,
 //! TerminatePod). Pure. What others write stays: `qosClass`, conditions that are not named here. A terminal phase never changes.
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP, Pod,
     PodIP, PodStatus,
@@ -11,78 +10,37 @@ use orlop_controller::pods::phase;
 use serde_json::{Value, json};
 
 use super::conditions;
-use super::limits::EVICTED;
+use super::empty_dir_limit::EVICTED;
+use super::facts::{PodFacts, PodFailure, PodStage, seconds};
 use super::phase::{Phase, phase_of};
-use crate::runtime::PodState;
-
-/// How far a pod is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Volumes are waited for, or the runtime has not taken it yet.
-    Making,
-    /// The runtime has it.
-    Running,
-    /// It is being taken away; what it leaves is not gone yet.
-    Stopping,
-    /// Nothing of it is left to run.
-    Over,
-}
-
-/// Why a pod fails that no container has failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
-    /// `NodeAffinity`.
-    pub(super) reason: String,
-    /// In words.
-    pub(super) message: String,
-}
-
-/// What is known of a pod on this node.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Facts {
-    pub(super) stage: Stage,
-    /// What the runtime says; none when it does not know the pod.
-    pub(super) state: Option<PodState>,
-    /// It has failed for this.
-    pub(super) verdict: Option<Verdict>,
-    /// The address of the node.
-    pub(super) address: Option<String>,
-    /// When this was so.
-    pub(super) now: Timestamp,
-}
-
-/// API times have whole seconds.
-pub(super) fn seconds(at: Timestamp) -> Time {
-    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
-}
 
 /// The whole status of a pod that has `pod.status` now.
-pub(super) fn status(pod: &Pod, facts: &Facts) -> PodStatus {
+pub(super) fn status(pod: &Pod, facts: &PodFacts) -> PodStatus {
     let old = pod.status.clone().unwrap_or_default();
     let (init, containers) = statuses(pod, &old, facts);
     let told = Phase::read(phase(pod));
     let failure = facts.state.as_ref().and_then(|state| state.failure.as_ref());
     let verdict = facts.verdict.clone().or_else(|| {
-        failure.map(|(reason, message)| Verdict { reason: reason.clone(), message: message.clone() })
+        failure.map(|(reason, message)| PodFailure { reason: reason.clone(), message: message.clone() })
     });
     let ended = facts.state.as_ref().is_some_and(|state| state.ended);
     let runs = facts.state.is_some() && !ended;
     // What stops has not come to its end before nothing of it is left, unless it had come there by itself.
-    let may_end = facts.stage == Stage::Over || (facts.stage == Stage::Running && ended);
+    let may_end = facts.stage == PodStage::Over || (facts.stage == PodStage::Running && ended);
     let phase = match (told, &verdict) {
         (Phase::Succeeded | Phase::Failed, _) => told,
         // What is driven off has failed when it is stopped: whoever waits for its end may take its volumes (upstream: the status manager
         // lets no phase be terminal while containers may run).
-        (_, Some(_)) if facts.stage == Stage::Over || !runs => Phase::Failed,
+        (_, Some(_)) if facts.stage == PodStage::Over || !runs => Phase::Failed,
         (Phase::Pending | Phase::Running, _) => {
             let found = phase_of(pod, &init, &containers, may_end);
             match (facts.stage, found) {
                 // Whatever has not come to its end by itself has failed.
-                (Stage::Over, Phase::Pending | Phase::Running) => Phase::Failed,
-                (Stage::Over, Phase::Succeeded | Phase::Failed) => found,
+                (PodStage::Over, Phase::Pending | Phase::Running) => Phase::Failed,
+                (PodStage::Over, Phase::Succeeded | Phase::Failed) => found,
                 // Its containers end because it is taken away: the last word is said when all is gone.
-                (Stage::Stopping, Phase::Succeeded | Phase::Failed) => told,
-                (Stage::Making | Stage::Running | Stage::Stopping, _) => found,
+                (PodStage::Stopping, Phase::Succeeded | Phase::Failed) => told,
+                (PodStage::Making | PodStage::Running | PodStage::Stopping, _) => found,
             }
         }
     };
@@ -100,14 +58,14 @@ pub(super) fn status(pod: &Pod, facts: &Facts) -> PodStatus {
         new.host_ip = Some(address.clone());
         new.host_ips = Some(vec![HostIP { ip: address.clone() }]);
         // Whatever runs has the network of the machine.
-        if facts.stage == Stage::Running && facts.state.is_some() && new.pod_ip.is_none() {
+        if facts.stage == PodStage::Running && facts.state.is_some() && new.pod_ip.is_none() {
             new.pod_ip = Some(address.clone());
             new.pod_ips = Some(vec![PodIP { ip: address.clone() }]);
         }
     }
     new.init_container_statuses = Some(init).filter(|list| !list.is_empty());
     new.container_statuses = Some(containers).filter(|list| !list.is_empty());
-    let can_start = facts.stage == Stage::Running && facts.state.is_some() && !ended;
+    let can_start = facts.stage == PodStage::Running && facts.state.is_some() && !ended;
     let mut list = conditions::conditions(pod, &new, phase, can_start, facts.now);
     if let Some(verdict) = facts.verdict.as_ref().filter(|verdict| verdict.reason == EVICTED) {
         conditions::driven_off(&mut list, &verdict.message, pod.metadata.generation, facts.now);
@@ -117,7 +75,7 @@ pub(super) fn status(pod: &Pod, facts: &Facts) -> PodStatus {
 }
 
 /// States of init containers and containers: what the runtime says, else what was told last, else that they wait.
-fn statuses(pod: &Pod, old: &PodStatus, facts: &Facts) -> (Vec<ContainerStatus>, Vec<ContainerStatus>) {
+fn statuses(pod: &Pod, old: &PodStatus, facts: &PodFacts) -> (Vec<ContainerStatus>, Vec<ContainerStatus>) {
     let none = Vec::new();
     let spec = pod.spec.as_ref();
     let init_spec = spec.and_then(|spec| spec.init_containers.as_ref()).unwrap_or(&none);
@@ -126,7 +84,7 @@ fn statuses(pod: &Pod, old: &PodStatus, facts: &Facts) -> (Vec<ContainerStatus>,
     if let Some(state) = facts.state.as_ref().filter(|state| !state.containers.is_empty()) {
         (init, main) = (state.init.clone(), state.containers.clone());
         init.iter_mut().chain(&mut main).for_each(whole_seconds);
-    } else if facts.stage != Stage::Making {
+    } else if facts.stage != PodStage::Making {
         init = old.init_container_statuses.clone().unwrap_or_default();
         main = old.container_statuses.clone().unwrap_or_default();
     }
@@ -145,7 +103,7 @@ fn statuses(pod: &Pod, old: &PodStatus, facts: &Facts) -> (Vec<ContainerStatus>,
     };
     complete(init_spec, &mut init);
     complete(main_spec, &mut main);
-    if facts.stage == Stage::Over {
+    if facts.stage == PodStage::Over {
         settle(init_spec.is_empty(), &mut init, &mut main);
     }
     (init, main)

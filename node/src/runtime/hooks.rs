@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 
 use super::PodPath;
-use super::said::Said;
+use super::captured_output::CapturedOutput;
 
 /// How long a program may take.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ const OUTPUT: usize = 16 * 1024;
 
 /// What a program is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum HookEvent {
     /// A volume is there; told for each, before the pod's start.
     VolumeMounted,
     /// All volumes are there and the links are made. When this fails the pod counts as not started.
@@ -35,7 +35,7 @@ pub enum Event {
     PodStopped,
 }
 
-impl Event {
+impl HookEvent {
     /// Name of the file, and of the event.
     pub fn name(self) -> &'static str {
         match self {
@@ -107,7 +107,7 @@ impl Hooks {
     /// It cannot be run, ended with another code than 0, or was too slow.
     pub async fn run(
         &self,
-        event: Event,
+        event: HookEvent,
         pod: &Pod,
         paths: &[PodPath],
         volume: Option<&PodPath>,
@@ -146,8 +146,8 @@ impl Hooks {
         body: &[u8],
     ) -> (Option<io::Result<std::process::ExitStatus>>, String) {
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let out = child.stdout.take().map(|stream| Said::of(stream, OUTPUT));
-        let err = child.stderr.take().map(|stream| Said::of(stream, OUTPUT));
+        let out = child.stdout.take().map(|stream| CapturedOutput::of(stream, OUTPUT));
+        let err = child.stderr.take().map(|stream| CapturedOutput::of(stream, OUTPUT));
         let input = child.stdin.take();
         let feed = async {
             if let Some(mut input) = input {
@@ -175,7 +175,7 @@ impl Hooks {
 }
 
 fn environment(
-    event: Event,
+    event: HookEvent,
     pod: &Pod,
     paths: &[PodPath],
     volume: Option<&PodPath>,
@@ -233,26 +233,26 @@ mod tests {
     async fn a_hook_is_told_everything() {
         let (dir, hooks) = hooks(r#"cd "${0%/*}"; env | grep ORLOP | sort >env; cat >body; echo said"#);
         let path = PodPath { volume: "web-data".into(), path: "/v".into(), read_only: false, block: false };
-        hooks.run(Event::PodStarted, &pod(), std::slice::from_ref(&path), None).await.unwrap();
+        hooks.run(HookEvent::PodStarted, &pod(), std::slice::from_ref(&path), None).await.unwrap();
         let env = std::fs::read_to_string(dir.path().join("env")).unwrap();
         let want = "ORLOP_EVENT=pod-started\nORLOP_NAMESPACE=n\nORLOP_POD=p\nORLOP_UID=u\nORLOP_VOLUME_WEB_DATA=/v\n";
         assert_eq!(env, want);
         let body: Pod = serde_json::from_slice(&std::fs::read(dir.path().join("body")).unwrap()).unwrap();
         assert_eq!(body, pod());
-        hooks.run(Event::PodStopped, &pod(), &[], None).await.unwrap();
+        hooks.run(HookEvent::PodStopped, &pod(), &[], None).await.unwrap();
     }
 
     #[tokio::test]
     async fn failures_are_told_in_words() {
         let (_dir, bad) = hooks("echo no room >&2; exit 3");
-        let error = bad.run(Event::PodStarted, &pod(), &[], None).await.unwrap_err().to_string();
+        let error = bad.run(HookEvent::PodStarted, &pod(), &[], None).await.unwrap_err().to_string();
         assert!(error.ends_with("ended with exit status: 3: no room"), "{error}");
         let (_dir, slow) = hooks("echo waiting; sleep 600 & sleep 600");
         let slow = slow.with_deadline(Duration::from_millis(300));
-        let error = slow.run(Event::PodStarted, &pod(), &[], None).await.unwrap_err();
+        let error = slow.run(HookEvent::PodStarted, &pod(), &[], None).await.unwrap_err();
         assert!(matches!(&error, HookError::Late { said, .. } if said == "waiting"), "{error}");
         let (_dir, loud) = hooks("yes | head -c 1000000; exit 1");
-        let error = loud.run(Event::PodStarted, &pod(), &[], None).await.unwrap_err();
+        let error = loud.run(HookEvent::PodStarted, &pod(), &[], None).await.unwrap_err();
         assert!(matches!(&error, HookError::Failed { said, .. } if said.len() < 20_000), "{error}");
     }
 }

@@ -10,14 +10,14 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-mod disk;
+mod captured_output;
 pub mod hooks;
 pub mod logs;
 pub mod none;
 pub mod process;
-mod said;
+mod records;
 
-use logs::{LogPlace, NoLog};
+use logs::{LogError, LogPlace};
 
 /// A volume of a pod as its containers get it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,9 +86,9 @@ pub trait Runtime: Send + Sync + 'static {
     ///
     /// # Errors
     /// There is no such pod or container, or it has no log; in upstream's words.
-    fn log(&self, namespace: &str, pod: &str, container: &str, previous: bool) -> Result<LogPlace, NoLog> {
+    fn log(&self, namespace: &str, pod: &str, container: &str, previous: bool) -> Result<LogPlace, LogError> {
         let _ = (namespace, container, previous);
-        Err(NoLog::NotYet(format!(
+        Err(LogError::NotYet(format!(
             "the agent does not run the containers of pod {pod:?}, so it has no log of them"
         )))
     }

@@ -21,19 +21,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::mount::{MountError, MountPoint, Mounts};
 use crate::objects::Objects;
+use crate::rooted_fs::{self, Resolver, RootedFsError, Stay};
 use crate::volume::PodKey;
-use crate::walk::{self, Stay, Walk, WalkError};
 
-mod certain;
+mod preconditions;
 #[cfg(test)]
 mod tests;
 
-use certain::is_plain;
-pub use certain::{decide, volume_of};
+use preconditions::is_plain;
+pub use preconditions::{decide, volume_of};
 
 /// What is to be emptied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum ScrubTarget {
     /// A directory of this machine.
     HostPath(PathBuf),
     /// A directory of a server, which is mounted for the pod.
@@ -49,7 +49,7 @@ pub enum Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recycler {
     volume: String,
-    target: Target,
+    target: ScrubTarget,
 }
 
 /// What was deleted.
@@ -94,7 +94,7 @@ pub enum ScrubError {
         /// The PersistentVolume.
         volume: String,
         /// What and why.
-        source: WalkError,
+        source: RootedFsError,
     },
     /// Something came or stayed.
     #[error("volume {volume} is not empty after it was scrubbed: {left} is there; somebody else uses it")]
@@ -161,7 +161,7 @@ impl Recycler {
     }
 
     /// What is emptied.
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &ScrubTarget {
         &self.target
     }
 
@@ -171,7 +171,7 @@ impl Recycler {
             return Err("it is no absolute path of plain names".to_owned());
         }
         match &self.target {
-            Target::HostPath(path) => {
+            ScrubTarget::HostPath(path) => {
                 if dir != path {
                     return Err(format!("the volume is {}", path.display()));
                 }
@@ -179,7 +179,7 @@ impl Recycler {
                     return Err("the agent's own directory is in it, or it is in that".to_owned());
                 }
             }
-            Target::Nfs { server, path } => {
+            ScrubTarget::Nfs { server, path } => {
                 let Some(point) = points.iter().rfind(|point| point.target == dir) else {
                     return Err("nothing is mounted there".to_owned());
                 };
@@ -226,8 +226,8 @@ pub fn scrub(
     let place = |why: String| ScrubError::Place { dir: dir.to_owned(), volume: volume(), why };
     recycler.check(dir, agent, points).map_err(place)?;
     // No link on the way, whoever made it: where it leads is not what the volume says.
-    let opened = walk::open_dir_below(Path::new("/"), dir).map_err(|error| place(error.to_string()))?;
-    let failed = |source: WalkError| ScrubError::Delete { volume: volume(), source };
+    let opened = rooted_fs::open_dir_below(Path::new("/"), dir).map_err(|error| place(error.to_string()))?;
+    let failed = |source: RootedFsError| ScrubError::Delete { volume: volume(), source };
     let mut entries = 0;
     for name in names(&opened, dir).map_err(failed)? {
         if cancel.is_cancelled() {
@@ -235,7 +235,7 @@ pub fn scrub(
         }
         // By what was opened, whatever has its name by now.
         let held = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
-        walk::remove_content_below(&held, Path::new(&name)).map_err(failed)?;
+        rooted_fs::remove_content_below(&held, Path::new(&name)).map_err(failed)?;
         entries += 1;
     }
     match names(&opened, dir).map_err(failed)?.first() {
@@ -272,14 +272,14 @@ pub async fn run(
     outcome.await.unwrap_or(Err(ScrubError::Panicked { volume }))
 }
 
-fn names(dir: &OwnedFd, shown: &Path) -> Result<Vec<OsString>, WalkError> {
-    let wrong = |errno: rustix::io::Errno| WalkError::Refused {
+fn names(dir: &OwnedFd, shown: &Path) -> Result<Vec<OsString>, RootedFsError> {
+    let wrong = |errno: rustix::io::Errno| RootedFsError::Refused {
         path: shown.to_owned(),
         why: format!("the directory cannot be read: {errno}"),
         source: errno.into(),
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    let again = Walk::best().open(dir, Path::new(""), flags, Stay::InMount).map_err(wrong)?;
+    let again = Resolver::best().open(dir, Path::new(""), flags, Stay::InMount).map_err(wrong)?;
     let mut dir = Dir::new(again).map_err(wrong)?;
     let mut names = Vec::new();
     while let Some(entry) = dir.read() {

@@ -64,13 +64,13 @@ fn decided(pod: &Value, volume: &Value) -> Result<Recycler, String> {
 #[test]
 fn the_binders_pod_is_known() {
     let recycler = decided(&pod(&host_path()), &volume(&host_path())).unwrap();
-    assert_eq!(recycler.target(), &Target::HostPath("/data/pv".into()));
+    assert_eq!(recycler.target(), &ScrubTarget::HostPath("/data/pv".into()));
     assert_eq!(recycler.volume(), "pv");
     let mut failed = volume(&host_path());
     put(&mut failed, "/status/phase", json!("Failed"));
     assert_eq!(decided(&pod(&host_path()), &failed).as_ref(), Ok(&recycler), "it is tried again");
     let recycler = decided(&pod(&nfs()), &volume(&nfs())).unwrap();
-    assert_eq!(recycler.target(), &Target::Nfs { server: "srv".to_owned(), path: "/export".to_owned() });
+    assert_eq!(recycler.target(), &ScrubTarget::Nfs { server: "srv".to_owned(), path: "/export".to_owned() });
     assert!(is_recycler(&serde_json::from_value(pod(&nfs())).unwrap()));
 }
 
@@ -210,13 +210,13 @@ fn the_directory_is_the_volumes() {
     }
 }
 
-struct Room {
+struct Fixture {
     dir: TempDir,
     data: PathBuf,
     agent: PathBuf,
 }
 
-impl Room {
+impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let base = fs::canonicalize(dir.path()).unwrap();
@@ -257,7 +257,7 @@ impl Room {
 
 #[test]
 fn everything_in_it_goes_and_nothing_else() {
-    let room = Room::new();
+    let room = Fixture::new();
     assert_eq!(room.scrub(&[]).unwrap(), Scrubbed { entries: 4 });
     assert_eq!(room.left(), 0);
     assert!(room.data.is_dir() && room.is_dear_there());
@@ -266,7 +266,7 @@ fn everything_in_it_goes_and_nothing_else() {
 
 #[test]
 fn what_is_not_the_directory_is_not_touched() {
-    let room = Room::new();
+    let room = Fixture::new();
     let out = room.dir.path().join("out");
     fs::rename(&room.data, room.dir.path().join("moved")).unwrap();
     let error = room.scrub(&[]).unwrap_err().to_string();
@@ -282,7 +282,7 @@ fn what_is_not_the_directory_is_not_touched() {
 
 #[test]
 fn a_scrub_that_is_not_wanted_any_more_ends() {
-    let room = Room::new();
+    let room = Fixture::new();
     let cancel = CancellationToken::new();
     cancel.cancel();
     let outcome = scrub(&room.recycler(), &room.data, &room.agent, &[], &cancel);
@@ -300,7 +300,7 @@ impl Drop for Unmount {
 
 #[test]
 fn what_is_mounted_below_is_not_touched() {
-    let room = Room::new();
+    let room = Fixture::new();
     let target = room.data.join("a/b");
     let mounter = LinuxMounter::new(room.dir.path().canonicalize().unwrap());
     let mount = Mount {
@@ -309,8 +309,7 @@ fn what_is_mounted_below_is_not_touched() {
         options: Vec::new(),
         read_only: false,
     };
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not root: the mount is only said to be there");
+    if !crate::testing::has_root("a real mount below a volume that is scrubbed") {
         let points = [point(target.to_str().unwrap(), "tmpfs", "tmpfs")];
         assert!(room.scrub(&points).is_err());
         assert_eq!(room.left(), 4);
@@ -330,7 +329,7 @@ fn what_is_mounted_below_is_not_touched() {
 
 #[tokio::test]
 async fn pod_and_volume_are_read_before_anything_goes() {
-    let room = Room::new();
+    let room = Fixture::new();
     let api = FakeApi::new();
     let (client, mounter) = (api.client(), RecordingMounter::new(room.agent.clone()).unwrap());
     let mounts = Mounts::new(Arc::new(mounter), Duration::from_secs(60));

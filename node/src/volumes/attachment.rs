@@ -3,48 +3,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::storage::v1::VolumeAttachment;
-use orlop_controller::attach::csi_attachment_name;
-use orlop_controller::csi::handle;
-use tokio_util::sync::DropGuard;
-
+use super::attach_error::{AttachError, AttachmentWatch, name_of, trouble_of};
 use super::manager::Manager;
-use crate::objects::follow::Seen;
-
-/// The code of gRPC with which a driver says that the node takes no more volumes.
-const RESOURCE_EXHAUSTED: i32 = 8;
-
-/// Why a volume is not attached.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AttachTrouble {
-    /// The driver's words.
-    pub(super) message: String,
-    /// The node takes no more volumes of the driver.
-    pub(super) exhausted: bool,
-}
-
-/// A VolumeAttachment that is followed.
-pub(super) struct Watched {
-    pub(super) trouble: Option<AttachTrouble>,
-    _end: DropGuard,
-}
-
-/// The name of the VolumeAttachment of a volume on a node; none for volumes that have none.
-pub(super) fn name_of(unique: &str, node: &str) -> Option<String> {
-    let (driver, handle) = handle::of_unique_name(unique)?;
-    Some(csi_attachment_name(driver, handle, node))
-}
-
-/// What a VolumeAttachment says of a failure.
-pub(super) fn trouble_of(attachment: &VolumeAttachment) -> Option<AttachTrouble> {
-    let error = attachment.status.as_ref()?.attach_error.as_ref()?;
-    let exhausted = error.error_code == Some(RESOURCE_EXHAUSTED);
-    Some(AttachTrouble { message: error.message.clone().unwrap_or_default(), exhausted })
-}
+use crate::objects::object_watch::Observed;
 
 impl Manager {
     /// Begins to follow the VolumeAttachment of a volume, if it has one.
-    pub(super) fn watch_attachment(self: &Arc<Self>, unique: &Arc<str>) -> Option<Watched> {
+    pub(super) fn watch_attachment(self: &Arc<Self>, unique: &Arc<str>) -> Option<AttachmentWatch> {
         let name = name_of(unique, &self.host.config.name)?;
         let token = self.shutdown.child_token();
         let end = token.clone().drop_guard();
@@ -54,8 +19,8 @@ impl Manager {
                 let mut following = this.attachments.follow("", &name);
                 loop {
                     let trouble = match following.get() {
-                        Seen::There(attachment) => trouble_of(&attachment),
-                        Seen::Unknown | Seen::Absent => None,
+                        Observed::There(attachment) => trouble_of(&attachment),
+                        Observed::Unknown | Observed::Absent => None,
                     };
                     this.attachment_seen(&unique, trouble);
                     if !following.changed().await {
@@ -68,10 +33,10 @@ impl Manager {
                 () = token.cancelled() => {}
             }
         });
-        Some(Watched { trouble: None, _end: end })
+        Some(AttachmentWatch::new(end))
     }
 
-    fn attachment_seen(&self, unique: &Arc<str>, trouble: Option<AttachTrouble>) {
+    fn attachment_seen(&self, unique: &Arc<str>, trouble: Option<AttachError>) {
         let mut state = self.state();
         let watched = state.actual.get_mut(unique).and_then(|volume| volume.attachment.as_mut());
         let Some(watched) = watched else { return };
@@ -81,34 +46,5 @@ impl Manager {
         watched.trouble = trouble;
         let waiting: Vec<_> = state.desired.of_volume(unique).map(|(uid, _, _)| uid.clone()).collect();
         waiting.iter().for_each(|uid| self.report(&mut state, uid));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use serde_json::json;
-    use sha2::{Digest, Sha256};
-
-    use super::*;
-    use crate::paths::hex;
-
-    #[test]
-    fn names_and_errors() {
-        let name = name_of("kubernetes.io/csi/d^h", "n").unwrap();
-        assert_eq!(name, format!("csi-{}", hex(&Sha256::digest("hdn"))));
-        assert_eq!(name_of("kubernetes.io/iscsi/1.2.3.4:iqn:0", "n"), None);
-        let says = |status| {
-            let attachment = json!({"metadata": {"name": "a"}, "status": status,
-                "spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}}});
-            trouble_of(&serde_json::from_value(attachment).unwrap())
-        };
-        assert_eq!(says(json!({"attached": false})), None);
-        let trouble = |exhausted| Some(AttachTrouble { message: "no".to_owned(), exhausted });
-        assert_eq!(says(json!({"attached": false, "attachError": {"message": "no"}})), trouble(false));
-        assert_eq!(
-            says(json!({"attached": false, "attachError": {"message": "no", "errorCode": 8}})),
-            trouble(true)
-        );
     }
 }

@@ -1,4 +1,4 @@
-//! What to do next about one volume. Pure: all that decides is in [`Facts`]. Unmount first, then what is wanted, then the mount
+//! What to do next about one volume. Pure: all that decides is in [`VolumeFacts`]. Unmount first, then what is wanted, then the mount
 //! for the node.
 
 use tokio::time::Instant;
@@ -7,7 +7,7 @@ use super::Uid;
 
 /// Where a volume is, for a pod or for the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum MountState {
     /// Nowhere.
     NotMounted,
     /// There.
@@ -18,7 +18,7 @@ pub(super) enum State {
 
 /// Whether a pod wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Demand {
     /// It does.
     Wanted,
     /// Nobody can tell, or something of the pod still runs: it stays as it is.
@@ -40,7 +40,7 @@ pub(super) enum Attach {
 
 /// What has to hold before a volume is mounted for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Check {
+pub(super) enum MountCheck {
     /// It does.
     Passed,
     /// What it needs is not known yet.
@@ -52,7 +52,7 @@ pub(super) enum Check {
 /// The mount for the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Device {
-    pub(super) state: State,
+    pub(super) state: MountState,
     /// Something that a pod has may come from it, and nobody can tell.
     pub(super) in_doubt: bool,
     /// Until when a failure keeps it from being mounted.
@@ -64,9 +64,9 @@ pub(super) struct Device {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PodFacts {
     pub(super) uid: Uid,
-    pub(super) wish: Wish,
-    pub(super) state: State,
-    pub(super) check: Check,
+    pub(super) wish: Demand,
+    pub(super) state: MountState,
+    pub(super) check: MountCheck,
     /// What it shows has changed.
     pub(super) stale: bool,
     /// When it is set up again although nobody has said that something changed.
@@ -83,7 +83,7 @@ pub(super) struct PodFacts {
 
 /// All that decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct VolumeFacts {
     /// Something is being done with it.
     pub(super) running: bool,
     pub(super) attach: Attach,
@@ -118,7 +118,7 @@ pub(super) enum Decision {
     /// Make what is on the node as large as the volume.
     Expand(Uid),
     /// Tell the pod why it does not get it.
-    Refuse(Uid, Refusal),
+    Refuse(Uid, VolumeRefusal),
     /// Take the mount for the node away.
     UnmountDevice,
     /// Nothing is left of it.
@@ -127,7 +127,7 @@ pub(super) enum Decision {
 
 /// Why a pod does not get a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum VolumeRefusal {
     /// Another pod has it, and one alone may.
     InUse,
     /// In words.
@@ -135,12 +135,12 @@ pub(super) enum Refusal {
 }
 
 /// Collects what waits for a time.
-struct Rests {
+struct RetryTimes {
     now: Instant,
     soonest: Option<Instant>,
 }
 
-impl Rests {
+impl RetryTimes {
     /// Whether something may be done now; if not it is remembered when.
     fn is_due(&mut self, rests: Option<Instant>) -> bool {
         let Some(until) = rests.filter(|until| *until > self.now) else { return true };
@@ -150,14 +150,16 @@ impl Rests {
 }
 
 /// Decides.
-pub(super) fn decide(facts: &Facts) -> Decision {
+pub(super) fn decide(facts: &VolumeFacts) -> Decision {
     if facts.running {
         return Decision::Rest;
     }
-    let mut rests = Rests { now: facts.now, soonest: None };
+    let mut rests = RetryTimes { now: facts.now, soonest: None };
     if facts.may_unmount {
-        for pod in
-            facts.pods.iter().filter(|pod| pod.wish == Wish::Unwanted && pod.state != State::NotMounted)
+        for pod in facts
+            .pods
+            .iter()
+            .filter(|pod| pod.wish == Demand::Unwanted && pod.state != MountState::NotMounted)
         {
             if rests.is_due(pod.tear_down_rests) {
                 return Decision::TearDown(pod.uid.clone());
@@ -165,17 +167,18 @@ pub(super) fn decide(facts: &Facts) -> Decision {
         }
     }
     let mut waits_for_attach = false;
-    for pod in facts.pods.iter().filter(|pod| pod.wish == Wish::Wanted) {
+    for pod in facts.pods.iter().filter(|pod| pod.wish == Demand::Wanted) {
         match next_for(facts, pod, &mut rests) {
             Some(Decision::WaitForAttach) => waits_for_attach = true,
             Some(decision) => return decision,
             None => {}
         }
     }
-    let in_hand = facts.pods.iter().any(|pod| pod.wish != Wish::Unwanted || pod.state != State::NotMounted);
+    let in_hand =
+        facts.pods.iter().any(|pod| pod.wish != Demand::Unwanted || pod.state != MountState::NotMounted);
     if !in_hand {
         match facts.device {
-            Some(device) if device.state != State::NotMounted => {
+            Some(device) if device.state != MountState::NotMounted => {
                 if facts.may_unmount && !device.in_doubt && rests.is_due(device.unmount_rests) {
                     return Decision::UnmountDevice;
                 }
@@ -191,38 +194,38 @@ pub(super) fn decide(facts: &Facts) -> Decision {
 }
 
 /// What a pod that wants the volume needs next; none when it has all or has to wait.
-fn next_for(facts: &Facts, pod: &PodFacts, rests: &mut Rests) -> Option<Decision> {
+fn next_for(facts: &VolumeFacts, pod: &PodFacts, rests: &mut RetryTimes) -> Option<Decision> {
     match pod.state {
-        State::Mounted => {
+        MountState::Mounted => {
             let repeats = pod.repeat_at.is_some() && rests.is_due(pod.repeat_at);
             if (pod.stale || repeats) && rests.is_due(pod.refresh_rests) {
                 return Some(Decision::Refresh(pod.uid.clone()));
             }
             (pod.grows && rests.is_due(pod.expand_rests)).then(|| Decision::Expand(pod.uid.clone()))
         }
-        State::NotMounted | State::Uncertain => mount(facts, pod, rests),
+        MountState::NotMounted | MountState::Uncertain => mount(facts, pod, rests),
     }
 }
 
-fn mount(facts: &Facts, pod: &PodFacts, rests: &mut Rests) -> Option<Decision> {
-    let refuse = |rests: &mut Rests, why: Refusal| {
+fn mount(facts: &VolumeFacts, pod: &PodFacts, rests: &mut RetryTimes) -> Option<Decision> {
+    let refuse = |rests: &mut RetryTimes, why: VolumeRefusal| {
         rests.is_due(pod.refuse_rests).then(|| Decision::Refuse(pod.uid.clone(), why))
     };
     let taken = facts.exclusive
-        && facts.pods.iter().any(|other| other.uid != pod.uid && other.state != State::NotMounted);
+        && facts.pods.iter().any(|other| other.uid != pod.uid && other.state != MountState::NotMounted);
     if taken {
-        return refuse(rests, Refusal::InUse);
+        return refuse(rests, VolumeRefusal::InUse);
     }
     match &pod.check {
-        Check::Passed => {}
-        Check::NotYet => return None,
-        Check::Failed(why) => return refuse(rests, Refusal::Check(why.clone())),
+        MountCheck::Passed => {}
+        MountCheck::NotYet => return None,
+        MountCheck::Failed(why) => return refuse(rests, VolumeRefusal::Check(why.clone())),
     }
     if facts.attach == Attach::Waiting {
         return Some(Decision::WaitForAttach);
     }
     if let Some(device) = facts.device {
-        if device.state != State::Mounted {
+        if device.state != MountState::Mounted {
             return rests.is_due(device.mount_rests).then(|| Decision::MountDevice(pod.uid.clone()));
         }
         // Before the pod sees it.

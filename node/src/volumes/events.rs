@@ -2,11 +2,15 @@
 
 use orlop_controller::names::reason;
 
-use super::actual::Operation;
-use super::populate::Wanted;
+use super::actual_state::Operation;
+use super::populator::ResolvedVolume;
 
 /// Reason and text of the event on the pod for an operation that failed; none for what pods are not told of.
-pub(super) fn failure(operation: &Operation, wanted: &Wanted, why: &str) -> Option<(&'static str, String)> {
+pub(super) fn failure(
+    operation: &Operation,
+    wanted: &ResolvedVolume,
+    why: &str,
+) -> Option<(&'static str, String)> {
     let block = wanted.spec.block;
     let what = match operation {
         Operation::MountDevice if block => "MapVolume.SetUpDevice failed",

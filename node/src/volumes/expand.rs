@@ -15,16 +15,16 @@ use orlop_csi::error::{CallError, Code, Meaning};
 use serde_json::Value;
 
 use super::events;
-use super::grow;
 use super::manager::Manager;
-use super::populate::Wanted;
-use super::steps::{Brought, Job, Trouble};
+use super::operations::{OperationError, OperationInput, OperationResult};
+use super::populator::ResolvedVolume;
+use super::resize;
 use crate::plugin::{Outcome, Plugin, PluginError, PodVolume};
 use crate::volume::Source;
 
 /// What a failure means for the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum ExpandFailure {
     /// Nobody knows what was done: the same again, and nothing is written.
     Uncertain,
     /// It was refused, now.
@@ -35,36 +35,40 @@ enum Verdict {
     Infeasible,
 }
 
-fn verdict(error: &PluginError) -> Verdict {
+fn verdict(error: &PluginError) -> ExpandFailure {
     let mut cause = error.source.as_deref().map(|source| source as &(dyn Error + 'static));
     while let Some(error) = cause {
         if let Some(call) = error.downcast_ref::<CallError>() {
             return match (call.meaning(), call.code) {
-                (Meaning::Uncertain, _) => Verdict::Uncertain,
+                (Meaning::Uncertain, _) => ExpandFailure::Uncertain,
                 (Meaning::Infeasible, _) | (Meaning::Final, Code::OutOfRange | Code::NotFound) => {
-                    Verdict::Infeasible
+                    ExpandFailure::Infeasible
                 }
-                (Meaning::Final, Code::FailedPrecondition) => Verdict::NotNow,
-                (Meaning::Final, _) => Verdict::Final,
+                (Meaning::Final, Code::FailedPrecondition) => ExpandFailure::NotNow,
+                (Meaning::Final, _) => ExpandFailure::Final,
             };
         }
         cause = error.source();
     }
     match error.outcome {
-        Outcome::Final => Verdict::Final,
-        Outcome::Uncertain => Verdict::Uncertain,
+        Outcome::Final => ExpandFailure::Final,
+        Outcome::Uncertain => ExpandFailure::Uncertain,
     }
 }
 
-fn trouble(message: String) -> Trouble {
-    Trouble { outcome: Outcome::Final, message, goes_on: false }
+fn trouble(message: String) -> OperationError {
+    OperationError { outcome: Outcome::Final, message, goes_on: false }
 }
 
 impl Manager {
-    pub(super) async fn expand(&self, job: &Job, plugin: &Arc<dyn Plugin>) -> Result<Brought, Trouble> {
-        let Some((pod, wanted)) = &job.pod else { return Ok(Brought::default()) };
+    pub(super) async fn expand(
+        &self,
+        job: &OperationInput,
+        plugin: &Arc<dyn Plugin>,
+    ) -> Result<OperationResult, OperationError> {
+        let Some((pod, wanted)) = &job.pod else { return Ok(OperationResult::default()) };
         let (Some(claim), Source::Persistent(volume)) = (&wanted.spec.claim, &wanted.spec.source) else {
-            return Ok(Brought::default());
+            return Ok(OperationResult::default());
         };
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let (namespace, name) = (text(&claim.metadata.namespace), text(&claim.metadata.name));
@@ -73,31 +77,31 @@ impl Manager {
         };
         let claim = self.objects.claim(&namespace, &name).await.map_err(read)?;
         let volume = self.objects.volume(&text(&volume.metadata.name)).await.map_err(read)?;
-        let Some(size) = grow::needed(&claim, &volume, job.known_size.as_ref()) else {
-            let size = grow::recorded(&claim);
-            return Ok(Brought { claim: Some((claim, size)) });
+        let Some(size) = resize::needed(&claim, &volume, job.known_size.as_ref()) else {
+            let size = resize::recorded(&claim);
+            return Ok(OperationResult { claim: Some((claim, size)) });
         };
         // From here on the claim says that a node is at it.
-        let claim = self.write(claim.clone(), grow::begun(&claim)).await?;
+        let claim = self.write(claim.clone(), resize::begun(&claim)).await?;
         let asked = PodVolume { pod: Arc::clone(pod), spec: Arc::clone(&wanted.spec) };
         if let Err(error) = plugin.expand(&self.host, &asked, size.value()).await {
             return Err(self.not_expanded(job, pod, wanted, claim, &error).await);
         }
-        let claim = self.write(claim.clone(), grow::finished(&claim, &size)).await?;
+        let claim = self.write(claim.clone(), resize::finished(&claim, &size)).await?;
         let text = events::expanded(wanted.spec.dir_name(), &self.host.config.name);
         self.host.events.event(&**pod, Normal, reason::FILE_SYSTEM_RESIZE_SUCCESSFUL, text.clone());
         self.host.events.event(&claim, Normal, reason::FILE_SYSTEM_RESIZE_SUCCESSFUL, text);
-        Ok(Brought { claim: Some((claim, size)) })
+        Ok(OperationResult { claim: Some((claim, size)) })
     }
 
     async fn not_expanded(
         &self,
-        job: &Job,
+        job: &OperationInput,
         pod: &Pod,
-        wanted: &Wanted,
+        wanted: &ResolvedVolume,
         claim: PersistentVolumeClaim,
         error: &PluginError,
-    ) -> Trouble {
+    ) -> OperationError {
         let verdict = verdict(error);
         let (reason, what) = match job.online {
             true => (reason::VOLUME_RESIZE_FAILED, "NodeExpandVolume.NodeExpandVolume failed"),
@@ -106,18 +110,18 @@ impl Manager {
         let text = events::about(what, wanted.spec.dir_name(), &error.message);
         self.host.events.event(pod, Warning, reason, text.clone());
         let patch = match verdict {
-            Verdict::Uncertain | Verdict::NotNow => None,
-            Verdict::Final | Verdict::Infeasible => {
-                let infeasible = verdict == Verdict::Infeasible;
-                grow::failed(&claim, &error.message, infeasible, self.host.clock.now())
+            ExpandFailure::Uncertain | ExpandFailure::NotNow => None,
+            ExpandFailure::Final | ExpandFailure::Infeasible => {
+                let infeasible = verdict == ExpandFailure::Infeasible;
+                resize::failed(&claim, &error.message, infeasible, self.host.clock.now())
             }
         };
         // Written or not, it is tried again; what could not be written then will be.
         if let Err(unwritten) = self.write(claim, patch).await {
             tracing::debug!(error = unwritten.message, "a failed expansion could not be written");
         }
-        let goes_on = matches!(verdict, Verdict::NotNow | Verdict::Infeasible);
-        Trouble { outcome: error.outcome, message: text, goes_on }
+        let goes_on = matches!(verdict, ExpandFailure::NotNow | ExpandFailure::Infeasible);
+        OperationError { outcome: error.outcome, message: text, goes_on }
     }
 
     /// Writes the status of a claim, if there is something to write.
@@ -125,7 +129,7 @@ impl Manager {
         &self,
         claim: PersistentVolumeClaim,
         patch: Option<Value>,
-    ) -> Result<PersistentVolumeClaim, Trouble> {
+    ) -> Result<PersistentVolumeClaim, OperationError> {
         let Some(patch) = patch else { return Ok(claim) };
         let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
         let name = claim.metadata.name.as_deref().unwrap_or_default();
@@ -147,12 +151,12 @@ mod tests {
             let call = CallError::answered(code, "no");
             verdict(&PluginError::plain("expand").caused(call))
         };
-        assert_eq!(of(Code::Internal), Verdict::Final);
-        assert_eq!(of(Code::Unavailable), Verdict::Uncertain);
-        assert_eq!(of(Code::OutOfRange), Verdict::Infeasible);
-        assert_eq!(of(Code::InvalidArgument), Verdict::Infeasible);
-        assert_eq!(of(Code::FailedPrecondition), Verdict::NotNow);
-        assert_eq!(verdict(&PluginError::plain("no")), Verdict::Final);
-        assert_eq!(verdict(&PluginError::uncertain("late")), Verdict::Uncertain);
+        assert_eq!(of(Code::Internal), ExpandFailure::Final);
+        assert_eq!(of(Code::Unavailable), ExpandFailure::Uncertain);
+        assert_eq!(of(Code::OutOfRange), ExpandFailure::Infeasible);
+        assert_eq!(of(Code::InvalidArgument), ExpandFailure::Infeasible);
+        assert_eq!(of(Code::FailedPrecondition), ExpandFailure::NotNow);
+        assert_eq!(verdict(&PluginError::plain("no")), ExpandFailure::Final);
+        assert_eq!(verdict(&PluginError::uncertain("late")), ExpandFailure::Uncertain);
     }
 }

@@ -13,16 +13,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Uid;
-use super::desired::WantedPod;
-use super::listing::Listing;
-use super::ownership::Ownership;
-use super::rebuild::Found;
-use super::report::{self, PodVolumes};
-use super::state::State;
+use super::desired_state::DesiredPod;
+use super::fs_group::VolumeOwnership;
+use super::manager_state::ManagerState;
+use super::pod_volumes::{self, PodVolumes};
+use super::reconstruct::ReconstructedState;
+use super::volumes_in_use::VolumesInUse;
 use crate::host::Host;
 use crate::objects::Objects;
 use crate::objects::claims::Claims;
-use crate::objects::follow::Follow;
+use crate::objects::object_watch::ObjectWatches;
 use crate::plugin::Plugins;
 
 /// What waits to be looked at.
@@ -46,11 +46,11 @@ impl fmt::Display for Key {
 pub(super) struct Manager {
     pub(super) host: Host,
     pub(super) plugins: Plugins,
-    pub(super) ownership: Arc<dyn Ownership>,
+    pub(super) ownership: Arc<dyn VolumeOwnership>,
     pub(super) objects: Objects,
     pub(super) claims: Claims,
-    pub(super) attachments: Follow<VolumeAttachment>,
-    state: Mutex<State>,
+    pub(super) attachments: ObjectWatches<VolumeAttachment>,
+    state: Mutex<ManagerState>,
     pub(super) queue: WorkQueue<Key>,
     pub(super) in_use: watch::Sender<BTreeSet<String>>,
     tasks: TaskTracker,
@@ -61,14 +61,14 @@ impl Manager {
     pub(super) fn new(
         host: Host,
         plugins: Plugins,
-        ownership: Arc<dyn Ownership>,
-        found: Found,
+        ownership: Arc<dyn VolumeOwnership>,
+        found: ReconstructedState,
         shutdown: CancellationToken,
     ) -> Self {
         let objects = Objects::new(host.client.clone());
-        let attachments = Follow::cluster(host.client.clone(), shutdown.clone());
-        let mut state = State { actual: found.actual, old: found.pods, ..State::default() };
-        state.listing = Listing::begin(state.needed());
+        let attachments = ObjectWatches::cluster(host.client.clone(), shutdown.clone());
+        let mut state = ManagerState { actual: found.actual, old: found.pods, ..ManagerState::default() };
+        state.listing = VolumesInUse::begin(state.needed());
         let in_use = watch::Sender::new(state.listing.published());
         Self {
             host,
@@ -85,7 +85,7 @@ impl Manager {
         }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, ManagerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -135,25 +135,27 @@ impl Manager {
     }
 
     /// Looks again at everything that is here of a pod, or that it wants.
-    pub(super) fn wake_pod(&self, state: &State, uid: &Uid) {
+    pub(super) fn wake_pod(&self, state: &ManagerState, uid: &Uid) {
         let there = state.actual.of_pod(uid).map(|(unique, _, _)| Arc::clone(unique));
         there.for_each(|unique| self.queue.add(Key::Volume(unique)));
-        let wanted = state.desired.get(uid).into_iter().flat_map(WantedPod::known);
+        let wanted = state.desired.get(uid).into_iter().flat_map(DesiredPod::known);
         wanted.for_each(|(_, wanted)| self.queue.add(Key::Volume(Arc::clone(&wanted.unique))));
     }
 
-    pub(super) fn publish(&self, state: &mut State) {
+    pub(super) fn publish(&self, state: &mut ManagerState) {
         let needed = state.needed();
         state.listing.need(&needed);
         let published = state.listing.published();
         self.in_use.send_if_modified(|known| std::mem::replace(known, published.clone()) != published);
     }
 
-    pub(super) fn report_now(&self, state: &State, uid: &Uid) -> PodVolumes {
-        report::of_pod(&self.host, uid, state.desired.get(uid), &state.actual, |unique| state.attach(unique))
+    pub(super) fn report_now(&self, state: &ManagerState, uid: &Uid) -> PodVolumes {
+        pod_volumes::of_pod(&self.host, uid, state.desired.get(uid), &state.actual, |unique| {
+            state.attach(unique)
+        })
     }
 
-    pub(super) fn report(&self, state: &mut State, uid: &Uid) {
+    pub(super) fn report(&self, state: &mut ManagerState, uid: &Uid) {
         let now = self.report_now(state, uid);
         let Some(sender) = state.reports.get(uid) else { return };
         let over = now == PodVolumes::Released;
@@ -164,7 +166,7 @@ impl Manager {
         }
     }
 
-    pub(super) fn report_all(&self, state: &mut State) {
+    pub(super) fn report_all(&self, state: &mut ManagerState) {
         let all: Vec<Uid> = state.reports.keys().cloned().collect();
         all.iter().for_each(|uid| self.report(state, uid));
     }

@@ -1,9 +1,9 @@
 //! The volume manager: sees to it that the volumes of this node's pods are mounted where the pods find them, and nothing else is.
 //! It knows no kind of volumes; plugins do.
 //!
-//! Reading order. What should be: `desired`, made by `populate`. What is: `actual`, found again by `rebuild`. What to do: `decide`
-//! (pure), with `grow` for sizes. When `volumesAttached` may be believed: `listing`. How it is done: `manager`, `inputs`, `work`,
-//! `steps`, `expand`, `attachment`, `events`. All that is known: `state`. What is told: `report`. What nobody knows: `orphans`, `quarantine`;
+//! Reading order. What should be: `desired_state`, made by `populator`. What is: `actual_state`, found again by `reconstruct`. What to do: `decide`
+//! (pure), with `resize` for sizes. When `volumesAttached` may be believed: `volumes_in_use`. How it is done: `manager`, `handlers`, `reconciler`,
+//! `operations`, `expand`, `attachment`, `events`. All that is known: `manager_state`. What is told: `pod_volumes`. What nobody knows: `orphans`, `quarantine`;
 //! `survey` looks without being the agent.
 //!
 //! One operation runs on a volume at a time, in a task of its own: a call that hangs holds up its volume and no other (I12).
@@ -11,28 +11,29 @@
 //!
 //! Upstream: pkg/kubelet/volumemanager.
 
-mod actual;
+mod actual_state;
+mod attach_error;
 mod attachment;
 mod decide;
-mod desired;
+mod desired_state;
 mod events;
 mod expand;
-mod grow;
-mod inputs;
-mod listing;
+mod fs_group;
+mod handlers;
 mod manager;
+mod manager_state;
+mod operations;
 mod orphans;
-mod ownership;
-mod populate;
+mod pod_volumes;
+mod populator;
 mod quarantine;
-mod rebuild;
-mod report;
-mod state;
-mod steps;
+mod reconciler;
+mod reconstruct;
+mod resize;
 mod survey;
 #[cfg(test)]
 mod tests;
-mod work;
+mod volumes_in_use;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,11 +42,11 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use fs_group::{OwnershipRequest, VolumeOwnership};
 pub use orphans::{Fate, Finding};
-pub use ownership::{Owned, Ownership};
+pub use pod_volumes::{Pending, PodVolumes, Waiting, left_words};
 pub use quarantine::{Quarantined, list as quarantined, purge};
-pub use rebuild::RebuildError;
-pub use report::{Pending, PodVolumes, Waiting, left_words};
+pub use reconstruct::ReconstructError;
 pub use survey::{Left, LeftVolume, Survey};
 
 use crate::host::Host;
@@ -70,10 +71,10 @@ impl Volumes {
     pub async fn start(
         host: Host,
         plugins: Plugins,
-        ownership: Arc<dyn Ownership>,
+        ownership: Arc<dyn VolumeOwnership>,
         shutdown: CancellationToken,
-    ) -> Result<Self, RebuildError> {
-        let found = rebuild::find(&host, &plugins).await?;
+    ) -> Result<Self, ReconstructError> {
+        let found = reconstruct::find(&host, &plugins).await?;
         let manager = Arc::new(Manager::new(host, plugins, ownership, found, shutdown));
         manager.start();
         Ok(Self { manager })

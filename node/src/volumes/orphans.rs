@@ -45,7 +45,7 @@ pub struct Finding {
 
 /// How far to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Zeal {
+pub(super) enum CleanupMode {
     /// Only tell.
     Look,
     /// Remove what is empty.
@@ -55,13 +55,13 @@ pub(super) enum Zeal {
 }
 
 /// Looks after the directory of a pod that nobody knows. None: it is not there.
-pub(super) async fn treat(host: &Host, uid: &str, zeal: Zeal) -> Option<Finding> {
+pub(super) async fn treat(host: &Host, uid: &str, zeal: CleanupMode) -> Option<Finding> {
     let path = host.paths.pod(uid);
     let fate = fate(host, uid, &path, zeal).await?;
     Some(Finding { uid: uid.to_owned(), path, fate })
 }
 
-async fn fate(host: &Host, uid: &str, path: &Path, zeal: Zeal) -> Option<Fate> {
+async fn fate(host: &Host, uid: &str, path: &Path, zeal: CleanupMode) -> Option<Fate> {
     let mounted = match mounted_below(host, path) {
         Ok(mounted) => mounted,
         Err(why) => return Some(Fate::Kept(why)),
@@ -73,7 +73,7 @@ async fn fate(host: &Host, uid: &str, path: &Path, zeal: Zeal) -> Option<Fate> {
     let empty = blocking(move || holds_only_directories(&looked_at)).await;
     let fate = match empty {
         Ok(None) => return None,
-        Ok(Some(true)) if zeal == Zeal::Look => Fate::Removed,
+        Ok(Some(true)) if zeal == CleanupMode::Look => Fate::Removed,
         Ok(Some(true)) => {
             let removed = path.to_owned();
             match blocking(move || remove(&removed)).await {
@@ -87,13 +87,13 @@ async fn fate(host: &Host, uid: &str, path: &Path, zeal: Zeal) -> Option<Fate> {
     Some(fate)
 }
 
-async fn put_away(host: &Host, uid: &str, path: &Path, zeal: Zeal) -> Fate {
+async fn put_away(host: &Host, uid: &str, path: &Path, zeal: CleanupMode) -> Fate {
     let room = host.paths.quarantine();
     let name = quarantine::name(host.clock.now(), uid);
     match zeal {
-        Zeal::Look => return Fate::Quarantined(room.join(name)),
-        Zeal::Tidy => return Fate::Kept("it is not empty".to_owned()),
-        Zeal::Quarantine => {}
+        CleanupMode::Look => return Fate::Quarantined(room.join(name)),
+        CleanupMode::Tidy => return Fate::Kept("it is not empty".to_owned()),
+        CleanupMode::Quarantine => {}
     }
     let from = path.to_owned();
     match blocking(move || quarantine::move_in(&from, &room, &name)).await {

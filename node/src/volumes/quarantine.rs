@@ -12,7 +12,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::host::Host;
 use crate::paths::Paths;
-use crate::walk::{self, WalkError};
+use crate::rooted_fs::{self, RootedFsError};
 
 /// So many orphans of one pod in one second are told apart.
 const MOST_NAMES: usize = 100;
@@ -69,9 +69,9 @@ pub(super) fn move_out(from: &Path, to: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// It cannot be listed, or is no directory.
-pub fn list(paths: &Paths) -> Result<Vec<Quarantined>, WalkError> {
+pub fn list(paths: &Paths) -> Result<Vec<Quarantined>, RootedFsError> {
     let room = paths.quarantine();
-    let entries = match walk::list_below(paths.root(), &room) {
+    let entries = match rooted_fs::list_below(paths.root(), &room) {
         Err(error) if error.is_missing() => return Ok(Vec::new()),
         other => other?,
     };
@@ -94,8 +94,10 @@ pub async fn purge(host: &Host, path: &Path) -> Result<(), String> {
     }
     let (root, gone) = (host.paths.root().to_owned(), path.to_owned());
     let what = format!("deleting {}", path.display());
-    let deleted =
-        host.mounts.run("quarantine", what, move |_| Ok(walk::remove_content_below(&root, &gone)?)).await;
+    let deleted = host
+        .mounts
+        .run("quarantine", what, move |_| Ok(rooted_fs::remove_content_below(&root, &gone)?))
+        .await;
     deleted.map_err(|error| error.to_string())
 }
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::orphans::{self, Fate, Finding, Zeal};
-use super::rebuild::{self, Found, RebuildError};
+use super::orphans::{self, CleanupMode, Fate, Finding};
+use super::reconstruct::{self, ReconstructError, ReconstructedState};
 use crate::host::Host;
 use crate::plugin::Plugins;
 
@@ -27,15 +27,15 @@ pub struct Left {
 }
 
 /// What is on disk.
-pub struct Survey(Found);
+pub struct Survey(ReconstructedState);
 
 impl Survey {
     /// Looks at the disk. Pods are to be listed after this: a directory is made for a pod that the API has.
     ///
     /// # Errors
     /// What is mounted cannot be known.
-    pub async fn new(host: &Host, plugins: &Plugins) -> Result<Self, RebuildError> {
-        Ok(Self(rebuild::find(host, plugins).await?))
+    pub async fn new(host: &Host, plugins: &Plugins) -> Result<Self, ReconstructError> {
+        Ok(Self(reconstruct::find(host, plugins).await?))
     }
 
     /// What belongs to no pod of these. Where it is to be tidied up, what is provably empty and unmounted is removed and other directories are moved into
@@ -58,7 +58,7 @@ impl Survey {
             }
             left.volumes.extend(own);
         }
-        let zeal = if tidy { Zeal::Quarantine } else { Zeal::Look };
+        let zeal = if tidy { CleanupMode::Quarantine } else { CleanupMode::Look };
         for uid in self.0.pods.iter().filter(|uid| !known.contains(&***uid)) {
             // Its volumes are told above.
             if self.0.actual.of_pod(uid).next().is_some() {
@@ -79,7 +79,7 @@ impl Survey {
     /// Why a pod without volumes has to stay, if it has to: something of it may run.
     async fn runs(&self, host: &Host, uid: &str) -> Option<String> {
         let records = host.paths.pod(uid).join("containers");
-        let listed = tokio::task::spawn_blocking(move || rebuild::names(&records, false)).await;
+        let listed = tokio::task::spawn_blocking(move || reconstruct::names(&records, false)).await;
         match listed {
             Ok(Ok(names)) if names.is_empty() => None,
             Ok(Ok(_)) => {

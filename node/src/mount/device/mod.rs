@@ -10,8 +10,8 @@ use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 
 use super::MountError;
-use super::child::{self, Programs};
 use super::linux::{BUSY_PAUSE, BUSY_TRIES};
+use super::programs::{self, Programs};
 use crate::crash_points;
 
 #[cfg(test)]
@@ -124,20 +124,20 @@ impl Devices {
         // What is on the device now, not what somebody once noted of it.
         command.args(["-p", "-o", "export"]).arg(absolute(device, &what)?);
         let (status, said) =
-            child::output(&mut command).map_err(|error| super::linux::other(&what, error))?;
+            programs::output(&mut command).map_err(|error| super::errno::other(&what, error))?;
         let text = String::from_utf8_lossy(&said).into_owned();
         match status.code() {
             Some(0) => found(&text).map_err(|why| refused(&what, why)),
             // Nothing was found, or the device cannot be read: blkid does not tell which (blkid(8)). Opening it does.
             Some(2) => match File::open(device) {
                 Ok(_) => Ok(None),
-                Err(error) => Err(super::linux::other(&what, error)),
+                Err(error) => Err(super::errno::other(&what, error)),
             },
             Some(8) => {
                 Err(refused(&what, "it has signatures of several things; it was left alone".to_owned()))
             }
             Some(_) | None => {
-                Err(refused(&what, format!("blkid ended with {status}: {}", child::readable(&said))))
+                Err(refused(&what, format!("blkid ended with {status}: {}", programs::readable(&said))))
             }
         }
     }
@@ -164,7 +164,7 @@ impl Devices {
             }
             None => {}
         }
-        is_empty(device).map_err(|error| super::linux::other(&what, error))?;
+        is_empty(device).map_err(|error| super::errno::other(&what, error))?;
         let mut command = self.command(&format!("mkfs.{fs_type}"), &what)?;
         match fs_type {
             // Nobody answers questions; nothing is kept for root alone (upstream: mount-utils, formatAndMount).
@@ -205,7 +205,7 @@ impl Devices {
                 return Err(refused(&what, why));
             }
         }
-        child::run(&mut command).map_err(|said| {
+        programs::run(&mut command).map_err(|said| {
             // The kernel wants more than root of a container has.
             let hint = if said.contains("Permission denied to resize") {
                 "; the agent needs CAP_SYS_RESOURCE"
@@ -224,7 +224,7 @@ impl Devices {
     pub fn size(&self, device: &Path) -> Result<u64, MountError> {
         let size = || io::Seek::seek(&mut File::open(device)?, io::SeekFrom::End(0));
         size().map_err(|error| {
-            super::linux::other(&format!("looking how large {} is", device.display()), error)
+            super::errno::other(&format!("looking how large {} is", device.display()), error)
         })
     }
 
@@ -298,7 +298,7 @@ fn absolute<'a>(path: &'a Path, what: &str) -> Result<&'a Path, MountError> {
 }
 
 fn run(command: &mut Command, what: &str) -> Result<String, MountError> {
-    child::run(command).map_err(|why| refused(what, why))
+    programs::run(command).map_err(|why| refused(what, why))
 }
 
 fn refused(what: &str, why: String) -> MountError {

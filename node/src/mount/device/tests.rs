@@ -37,11 +37,7 @@ impl Drop for Image {
 }
 
 fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("not root: nothing is checked with loop devices");
-    }
-    is_root
+    crate::testing::has_root("loop devices")
 }
 
 #[test]

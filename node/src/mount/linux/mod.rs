@@ -5,9 +5,7 @@
 //!
 //! What was made is private: what a container gets to see of later mounts is said by its runtime. Labels of SELinux are left alone.
 
-use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -20,14 +18,16 @@ use rustix::mount::{
     mount_change, mount_remount, move_mount, open_tree, unmount,
 };
 
-use super::child::{self, Programs};
-use super::holders::holders;
-use super::lanes::describe;
-use super::stage::Stage;
+use super::call_queue::describe;
+use super::errno::{failed, other};
+use super::fd_path::{below, name_of};
+use super::mount_users::holders;
+use super::programs::{self, Programs};
+use super::staging_dir::StagingDir;
 use super::table::Table;
 use super::{Changes, Force, Mount, MountError, MountPoint, Mounter, Origin, options};
 use crate::crash_points;
-use crate::walk::{Walk, mount_id};
+use crate::rooted_fs::{Resolver, mount_id};
 
 #[cfg(test)]
 mod tests;
@@ -60,7 +60,7 @@ impl LinuxMounter {
     /// # Errors
     /// Something of it cannot be taken away.
     pub fn clear_leftovers(&self) -> Result<(), MountError> {
-        Stage::clear(&self.root)
+        StagingDir::clear(&self.root)
     }
 
     fn make(&self, mount: &Mount, what: &str) -> Result<(), MountError> {
@@ -70,7 +70,7 @@ impl LinuxMounter {
         if mount.target == self.root {
             return Err(unsafe_target(&mount.target, "it is the directory that everything is below"));
         }
-        let target = Walk::best().open_path(&self.root, &mount.target, OFlags::PATH)?;
+        let target = Resolver::best().open_path(&self.root, &mount.target, OFlags::PATH)?;
         let is_dir =
             is_dir(&target).map_err(|errno| failed(what, "the target cannot be looked at", errno))?;
         crash_points::reached("before mount", &mount.target);
@@ -103,7 +103,7 @@ impl LinuxMounter {
             );
         }
         let opened = if source.starts_with(&self.root) {
-            Walk::best().open_path(&self.root, source, OFlags::PATH)?
+            Resolver::best().open_path(&self.root, source, OFlags::PATH)?
         } else {
             // What the administrator names may lead through the administrator's links.
             let place = OFlags::PATH | OFlags::CLOEXEC;
@@ -120,7 +120,7 @@ impl LinuxMounter {
             return Ok(tree);
         }
         // Flags cannot be changed before it is somewhere.
-        let stage = Stage::new(&self.root, is_dir)?;
+        let stage = StagingDir::new(&self.root, is_dir)?;
         attach(&tree, &stage.open()?).map_err(|errno| failed(what, "it cannot be made ready", errno))?;
         crash_points::reached("bind is staged for mount", source);
         let id = mount_id(&tree).map_err(|error| other(what, error))?;
@@ -159,9 +159,9 @@ impl LinuxMounter {
         let helper = format!("mount.{fs_type}");
         let needs_helper = matches!(fs_type, "nfs" | "nfs4" | "cifs" | "smb3" | "ceph" | "glusterfs");
         if needs_helper && self.programs.find(&helper).is_none() {
-            return Err(refused(child::missing(&helper)));
+            return Err(refused(programs::missing(&helper)));
         }
-        let stage = Stage::new(&self.root, true)?;
+        let stage = StagingDir::new(&self.root, true)?;
         // No note of it for umount(8), which is never called: it would speak of the directory that it is made in.
         let mut command = Command::new(&self.programs.mount);
         command.args(["-n", "-t", fs_type]);
@@ -169,7 +169,7 @@ impl LinuxMounter {
             command.arg("-o").arg(options::joined(asked));
         }
         command.arg(source).arg(stage.path());
-        let said = child::run(&mut command).map_err(|said| {
+        let said = programs::run(&mut command).map_err(|said| {
             let said = options::without_secrets(&said, asked);
             let here = mount.target.display().to_string();
             refused(said.replace(&*stage.path().to_string_lossy(), &here))
@@ -192,7 +192,7 @@ impl LinuxMounter {
         let check = || -> Result<(), MountError> {
             mount_change(name_of(tree), MountPropagationFlags::PRIVATE)
                 .map_err(|errno| failed(what, "it cannot be made private", errno))?;
-            let seen = Walk::best().open_path(&self.root, &mount.target, OFlags::PATH)?;
+            let seen = Resolver::best().open_path(&self.root, &mount.target, OFlags::PATH)?;
             let (seen, made) = (mount_id(&seen), mount_id(tree));
             if seen.map_err(|error| other(what, error))? != made.map_err(|error| other(what, error))? {
                 return Err(unsafe_target(
@@ -218,7 +218,7 @@ impl Mounter for LinuxMounter {
     }
 
     fn unmount(&self, target: &Path, force: Force) -> Result<(), MountError> {
-        let (parent, name) = match Walk::best().open_parent(&self.root, target) {
+        let (parent, name) = match Resolver::best().open_parent(&self.root, target) {
             Err(error) if error.is_missing() => return Ok(()),
             other => other?,
         };
@@ -330,39 +330,6 @@ fn is_dir(opened: &OwnedFd) -> Result<bool, Errno> {
     Ok(FileType::from_raw_mode(fstat(opened)?.st_mode) == FileType::Directory)
 }
 
-/// A name for what is opened, for calls that take names.
-pub(crate) fn name_of(fd: impl AsFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()))
-}
-
-/// A name for an entry of an opened directory.
-pub(super) fn below(dir: impl AsFd, name: &OsStr) -> PathBuf {
-    let mut path = OsString::from(name_of(dir));
-    path.push("/");
-    path.push(OsStr::from_bytes(name.as_bytes()));
-    PathBuf::from(path)
-}
-
 fn unsafe_target(path: &Path, why: &str) -> MountError {
     MountError::Unsafe { path: path.to_owned(), why: why.to_owned() }
-}
-
-pub(super) fn failed(what: &str, why: &str, errno: Errno) -> MountError {
-    let hint = match errno {
-        Errno::PERM => "; the agent needs root (CAP_SYS_ADMIN)",
-        Errno::NOSYS => "; Linux 5.3 or newer is needed",
-        Errno::NODEV => "; the kernel has no such file system",
-        Errno::NOSPC => "; there are too many mounts (sysctl fs.mount-max)",
-        Errno::NOTDIR => "; a directory goes on a directory only, and a file on a file",
-        _ => "",
-    };
-    MountError::Refused {
-        what: what.to_owned(),
-        why: format!("{why}: {errno}{hint}"),
-        source: Some(errno.into()),
-    }
-}
-
-pub(super) fn other(what: &str, error: std::io::Error) -> MountError {
-    MountError::Refused { what: what.to_owned(), why: error.to_string(), source: Some(error) }
 }

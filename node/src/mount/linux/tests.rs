@@ -12,17 +12,17 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::mount::Mounts;
-use crate::walk;
+use crate::rooted_fs;
 
 /// A mounter of a directory of its own.
-struct Room {
+struct Fixture {
     mounter: LinuxMounter,
     root: PathBuf,
     outer: PathBuf,
     dir: TempDir,
 }
 
-impl Room {
+impl Fixture {
     /// None where mounts are not possible.
     fn new() -> Option<Self> {
         Self::with_programs(Programs::default())
@@ -37,10 +37,9 @@ impl Room {
         }
         fs::write(outer.join("file"), "outer").unwrap();
         let room = Self { mounter: LinuxMounter::with_programs(root.clone(), programs), root, outer, dir };
-        if rustix::process::geteuid().is_root() {
+        if crate::testing::has_root("mounts of Linux") {
             return Some(room);
         }
-        eprintln!("not root: no mounts are made, only that this is said is checked");
         let error = room.mounter.mount(&room.memory("a")).unwrap_err().to_string();
         assert!(error.contains("needs root"), "{error}");
         None
@@ -80,7 +79,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Fixture {
     fn drop(&mut self) {
         for point in self.points().iter().rev() {
             let _ = unmount(&point.target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
@@ -109,7 +108,7 @@ fn programs(dir: &Path, scripts: &[(&str, &str)]) -> Programs {
 
 #[test]
 fn a_directory_is_bound_and_taken_away() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     room.mounter.mount(&room.bind(&room.outer, "a")).unwrap();
     assert_eq!(fs::read(room.root.join("a/file")).unwrap(), b"outer");
     fs::write(room.root.join("a/new"), "x").unwrap();
@@ -123,7 +122,7 @@ fn a_directory_is_bound_and_taken_away() {
 
 #[test]
 fn a_bind_mount_has_its_flags_and_those_of_its_source() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     let source = Mount { options: vec!["nosuid".to_owned(), "noexec".to_owned()], ..room.memory("a") };
     room.mounter.mount(&source).unwrap();
     let mut mount = room.bind(room.root.join("a"), "b");
@@ -142,7 +141,7 @@ fn a_bind_mount_has_its_flags_and_those_of_its_source() {
 
 #[test]
 fn files_are_bound_on_files_and_names_may_be_strange() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     let name = "sp ace\nline\t\\040 \u{1f40b}";
     fs::write(room.root.join(name), "").unwrap();
     let mut mount = room.bind(room.outer.join("file"), name);
@@ -170,7 +169,7 @@ fn files_are_bound_on_files_and_names_may_be_strange() {
 
 #[test]
 fn memory_is_as_large_as_was_asked_for() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     let mut mount = room.memory("a");
     mount.options = vec!["mode=0770".to_owned(), "noexec".to_owned()];
     room.mounter.mount(&mount).unwrap();
@@ -192,7 +191,7 @@ fn memory_is_as_large_as_was_asked_for() {
 
 #[test]
 fn targets_that_are_missing_links_or_elsewhere_are_refused() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     symlink(&room.outer, room.root.join("link")).unwrap();
     for (target, part) in [
         (room.root.join("none"), "does not exist"),
@@ -217,7 +216,7 @@ fn targets_that_are_missing_links_or_elsewhere_are_refused() {
 
 #[test]
 fn a_mount_that_is_used_is_busy_and_says_by_whom() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     let target = room.root.join("a");
     room.mounter.mount(&room.memory("a")).unwrap();
     let held = File::create(target.join("held")).unwrap();
@@ -236,7 +235,7 @@ fn a_mount_that_is_used_is_busy_and_says_by_whom() {
 
 #[test]
 fn mounts_on_one_another_go_from_the_top() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     let target = room.root.join("a");
     for number in 0..3 {
         room.mounter.mount(&room.memory("a")).unwrap();
@@ -252,26 +251,27 @@ fn mounts_on_one_another_go_from_the_top() {
 
 #[test]
 fn what_is_mounted_is_not_deleted() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     fs::create_dir_all(room.root.join("a/x/y")).unwrap();
     fs::write(room.root.join("a/file"), "").unwrap();
     // The same file system by its device number: only the mount tells.
     room.mounter.mount(&room.bind(&room.outer, "a/x/y")).unwrap();
     for path in ["a", "a/x/y"] {
-        let error = walk::remove_content_below(&room.root, &room.root.join(path)).unwrap_err().to_string();
+        let error =
+            rooted_fs::remove_content_below(&room.root, &room.root.join(path)).unwrap_err().to_string();
         assert!(error.contains("a/x/y: something is mounted on it"), "{error}");
     }
-    let error = walk::remove_dir_below(&room.root, &room.root.join("a/x/y")).unwrap_err().to_string();
+    let error = rooted_fs::remove_dir_below(&room.root, &room.root.join("a/x/y")).unwrap_err().to_string();
     assert!(error.contains("something is mounted"), "{error}");
     assert_eq!(fs::read(room.outer.join("file")).unwrap(), b"outer");
     room.mounter.unmount(&room.root.join("a/x/y"), Force::No).unwrap();
-    walk::remove_content_below(&room.root, &room.root.join("a")).unwrap();
+    rooted_fs::remove_content_below(&room.root, &room.root.join("a")).unwrap();
     assert!(room.outer.join("file").exists());
 }
 
 #[test]
 fn mounts_below_shared_ones_are_private_and_read_only_everywhere() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     // A peer of the whole directory, as another mount namespace would have.
     let (root, peer) = (room.root.clone(), room.outer.join("c"));
     rustix::mount::mount_bind(&root, &root).unwrap();
@@ -300,21 +300,21 @@ fn a_helper_that_mounts_and_fails_leaves_nothing() {
             "for last; do :; done; /bin/mount -n -t tmpfs x \"$last\"; echo \"no $last today, pw=geheim\" >&2; exit 32",
         )],
     );
-    let Some(room) = Room::with_programs(programs) else { return };
+    let Some(room) = Fixture::with_programs(programs) else { return };
     let mut mount = room.file_system("ext4", "/dev/none", "a");
     mount.options = vec!["password=geheim".to_owned()];
     let error = room.mounter.mount(&mount).unwrap_err().to_string();
     let target = room.root.join("a");
     assert!(error.contains(&format!("no {} today, pw=***", target.display())), "{error}");
     assert_eq!(room.targets(), Vec::<String>::new());
-    assert_eq!(walk::list_below(&room.root, Path::new("mounting")).unwrap(), []);
+    assert_eq!(rooted_fs::list_below(&room.root, Path::new("mounting")).unwrap(), []);
 }
 
 #[test]
 fn helpers_that_are_missing_or_do_nothing_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let programs = programs(dir.path(), &[("mount", "echo fine")]);
-    let Some(room) = Room::with_programs(programs) else { return };
+    let Some(room) = Fixture::with_programs(programs) else { return };
     for (fs_type, source, part) in [
         ("nfs", "server:/x", "nfs-common (Debian, Ubuntu)"),
         ("cifs", "//server/x", "cifs-utils"),
@@ -334,7 +334,7 @@ fn helpers_that_are_missing_or_do_nothing_are_named() {
 
 #[test]
 fn the_system_mounts_and_says_what_it_refuses() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     let mut mount = room.file_system("tmpfs", "some thing", "a");
     (mount.options, mount.read_only) = (vec!["size=64k".to_owned(), "nosuid".to_owned()], true);
     room.mounter.mount(&mount).unwrap();
@@ -361,7 +361,7 @@ async fn a_helper_that_hangs_is_told_and_its_mount_comes_later() {
     let script =
         format!("read x < {}; for last; do :; done; exec /bin/mount -n -t tmpfs x \"$last\"", pipe.display());
     let programs = programs(&dir.path().join("bin"), &[("mount", &script), ("mount.nfs", "")]);
-    let Some(room) = Room::with_programs(programs.clone()) else { return };
+    let Some(room) = Fixture::with_programs(programs.clone()) else { return };
     let mounter = LinuxMounter::with_programs(room.root.clone(), programs);
     let mounts = Mounts::new(std::sync::Arc::new(mounter), Duration::from_millis(200));
     let error = mounts.mount("v", room.file_system("nfs", "gone:/x", "a")).await.unwrap_err();
@@ -379,7 +379,7 @@ async fn a_helper_that_hangs_is_told_and_its_mount_comes_later() {
 
 #[test]
 fn leftovers_of_a_killed_agent_are_cleared() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     for name in ["mounting/one", "mounting/two"] {
         fs::create_dir_all(room.root.join(name)).unwrap();
     }
@@ -391,13 +391,13 @@ fn leftovers_of_a_killed_agent_are_cleared() {
     let _held = File::create(room.root.join("mounting/two/held")).unwrap();
     room.mounter.clear_leftovers().unwrap();
     assert_eq!(room.targets(), Vec::<String>::new());
-    assert_eq!(walk::list_below(&room.root, Path::new("mounting")).unwrap(), []);
+    assert_eq!(rooted_fs::list_below(&room.root, Path::new("mounting")).unwrap(), []);
     room.mounter.clear_leftovers().unwrap();
 }
 
 #[test]
 fn nobody_who_swaps_a_directory_for_a_link_gets_a_mount_outside() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     // `b/c` is there on both sides of the swap.
     fs::create_dir(room.root.join("b/c")).unwrap();
     symlink(&room.outer, room.root.join("swap")).unwrap();
@@ -434,13 +434,13 @@ fn nobody_who_swaps_a_directory_for_a_link_gets_a_mount_outside() {
             }
         }
     });
-    let left = walk::list_below(&room.outer, &room.outer).unwrap();
+    let left = rooted_fs::list_below(&room.outer, &room.outer).unwrap();
     assert_eq!(left.len(), 2, "{left:?}");
 }
 
 #[tokio::test]
 async fn the_table_tells_its_changes_and_costs_nothing_without() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     let mut changes = room.mounter.changes().unwrap();
     room.mounter.mount(&room.memory("a")).unwrap();
     tokio::time::timeout(Duration::from_secs(20), changes.changed()).await.unwrap().unwrap();
@@ -459,7 +459,7 @@ async fn the_table_tells_its_changes_and_costs_nothing_without() {
 
 #[test]
 fn a_renamed_directory_takes_its_mounts_along_in_the_table_too() {
-    let Some(room) = Room::new() else { return };
+    let Some(room) = Fixture::new() else { return };
     fs::create_dir(room.root.join("a/below")).unwrap();
     room.mounter.mount(&room.memory("a/below")).unwrap();
     let is_at = |name: &str| {

@@ -10,9 +10,9 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::lanes::describe;
+use super::call_queue::describe;
 use super::{Changes, Force, Mount, MountError, MountPoint, Mounter, Origin, options};
-use crate::walk::{self, Kind, Sync, Walk};
+use crate::rooted_fs::{self, Durability, FileKind, Resolver};
 
 /// The record, below the agent's directory.
 const FILE: &str = "mounts.json";
@@ -22,22 +22,22 @@ const MOST_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct RecordingMounter {
     root: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<RecordState>,
     changes: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RecordState {
     points: Vec<Recorded>,
     busy: BTreeSet<PathBuf>,
-    mounts: VecDeque<Act>,
-    unmounts: VecDeque<Act>,
+    mounts: VecDeque<RecordedCall>,
+    unmounts: VecDeque<RecordedCall>,
     calls: Vec<String>,
 }
 
 /// What tests have a call do.
 #[derive(Debug)]
-enum Act {
+enum RecordedCall {
     Fail(String),
     Hang(mpsc::Receiver<()>),
 }
@@ -64,7 +64,7 @@ impl RecordingMounter {
     /// The record cannot be read.
     pub fn new(root: PathBuf) -> Result<Self, MountError> {
         let file = root.join(FILE);
-        let points = match walk::read_file_below(&root, &file, MOST_BYTES) {
+        let points = match rooted_fs::read_file_below(&root, &file, MOST_BYTES) {
             // So it may be found after the machine has died.
             Ok(bytes) if bytes.is_empty() => Vec::new(),
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| MountError::Refused {
@@ -75,31 +75,31 @@ impl RecordingMounter {
             Err(error) if error.is_missing() => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let state = Mutex::new(State { points, ..State::default() });
+        let state = Mutex::new(RecordState { points, ..RecordState::default() });
         Ok(Self { root, state, changes: watch::Sender::new(0) })
     }
 
     /// The next mount that nothing is said about yet fails with these words.
     pub fn fail_next_mount(&self, why: &str) {
-        self.state().mounts.push_back(Act::Fail(why.to_owned()));
+        self.state().mounts.push_back(RecordedCall::Fail(why.to_owned()));
     }
 
     /// The next unmount fails with these words.
     pub fn fail_next_unmount(&self, why: &str) {
-        self.state().unmounts.push_back(Act::Fail(why.to_owned()));
+        self.state().unmounts.push_back(RecordedCall::Fail(why.to_owned()));
     }
 
     /// The next mount does nothing until the answer is dropped; then it goes on.
     pub fn hang_next_mount(&self) -> Release {
         let (sender, receiver) = mpsc::channel();
-        self.state().mounts.push_back(Act::Hang(receiver));
+        self.state().mounts.push_back(RecordedCall::Hang(receiver));
         Release(sender)
     }
 
     /// The next unmount does nothing until the answer is dropped; then it goes on.
     pub fn hang_next_unmount(&self) -> Release {
         let (sender, receiver) = mpsc::channel();
-        self.state().unmounts.push_back(Act::Hang(receiver));
+        self.state().unmounts.push_back(RecordedCall::Hang(receiver));
         Release(sender)
     }
 
@@ -118,12 +118,16 @@ impl RecordingMounter {
         self.state().calls.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RecordState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does what a test wants of this call. The lock is not held while it hangs.
-    fn act(&self, queue: fn(&mut State) -> &mut VecDeque<Act>, what: &str) -> Result<(), MountError> {
+    fn act(
+        &self,
+        queue: fn(&mut RecordState) -> &mut VecDeque<RecordedCall>,
+        what: &str,
+    ) -> Result<(), MountError> {
         let act = {
             let mut state = self.state();
             state.calls.push(what.to_owned());
@@ -131,8 +135,10 @@ impl RecordingMounter {
         };
         match act {
             None => Ok(()),
-            Some(Act::Fail(why)) => Err(MountError::Refused { what: what.to_owned(), why, source: None }),
-            Some(Act::Hang(release)) => {
+            Some(RecordedCall::Fail(why)) => {
+                Err(MountError::Refused { what: what.to_owned(), why, source: None })
+            }
+            Some(RecordedCall::Hang(release)) => {
                 // It ends by an error: the other end is dropped.
                 let _ = release.recv();
                 Ok(())
@@ -141,14 +147,14 @@ impl RecordingMounter {
     }
 
     /// Writes the record and takes it over; neither when the writing fails.
-    fn keep(&self, state: &mut State, points: Vec<Recorded>, what: &str) -> Result<(), MountError> {
+    fn keep(&self, state: &mut RecordState, points: Vec<Recorded>, what: &str) -> Result<(), MountError> {
         let bytes = serde_json::to_vec(&points).map_err(|error| MountError::Refused {
             what: what.to_owned(),
             why: error.to_string(),
             source: None,
         })?;
         // Mounts do not outlive the machine either.
-        Walk::best().write_file(&self.root, &self.root.join(FILE), &bytes, 0o600, Sync::Process)?;
+        Resolver::best().write_file(&self.root, &self.root.join(FILE), &bytes, 0o600, Durability::Process)?;
         state.points = points;
         self.changes.send_modify(|number| *number += 1);
         Ok(())
@@ -166,8 +172,8 @@ impl Mounter for RecordingMounter {
             let why = "it is the directory that everything is below".to_owned();
             return Err(MountError::Unsafe { path: mount.target.clone(), why });
         }
-        Walk::best().open_path(&self.root, &mount.target, OFlags::PATH)?;
-        let is_dir = walk::kind_below(&self.root, &mount.target)? == Some(Kind::Dir);
+        Resolver::best().open_path(&self.root, &mount.target, OFlags::PATH)?;
+        let is_dir = rooted_fs::kind_below(&self.root, &mount.target)? == Some(FileKind::Dir);
         let text = |path: &Path| {
             path.to_str().map(str::to_owned).ok_or_else(|| refused("a path in it is not UTF-8".to_owned()))
         };
@@ -241,7 +247,7 @@ impl Mounter for RecordingMounter {
     fn unmount(&self, target: &Path, force: Force) -> Result<(), MountError> {
         let what = format!("unmounting {}", target.display());
         self.act(|state| &mut state.unmounts, &what)?;
-        match Walk::best().open_parent(&self.root, target) {
+        match Resolver::best().open_parent(&self.root, target) {
             Err(error) if error.is_missing() => {}
             other => drop(other?),
         }

@@ -6,11 +6,11 @@ use orlop_csi::capabilities::NodeRpc;
 use orlop_csi::v1::{NodePublishVolumeRequest, NodeUnpublishVolumeRequest};
 
 use super::context::{publish_context, secret};
-use super::disk::{Disk, Noted};
+use super::disk::{Disk, StoredRecord};
 use super::driver::{asked, failed, registered, takes};
-use super::layout::{BlockAt, DeviceAt};
-use super::record::Record;
+use super::layout::{BlockPaths, DevicePaths};
 use super::source::CsiSource;
+use super::vol_data::VolumeData;
 use super::{CsiPlugin, place_of};
 use crate::host::Host;
 use crate::plugin::{Outcome, Place, PluginError, PodVolume};
@@ -32,8 +32,8 @@ impl CsiPlugin {
         let secrets = secret(host, "NodePublishSecretRef", reference.as_ref()).await?;
         let place = place_of(volume);
         let (at, device) =
-            (BlockAt::of(&host.paths, &place), DeviceAt::of_block(&host.paths, &place.dir_name));
-        let record = Record::of_device(&source.driver, handle);
+            (BlockPaths::of(&host.paths, &place), DevicePaths::of_block(&host.paths, &place.dir_name));
+        let record = VolumeData::of_device(&source.driver, handle);
         let disk = Disk::new(host, &record.volume_name());
         disk.make_dir(&device.data).await?;
         disk.note(&device.record(), &record).await?;
@@ -84,8 +84,8 @@ impl CsiPlugin {
 
     /// The reverse, from what is on disk alone.
     pub(super) async fn unpublish_block(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
-        let at = BlockAt::of(&host.paths, place);
-        let device = DeviceAt::of_block(&host.paths, &place.dir_name);
+        let at = BlockPaths::of(&host.paths, place);
+        let device = DevicePaths::of_block(&host.paths, &place.dir_name);
         let reading = Disk::new(host, &format!("{}/{}", place.uid, place.dir_name));
         let mut is_there = false;
         for path in [&at.link, &at.target, &at.map] {
@@ -96,8 +96,8 @@ impl CsiPlugin {
         }
         let record = match reading.read_record(&device.record()).await? {
             // It goes after the last pod's share. A driver was not asked then.
-            Noted::Nothing => return clear(&reading, &at).await,
-            Noted::Record(record) => record,
+            StoredRecord::Nothing => return clear(&reading, &at).await,
+            StoredRecord::Found(record) => record,
         };
         let disk = Disk::new(host, &record.volume_name());
         let driver =
@@ -118,7 +118,7 @@ impl CsiPlugin {
 }
 
 /// Removes what was made before the driver was asked, the link last.
-async fn clear(disk: &Disk<'_>, at: &BlockAt) -> Result<(), PluginError> {
+async fn clear(disk: &Disk<'_>, at: &BlockPaths) -> Result<(), PluginError> {
     for path in [&at.map, &at.target] {
         if disk.is_mounted(path)? {
             let message = format!("kubernetes.io/csi: something is still mounted at {}", path.display());

@@ -17,8 +17,8 @@ use orlop_controller::client::message_of;
 use orlop_controller::csi::secrets;
 use orlop_csi::error::Code;
 
-use super::driver::{Known, is_attached};
-use super::source::Life;
+use super::driver::{DriverRegistry, is_attached};
+use super::source::VolumeLifecycle;
 use crate::host::Host;
 use crate::plugin::PluginError;
 
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The volume is not attached to this node, or is being detached.
 pub(super) async fn publish_context(
     host: &Host,
-    known: &Known,
+    known: &DriverRegistry,
     driver: &str,
     handle: &str,
 ) -> Result<HashMap<String, String>, PluginError> {
@@ -105,7 +105,11 @@ pub(super) async fn secret(
 }
 
 /// Who the pod is, for drivers that want to know.
-pub(super) fn pod_attributes(object: Option<&CSIDriver>, pod: &Pod, life: Life) -> Vec<(String, String)> {
+pub(super) fn pod_attributes(
+    object: Option<&CSIDriver>,
+    pod: &Pod,
+    life: VolumeLifecycle,
+) -> Vec<(String, String)> {
     let wanted = object.and_then(|object| object.spec.pod_info_on_mount).unwrap_or(false);
     if !wanted {
         return Vec::new();
@@ -116,7 +120,7 @@ pub(super) fn pod_attributes(object: Option<&CSIDriver>, pod: &Pod, life: Life) 
         ("pod.namespace", pod.metadata.namespace.clone().unwrap_or_default()),
         ("pod.uid", pod.metadata.uid.clone().unwrap_or_default()),
         ("serviceAccount.name", account.unwrap_or_default()),
-        ("ephemeral", (life == Life::Ephemeral).to_string()),
+        ("ephemeral", (life == VolumeLifecycle::Ephemeral).to_string()),
     ]
     .map(|(key, value)| (secrets::PREFIX.to_owned() + key, value))
     .into()
@@ -136,15 +140,15 @@ struct TokenKey {
 /// Tokens that were asked for, until they are old (upstream: pkg/kubelet/token). Volumes that are published again and again would
 /// ask for one each time.
 #[derive(Default)]
-pub(super) struct Tokens(Mutex<BTreeMap<TokenKey, Held>>);
+pub(super) struct TokenCache(Mutex<BTreeMap<TokenKey, CachedToken>>);
 
-struct Held {
+struct CachedToken {
     status: TokenRequestStatus,
     /// From then on another one is asked for.
     old: Timestamp,
 }
 
-impl Tokens {
+impl TokenCache {
     /// The tokens that a driver wants of a pod's account, as it gets them. None when it wants none.
     ///
     /// # Errors
@@ -188,7 +192,7 @@ impl Tokens {
         }
         let status = ask(host, &key).await?;
         let ends = status.expiration_timestamp.as_ref().map_or(now, |at| at.0);
-        let held = Held { old: old(now, ends), status: status.clone() };
+        let held = CachedToken { old: old(now, ends), status: status.clone() };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, held);
         Ok(status)
     }

@@ -13,21 +13,21 @@ use orlop_csi::error::CallError;
 use orlop_csi::v1::NodeGetCapabilitiesRequest;
 use tokio::sync::watch;
 
-use super::source::Life;
+use super::source::VolumeLifecycle;
 use crate::crash_points;
 use crate::host::Host;
 use crate::plugin::{Outcome, PluginError};
 
 /// What is known of drivers besides their calls. Clones share it.
 #[derive(Clone)]
-pub struct Known {
+pub struct DriverRegistry {
     objects: Informer<CSIDriver>,
     node: Arc<RwLock<BTreeMap<String, NodeCapabilities>>>,
     /// Counts reasons to ask drivers about the node again.
     doubts: Arc<watch::Sender<u64>>,
 }
 
-impl Known {
+impl DriverRegistry {
     /// With the CSIDriver objects of the cluster.
     pub fn new(objects: Informer<CSIDriver>) -> Self {
         Self { objects, node: Arc::default(), doubts: Arc::default() }
@@ -118,12 +118,16 @@ pub(super) fn failed(begin: &str, error: CallError) -> PluginError {
 }
 
 /// Whether a driver takes volumes that live so long (upstream: supportsVolumeLifecycleMode).
-pub(super) fn takes(driver: &str, object: Option<&CSIDriver>, life: Life) -> Result<(), PluginError> {
+pub(super) fn takes(
+    driver: &str,
+    object: Option<&CSIDriver>,
+    life: VolumeLifecycle,
+) -> Result<(), PluginError> {
     let mode = life.as_str();
     let Some(object) = object else {
         return match life {
-            Life::Persistent => Ok(()),
-            Life::Ephemeral => Err(PluginError::plain(format!(
+            VolumeLifecycle::Persistent => Ok(()),
+            VolumeLifecycle::Ephemeral => Err(PluginError::plain(format!(
                 "volume mode {mode:?} not supported by driver {driver} (no CSIDriver object)"
             ))),
         };
@@ -142,7 +146,7 @@ pub(super) fn takes(driver: &str, object: Option<&CSIDriver>, life: Life) -> Res
 /// The API server fills in the default; other stores may not.
 fn lives(spec: &CSIDriverSpec) -> Vec<String> {
     match spec.volume_lifecycle_modes.as_deref() {
-        None | Some([]) => vec![Life::Persistent.as_str().to_owned()],
+        None | Some([]) => vec![VolumeLifecycle::Persistent.as_str().to_owned()],
         Some(modes) => modes.to_vec(),
     }
 }
@@ -192,22 +196,26 @@ mod tests {
     #[test]
     fn lives_that_drivers_take() {
         for (spec, life, expected) in [
-            (None, Life::Persistent, Ok(())),
+            (None, VolumeLifecycle::Persistent, Ok(())),
             (
                 None,
-                Life::Ephemeral,
+                VolumeLifecycle::Ephemeral,
                 Err("volume mode \"Ephemeral\" not supported by driver d (no CSIDriver object)"),
             ),
-            (Some(json!({})), Life::Persistent, Ok(())),
-            (Some(json!({"volumeLifecycleModes": ["Persistent", "Ephemeral"]})), Life::Ephemeral, Ok(())),
+            (Some(json!({})), VolumeLifecycle::Persistent, Ok(())),
+            (
+                Some(json!({"volumeLifecycleModes": ["Persistent", "Ephemeral"]})),
+                VolumeLifecycle::Ephemeral,
+                Ok(()),
+            ),
             (
                 Some(json!({})),
-                Life::Ephemeral,
+                VolumeLifecycle::Ephemeral,
                 Err("volume mode \"Ephemeral\" not supported by driver d (only supports [\"Persistent\"])"),
             ),
             (
                 Some(json!({"volumeLifecycleModes": ["Ephemeral"]})),
-                Life::Persistent,
+                VolumeLifecycle::Persistent,
                 Err("volume mode \"Persistent\" not supported by driver d (only supports [\"Ephemeral\"])"),
             ),
         ] {

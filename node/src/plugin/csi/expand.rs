@@ -6,12 +6,12 @@ use orlop_csi::v1::{CapacityRange, NodeExpandVolumeRequest};
 use super::context::secret;
 use super::disk::Disk;
 use super::driver::failed;
-use super::layout::{BlockAt, DeviceAt, FilesAt};
-use super::record::Record;
+use super::layout::{BlockPaths, DevicePaths, PublishPaths};
 use super::source::CsiSource;
+use super::vol_data::VolumeData;
 use super::{CsiPlugin, place_of};
 use crate::host::Host;
-use crate::plugin::{Expanded, PluginError, PodVolume};
+use crate::plugin::{ExpandOutcome, PluginError, PodVolume};
 
 impl CsiPlugin {
     /// Grows a volume where the pod has it, or, as long as it has not, where it is staged. A refusal of the driver is the cause of
@@ -21,25 +21,25 @@ impl CsiPlugin {
         host: &Host,
         volume: &PodVolume,
         bytes: i64,
-    ) -> Result<Expanded, PluginError> {
+    ) -> Result<ExpandOutcome, PluginError> {
         let source = CsiSource::of(&volume.spec)?;
         let handle = source.persistent_handle()?;
         let whose = "Expander.NodeExpand failed to get CSI client";
         let (driver, can) = self.known.reach(host, &source.driver, whose).await?;
         if !can.can(NodeRpc::ExpandVolume) {
-            return Ok(Expanded::NotNeeded);
+            return Ok(ExpandOutcome::NotNeeded);
         }
         let secrets = secret(host, "NodeExpandSecretRef", source.expand_secret.as_ref()).await?;
         let place = place_of(volume);
-        let disk = Disk::new(host, &Record::of_device(&source.driver, handle).volume_name());
+        let disk = Disk::new(host, &VolumeData::of_device(&source.driver, handle).volume_name());
         let (staging, path) = if place.block {
             let (at, device) =
-                (BlockAt::of(&host.paths, &place), DeviceAt::of_block(&host.paths, &place.dir_name));
+                (BlockPaths::of(&host.paths, &place), DevicePaths::of_block(&host.paths, &place.dir_name));
             let published = disk.is_there(&at.target).await?;
             (device.staging.clone(), if published { at.target } else { device.staging })
         } else {
-            let device = DeviceAt::of_files(&host.paths, &source.driver, handle);
-            let at = FilesAt::of(&host.paths, &place);
+            let device = DevicePaths::of_files(&host.paths, &source.driver, handle);
+            let at = PublishPaths::of(&host.paths, &place);
             let published = disk.is_mounted(&at.target)?;
             (device.staging.clone(), if published { at.target } else { device.staging })
         };
@@ -55,6 +55,6 @@ impl CsiPlugin {
         let begin = "Expander.NodeExpand failed to expand the volume : ";
         let answer = driver.node_expand_volume(request).await.map_err(|error| failed(begin, error))?;
         // Drivers need not tell.
-        Ok(Expanded::To(if answer.capacity_bytes > 0 { answer.capacity_bytes } else { bytes }))
+        Ok(ExpandOutcome::To(if answer.capacity_bytes > 0 { answer.capacity_bytes } else { bytes }))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::{NAME, record};
+use super::{NAME, vol_data};
 use crate::paths::Paths;
 use crate::plugin::Place;
 
@@ -14,7 +14,7 @@ const MOUNT: &str = "mount";
 
 /// What a volume has for the whole node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DeviceAt {
+pub(super) struct DevicePaths {
     /// Where it is staged.
     pub(super) staging: PathBuf,
     /// The directory of its record.
@@ -25,7 +25,7 @@ pub(super) struct DeviceAt {
     pub(super) parents: Vec<PathBuf>,
 }
 
-impl DeviceAt {
+impl DevicePaths {
     /// Of a volume with a file system.
     pub(super) fn of_files(paths: &Paths, driver: &str, handle: &str) -> Self {
         let dir = paths.csi_global(driver, handle);
@@ -51,20 +51,20 @@ impl DeviceAt {
 
     /// The record.
     pub(super) fn record(&self) -> PathBuf {
-        record::path_in(&self.data)
+        vol_data::path_in(&self.data)
     }
 }
 
 /// What a pod has of a volume with a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FilesAt {
+pub(super) struct PublishPaths {
     /// Where it is published.
     pub(super) target: PathBuf,
     /// The directory of target and record.
     pub(super) dir: PathBuf,
 }
 
-impl FilesAt {
+impl PublishPaths {
     /// Of a place.
     pub(super) fn of(paths: &Paths, place: &Place) -> Self {
         let dir = paths.pod_volume(&place.uid, NAME, &place.dir_name);
@@ -73,13 +73,13 @@ impl FilesAt {
 
     /// The record.
     pub(super) fn record(&self) -> PathBuf {
-        record::path_in(&self.dir)
+        vol_data::path_in(&self.dir)
     }
 }
 
 /// What a pod has of a block volume. The record is the device's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct BlockAt {
+pub(super) struct BlockPaths {
     /// Where it is published: the driver makes a device, or a file that shows one.
     pub(super) target: PathBuf,
     /// Shown once more there for the node.
@@ -88,7 +88,7 @@ pub(super) struct BlockAt {
     pub(super) link: PathBuf,
 }
 
-impl BlockAt {
+impl BlockPaths {
     /// Of a place.
     pub(super) fn of(paths: &Paths, place: &Place) -> Self {
         let devices = paths.csi_devices();
@@ -111,10 +111,10 @@ mod tests {
         let paths = Paths::new("/r");
         let place =
             |block| Place { uid: "u".to_owned(), plugin: NAME.to_owned(), dir_name: "pv".to_owned(), block };
-        let files = FilesAt::of(&paths, &place(false));
-        let block = BlockAt::of(&paths, &place(true));
-        let device = DeviceAt::of_block(&paths, "pv");
-        let global = DeviceAt::of_files(&paths, "d", "h");
+        let files = PublishPaths::of(&paths, &place(false));
+        let block = BlockPaths::of(&paths, &place(true));
+        let device = DevicePaths::of_block(&paths, "pv");
+        let global = DevicePaths::of_files(&paths, "d", "h");
         for (found, expected) in [
             (files.target.clone(), "/r/pods/u/volumes/kubernetes.io~csi/pv/mount"),
             (files.record(), "/r/pods/u/volumes/kubernetes.io~csi/pv/vol_data.json"),

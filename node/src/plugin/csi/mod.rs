@@ -2,23 +2,24 @@
 //! What is asked of a driver is in a record on disk first (I9), and the record goes when everything else is gone; so every step can be
 //! the last one before a crash, and what is found afterwards can be taken away by [`Plugin::unmount_device`] and [`Plugin::tear_down`].
 //!
-//! * [`source`], [`layout`], [`record`]: what a volume says, where it is, what is written of it. Pure.
+//! * [`source`], [`layout`], [`vol_data`]: what a volume says, where it is, what is written of it. Pure.
 //! * [`driver`]: who the driver is, and what its failures mean. [`context`]: what it is told. [`disk`]: the effects on this machine.
-//! * `stage`: once for the node. `publish`: for a pod. `block`: the same for devices. `expand`: larger. `restart`: what a crash left.
+//! * `stage`: once for the node. `publish`: for a pod. `block`: the same for devices. `expand`: larger. `reconstruct`: what a crash left.
 
 mod block;
+mod cleanup;
 mod context;
 mod disk;
 mod driver;
 mod expand;
 mod layout;
 mod publish;
-mod record;
-mod restart;
+mod reconstruct;
 mod source;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod vol_data;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,13 +28,13 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
 use orlop_csi::capabilities::NodeRpc;
 
-use super::{Abilities, Expanded, Place, Plugin, PluginError, PodVolume};
+use super::{ExpandOutcome, Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::volume::{Source, VolumeSpec};
-use context::Tokens;
-pub use driver::Known;
-use layout::{BlockAt, FilesAt};
-use source::{CsiSource, Life, SEPARATOR};
+use context::TokenCache;
+pub use driver::DriverRegistry;
+use layout::{BlockPaths, PublishPaths};
+use source::{CsiSource, SEPARATOR, VolumeLifecycle};
 
 /// Its name.
 pub const NAME: &str = "kubernetes.io/csi";
@@ -42,14 +43,14 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The plugin.
 pub struct CsiPlugin {
-    known: Known,
-    tokens: Tokens,
+    known: DriverRegistry,
+    tokens: TokenCache,
 }
 
 impl CsiPlugin {
     /// With what is known of drivers. The informer in it has to run, and to have synced before volumes are decided on.
-    pub fn new(known: Known) -> Self {
-        Self { known, tokens: Tokens::default() }
+    pub fn new(known: DriverRegistry) -> Self {
+        Self { known, tokens: TokenCache::default() }
     }
 }
 
@@ -70,19 +71,19 @@ impl Plugin for CsiPlugin {
     fn volume_name(&self, spec: &VolumeSpec) -> Result<String, PluginError> {
         let source = CsiSource::of(spec)?;
         let name = match source.life {
-            Life::Persistent => source.persistent_handle()?,
-            Life::Ephemeral => &spec.name,
+            VolumeLifecycle::Persistent => source.persistent_handle()?,
+            VolumeLifecycle::Ephemeral => &spec.name,
         };
         Ok(format!("{}{SEPARATOR}{name}", source.driver))
     }
 
-    /// Whether the driver sets the pod's group itself is known when it was asked for something once: [`Abilities::owned`] holds
+    /// Whether the driver sets the pod's group itself is known when it was asked for something once: [`VolumeCapabilities::owned`] holds
     /// after the set-up.
-    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> Abilities {
-        let Ok(source) = CsiSource::of(spec) else { return Abilities::default() };
+    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> VolumeCapabilities {
+        let Ok(source) = CsiSource::of(spec) else { return VolumeCapabilities::default() };
         let object = self.known.object(&source.driver);
         let object = object.as_deref();
-        let is_persistent = source.life == Life::Persistent;
+        let is_persistent = source.life == VolumeLifecycle::Persistent;
         let modes = match &spec.source {
             Source::Persistent(volume) => {
                 let modes = volume.spec.as_ref().and_then(|spec| spec.access_modes.as_deref());
@@ -93,7 +94,7 @@ impl Plugin for CsiPlugin {
         let can = self.known.node(&source.driver);
         let sets_group = can.is_some_and(|can| can.can(NodeRpc::VolumeMountGroup));
         let is_owned = driver::is_owned(object, spec.read_only, source.fs_type(), modes);
-        Abilities {
+        VolumeCapabilities {
             attach: is_persistent && driver::is_attached(object),
             device: is_persistent,
             mount_options: is_persistent,
@@ -101,14 +102,14 @@ impl Plugin for CsiPlugin {
             refreshed: driver::is_refreshed(object),
             repeated: driver::is_refreshed(object),
             owned: !spec.block && !sets_group && is_owned,
-            ..Abilities::default()
+            ..VolumeCapabilities::default()
         }
     }
 
     fn path(&self, host: &Host, place: &Place) -> PathBuf {
         match place.block {
-            true => BlockAt::of(&host.paths, place).link,
-            false => FilesAt::of(&host.paths, place).target,
+            true => BlockPaths::of(&host.paths, place).link,
+            false => PublishPaths::of(&host.paths, place).target,
         }
     }
 
@@ -125,7 +126,7 @@ impl Plugin for CsiPlugin {
     }
 
     async fn devices(&self, host: &Host) -> Result<Vec<String>, PluginError> {
-        restart::devices(host).await
+        reconstruct::devices(host).await
     }
 
     async fn set_up(&self, host: &Host, volume: &PodVolume) -> Result<(), PluginError> {
@@ -143,10 +144,15 @@ impl Plugin for CsiPlugin {
     }
 
     async fn found(&self, host: &Host, place: &Place) -> Result<Option<String>, PluginError> {
-        restart::found(host, place).await
+        reconstruct::found(host, place).await
     }
 
-    async fn expand(&self, host: &Host, volume: &PodVolume, bytes: i64) -> Result<Expanded, PluginError> {
+    async fn expand(
+        &self,
+        host: &Host,
+        volume: &PodVolume,
+        bytes: i64,
+    ) -> Result<ExpandOutcome, PluginError> {
         self.grow(host, volume, bytes).await
     }
 }

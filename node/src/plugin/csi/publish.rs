@@ -8,11 +8,11 @@ use orlop_csi::capabilities::NodeRpc;
 use orlop_csi::v1::{NodePublishVolumeRequest, NodeUnpublishVolumeRequest};
 
 use super::context::{TOKENS, pod_attributes, publish_context, secret};
-use super::disk::{Disk, Noted};
+use super::disk::{Disk, StoredRecord};
 use super::driver::{asked, failed, registered, takes};
-use super::layout::{DeviceAt, FilesAt};
-use super::record::Record;
-use super::source::{CsiSource, Life};
+use super::layout::{DevicePaths, PublishPaths};
+use super::source::{CsiSource, VolumeLifecycle};
+use super::vol_data::VolumeData;
 use super::{CsiPlugin, group_of, place_of};
 use crate::host::Host;
 use crate::plugin::{Outcome, Place, PluginError, PodVolume};
@@ -32,10 +32,10 @@ impl CsiPlugin {
         let handle = source.handle(&place.uid, &spec.name);
         let mut staging = String::new();
         let mut context = HashMap::new();
-        if source.life == Life::Persistent {
+        if source.life == VolumeLifecycle::Persistent {
             context = publish_context(host, &self.known, &source.driver, &handle).await?;
             if can.can(NodeRpc::StageUnstageVolume) {
-                let device = DeviceAt::of_files(&host.paths, &source.driver, &handle);
+                let device = DevicePaths::of_files(&host.paths, &source.driver, &handle);
                 staging = device.staging.display().to_string();
             }
         }
@@ -49,13 +49,13 @@ impl CsiPlugin {
             let to = if hidden == Some(true) { &mut secrets } else { &mut attributes };
             to.insert(TOKENS.to_owned(), tokens);
         }
-        let at = FilesAt::of(&host.paths, &place);
-        let record = Record {
+        let at = PublishPaths::of(&host.paths, &place);
+        let record = VolumeData {
             spec_volume: spec.dir_name().to_owned(),
             node_name: host.config.name.clone(),
             attachment: csi_attachment_name(&source.driver, &handle, &host.config.name),
             volume_lifecycle_mode: source.life.as_str().to_owned(),
-            ..Record::of_device(&source.driver, &handle)
+            ..VolumeData::of_device(&source.driver, &handle)
         };
         let disk = Disk::new(host, &record.volume_name());
         disk.make_dir(&at.dir).await?;
@@ -92,12 +92,12 @@ impl CsiPlugin {
 
     /// The reverse, from what is on disk alone.
     pub(super) async fn unpublish(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
-        let at = FilesAt::of(&host.paths, place);
+        let at = PublishPaths::of(&host.paths, place);
         let reading = Disk::new(host, &format!("{}/{}", place.uid, place.dir_name));
         let record = match reading.read_record(&at.record()).await? {
             // The record is the last to go. Directories may be left.
-            Noted::Nothing => return clear(&reading, &at).await,
-            Noted::Record(record) => record,
+            StoredRecord::Nothing => return clear(&reading, &at).await,
+            StoredRecord::Found(record) => record,
         };
         let disk = Disk::new(host, &record.volume_name());
         let driver = registered(host, &record.driver_name, "mounter.TearDownAt failed to get CSI client")?;
@@ -113,7 +113,7 @@ impl CsiPlugin {
 }
 
 /// Removes what was made before the driver was asked, the record after everything that it stands for.
-async fn clear(disk: &Disk<'_>, at: &FilesAt) -> Result<(), PluginError> {
+async fn clear(disk: &Disk<'_>, at: &PublishPaths) -> Result<(), PluginError> {
     if disk.is_mounted(&at.target)? {
         let message = format!("kubernetes.io/csi: something is still mounted at {}", at.target.display());
         return Err(PluginError::uncertain(message));

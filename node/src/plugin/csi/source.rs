@@ -19,19 +19,19 @@ pub(super) const SEPARATOR: char = '^';
 
 /// How long a volume lives (upstream: storage.VolumeLifecycleMode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum VolumeLifecycle {
     /// It is a PersistentVolume.
     Persistent,
     /// It stands in the pod, and goes with it.
     Ephemeral,
 }
 
-impl Life {
+impl VolumeLifecycle {
     /// As the API and the record on disk name it.
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Life::Persistent => "Persistent",
-            Life::Ephemeral => "Ephemeral",
+            VolumeLifecycle::Persistent => "Persistent",
+            VolumeLifecycle::Ephemeral => "Ephemeral",
         }
     }
 }
@@ -43,7 +43,7 @@ pub(super) struct CsiSource {
     pub(super) driver: String,
     /// The driver's name of a PersistentVolume; none for a volume that stands in a pod, which gets one there.
     handle: Option<String>,
-    pub(super) life: Life,
+    pub(super) life: VolumeLifecycle,
     pub(super) access: Access,
     /// The first access mode.
     mode: Option<String>,
@@ -75,7 +75,7 @@ impl CsiSource {
                 Self {
                     driver: csi.driver,
                     handle: Some(csi.volume_handle),
-                    life: Life::Persistent,
+                    life: VolumeLifecycle::Persistent,
                     access,
                     mode: stored.access_modes.iter().flatten().next().cloned(),
                     attributes: csi.volume_attributes.unwrap_or_default(),
@@ -90,7 +90,7 @@ impl CsiSource {
                 Self {
                     driver: csi.driver,
                     handle: None,
-                    life: Life::Ephemeral,
+                    life: VolumeLifecycle::Ephemeral,
                     access: Access::Mount { fs_type: csi.fs_type.unwrap_or_default(), options: Vec::new() },
                     mode: None,
                     attributes: csi.volume_attributes.unwrap_or_default(),

@@ -4,13 +4,14 @@
 use orlop_csi::capabilities::NodeRpc;
 use orlop_csi::v1::{NodeStageVolumeRequest, NodeUnstageVolumeRequest};
 
+use super::cleanup::clear;
 use super::context::{publish_context, secret};
-use super::disk::{Disk, Noted};
+use super::disk::{Disk, StoredRecord};
 use super::driver::{asked, failed, takes};
-use super::layout::DeviceAt;
-use super::record::Record;
+use super::layout::DevicePaths;
 use super::source::{CsiSource, SEPARATOR};
-use super::{CsiPlugin, restart};
+use super::vol_data::VolumeData;
+use super::{CsiPlugin, reconstruct};
 use crate::host::Host;
 use crate::plugin::{Outcome, PluginError};
 use crate::volume::VolumeSpec;
@@ -36,10 +37,10 @@ impl CsiPlugin {
         let reference = source.stage_secret.as_ref().filter(|_| stages);
         let secrets = secret(host, "NodeStageSecretRef", reference).await?;
         let at = match spec.block {
-            true => DeviceAt::of_block(&host.paths, spec.dir_name()),
-            false => DeviceAt::of_files(&host.paths, &source.driver, handle),
+            true => DevicePaths::of_block(&host.paths, spec.dir_name()),
+            false => DevicePaths::of_files(&host.paths, &source.driver, handle),
         };
-        let record = Record::of_device(&source.driver, handle);
+        let record = VolumeData::of_device(&source.driver, handle);
         let disk = Disk::new(host, &record.volume_name());
         disk.make_dir(&at.data).await?;
         let was_there = disk.note(&at.record(), &record).await?;
@@ -76,8 +77,8 @@ impl CsiPlugin {
         let disk = Disk::new(host, volume_name);
         let (at, record) = match device(host, &disk, volume_name).await? {
             // A record is the last to go. Directories may be left.
-            (at, Noted::Nothing) => return clear(&disk, &at).await,
-            (at, Noted::Record(record)) => (at, record),
+            (at, StoredRecord::Nothing) => return clear(&disk, &at).await,
+            (at, StoredRecord::Found(record)) => (at, record),
         };
         for dir in &at.pods {
             disk.tidy(dir).await?;
@@ -102,7 +103,11 @@ impl CsiPlugin {
 }
 
 /// Where a volume is, by its name alone, and its record.
-async fn device(host: &Host, disk: &Disk<'_>, volume_name: &str) -> Result<(DeviceAt, Noted), PluginError> {
+async fn device(
+    host: &Host,
+    disk: &Disk<'_>,
+    volume_name: &str,
+) -> Result<(DevicePaths, StoredRecord), PluginError> {
     let parts = volume_name.split_once(SEPARATOR).filter(|(driver, _)| {
         // It becomes a directory.
         !driver.is_empty() && !driver.starts_with('.') && !driver.contains('/')
@@ -110,32 +115,15 @@ async fn device(host: &Host, disk: &Disk<'_>, volume_name: &str) -> Result<(Devi
     let none =
         || PluginError::plain(format!("kubernetes.io/csi: {volume_name:?} is no name of a CSI volume"));
     let (driver, handle) = parts.ok_or_else(none)?;
-    let files = DeviceAt::of_files(&host.paths, driver, handle);
-    if let Noted::Record(record) = disk.read_record(&files.record()).await? {
-        return Ok((files, Noted::Record(record)));
+    let files = DevicePaths::of_files(&host.paths, driver, handle);
+    if let StoredRecord::Found(record) = disk.read_record(&files.record()).await? {
+        return Ok((files, StoredRecord::Found(record)));
     }
-    let wanted = Record::of_device(driver, handle);
-    for (volume, record) in restart::blocks(host, disk).await? {
+    let wanted = VolumeData::of_device(driver, handle);
+    for (volume, record) in reconstruct::blocks(host, disk).await? {
         if record.is_same_volume(&wanted) {
-            return Ok((DeviceAt::of_block(&host.paths, &volume), Noted::Record(record)));
+            return Ok((DevicePaths::of_block(&host.paths, &volume), StoredRecord::Found(record)));
         }
     }
-    Ok((files, Noted::Nothing))
-}
-
-/// Removes what was made before the driver was asked, the record after everything that it stands for.
-pub(super) async fn clear(disk: &Disk<'_>, at: &DeviceAt) -> Result<(), PluginError> {
-    if disk.is_mounted(&at.staging)? {
-        let message = format!("kubernetes.io/csi: something is still mounted at {}", at.staging.display());
-        return Err(PluginError::uncertain(message));
-    }
-    disk.remove_dir(&at.staging).await?;
-    disk.remove_record(&at.record()).await?;
-    for dir in &at.pods {
-        disk.tidy(dir).await?;
-    }
-    for dir in at.pods.iter().chain(&at.parents) {
-        disk.remove_dir_if_empty(dir).await?;
-    }
-    Ok(())
+    Ok((files, StoredRecord::Nothing))
 }

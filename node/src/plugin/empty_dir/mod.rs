@@ -9,20 +9,20 @@ use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
 use orlop_apimachinery::quantity::Quantity;
 use rustix::fs::{Mode, fchmod, fstat};
 
-use super::lane::{Lane, place_of, shown};
-use super::{Abilities, Place, Plugin, PluginError, PodVolume};
+use super::volume_queue::{VolumeQueue, place_of, shown};
+use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::mount::{Mount, Origin};
+use crate::rooted_fs::{self, RootedFsError};
 use crate::volume::{Source, VolumeSpec};
-use crate::walk::{self, WalkError};
 
-mod limit;
 mod medium;
+mod size_limit;
 #[cfg(test)]
 mod tests;
 
-pub use limit::{Bounds, Measured, OverLimit, measure, over_limit};
 use medium::Medium;
+pub use size_limit::{DirUsage, MeasureBounds, OverLimit, measure, over_limit};
 
 /// Its name.
 pub const NAME: &str = "kubernetes.io/empty-dir";
@@ -73,8 +73,8 @@ impl Plugin for EmptyDirPlugin {
         Ok(spec.name.clone())
     }
 
-    fn abilities(&self, _: &Host, _: &VolumeSpec) -> Abilities {
-        Abilities { owned: true, ..Abilities::default() }
+    fn abilities(&self, _: &Host, _: &VolumeSpec) -> VolumeCapabilities {
+        VolumeCapabilities { owned: true, ..VolumeCapabilities::default() }
     }
 
     fn path(&self, host: &Host, place: &Place) -> PathBuf {
@@ -95,8 +95,8 @@ impl Plugin for EmptyDirPlugin {
             }
         };
         let place = place_of(NAME, volume)?;
-        let (lane, target) = (Lane::of_place(host, &place), self.path(host, &place));
-        let mounted = lane.mounted(&target)?;
+        let (queue, target) = (VolumeQueue::of_place(host, &place), self.path(host, &place));
+        let mounted = queue.mounted(&target)?;
         match (medium.fs_type(), &mounted) {
             (Some(wanted), Some(found)) if found.fs_type != wanted => {
                 return Err(PluginError::plain(format!(
@@ -109,61 +109,62 @@ impl Plugin for EmptyDirPlugin {
             _ => {}
         }
         let mark = mark_dir(host, &place);
-        let is_marked = lane.read_file(&mark.join("ready")).await?.is_some();
+        let is_marked = queue.read_file(&mark.join("ready")).await?.is_some();
         let is_whole = match &origin {
             // Somebody may have removed the directory by hand.
-            None => lane.is_dir(&target).await?,
+            None => queue.is_dir(&target).await?,
             Some(_) => mounted.is_some(),
         };
         if is_marked && is_whole {
             return Ok(());
         }
         if mounted.is_none() {
-            make_open_dir(&lane, &target).await?;
+            make_open_dir(&queue, &target).await?;
         }
         if let (Some((origin, options)), None) = (origin, &mounted) {
-            lane.mount_at(Mount { origin, target, options, read_only: false }).await?;
+            queue.mount_at(Mount { origin, target, options, read_only: false }).await?;
         }
-        lane.make_dir(&mark, 0o750).await?;
-        lane.write_file(&mark.join("ready"), Vec::new()).await
+        queue.make_dir(&mark, 0o750).await?;
+        queue.write_file(&mark.join("ready"), Vec::new()).await
     }
 
     async fn tear_down(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
-        let (lane, target) = (Lane::of_place(host, place), self.path(host, place));
+        let (queue, target) = (VolumeQueue::of_place(host, place), self.path(host, place));
         let mark = mark_dir(host, place);
         // Whatever is left of it from here on is not ready.
-        lane.remove_file(&mark.join("ready")).await?;
-        lane.remove_dir(&mark).await?;
-        lane.unmount(&target).await?;
+        queue.remove_file(&mark.join("ready")).await?;
+        queue.remove_dir(&mark).await?;
+        queue.unmount(&target).await?;
         let what = format!("deleting what is in {}", target.display());
-        lane.below(what, move |root| walk::remove_content_below(root, &target)).await
+        queue.below(what, move |root| rooted_fs::remove_content_below(root, &target)).await
     }
 }
 
-impl Lane<'_> {
+impl VolumeQueue<'_> {
     /// Whether there is a directory of this name.
     async fn is_dir(&self, path: &Path) -> Result<bool, PluginError> {
         let (what, path) = (format!("looking at {}", path.display()), path.to_owned());
-        let look = move |root: &Path| Ok(walk::kind_below(root, &path)? == Some(walk::Kind::Dir));
+        let look =
+            move |root: &Path| Ok(rooted_fs::kind_below(root, &path)? == Some(rooted_fs::FileKind::Dir));
         self.below(what, look).await
     }
 }
 
 /// A directory that everybody may write to, also if it was there before.
-async fn make_open_dir(lane: &Lane<'_>, path: &Path) -> Result<(), PluginError> {
+async fn make_open_dir(queue: &VolumeQueue<'_>, path: &Path) -> Result<(), PluginError> {
     let (what, path) = (format!("making {}", path.display()), path.to_owned());
     let make = move |root: &Path| {
-        walk::make_dir_below(root, &path, MODE)?;
-        let dir = walk::open_dir_below(root, &path)?;
+        rooted_fs::make_dir_below(root, &path, MODE)?;
+        let dir = rooted_fs::open_dir_below(root, &path)?;
         let open = || {
             let has = fstat(&dir)?.st_mode & 0o7777;
             if has & MODE == MODE { Ok(()) } else { fchmod(&dir, Mode::from_raw_mode(has | MODE)) }
         };
-        open().map_err(|errno| WalkError::Refused {
+        open().map_err(|errno| RootedFsError::Refused {
             path: path.clone(),
             why: format!("its mode cannot be set: {errno}"),
             source: errno.into(),
         })
     };
-    lane.below(what, make).await
+    queue.below(what, make).await
 }

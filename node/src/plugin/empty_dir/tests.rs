@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::*;
 use crate::mount::Force;
-use crate::plugin::testing::{Rig, inline, place};
+use crate::plugin::testing::{Fixture, inline, place};
 
 fn volume(medium: &str, limit: Option<&str>) -> PodVolume {
     inline(json!({"name": "v", "emptyDir": {"medium": medium, "sizeLimit": limit}}))
@@ -23,10 +23,10 @@ fn mode(path: &Path) -> u32 {
 
 #[tokio::test]
 async fn each_step_may_fail_once() {
-    let (rig, plugin) = (Rig::recorded(), EmptyDirPlugin);
+    let (rig, plugin) = (Fixture::recorded(), EmptyDirPlugin);
     let target = rig.target(&plugin, "v");
     for (medium, fs_type) in [("", None), ("Memory", Some("tmpfs"))] {
-        let check = |rig: &Rig| {
+        let check = |rig: &Fixture| {
             assert_eq!(mode(&target), 0o777);
             fs::write(target.join("file"), "x").unwrap();
             assert_eq!(rig.points().first().map(|point| &*point.fs_type), fs_type);
@@ -38,7 +38,7 @@ async fn each_step_may_fail_once() {
 
 #[tokio::test]
 async fn one_that_is_ready_is_not_changed() {
-    let (rig, plugin) = (Rig::recorded(), EmptyDirPlugin);
+    let (rig, plugin) = (Fixture::recorded(), EmptyDirPlugin);
     let target = rig.target(&plugin, "v");
     plugin.set_up(&rig.host, &volume("", None)).await.unwrap();
     let mark = rig.host.paths.pod("uid-1").join("plugins/kubernetes.io~empty-dir/v/ready");
@@ -61,7 +61,7 @@ async fn one_that_is_ready_is_not_changed() {
 
 #[tokio::test]
 async fn memory_and_huge_pages_are_mounted_with_their_size() {
-    let (rig, plugin) = (Rig::recorded(), EmptyDirPlugin);
+    let (rig, plugin) = (Fixture::recorded(), EmptyDirPlugin);
     for (limit, size) in [(Some("64Mi"), Some("size=65536k")), (None, None), (Some("0"), None)] {
         plugin.set_up(&rig.host, &volume("Memory", limit)).await.unwrap();
         let found = rig.points()[0].options.iter().find(|option| option.starts_with("size=")).cloned();
@@ -90,7 +90,7 @@ async fn memory_and_huge_pages_are_mounted_with_their_size() {
 
 #[tokio::test]
 async fn what_is_in_it_is_deleted_and_nothing_else() {
-    let (rig, plugin) = (Rig::recorded(), EmptyDirPlugin);
+    let (rig, plugin) = (Fixture::recorded(), EmptyDirPlugin);
     let (target, outer) = (rig.target(&plugin, "v"), rig.base.join("outer"));
     fs::create_dir(&outer).unwrap();
     fs::write(outer.join("dear"), "dear").unwrap();
@@ -105,10 +105,10 @@ async fn what_is_in_it_is_deleted_and_nothing_else() {
 
 #[tokio::test]
 async fn real_memory_is_full_at_its_size_and_goes() {
-    let Some(rig) = Rig::real() else { return };
+    let Some(rig) = Fixture::real() else { return };
     let plugin = EmptyDirPlugin;
     let target = rig.target(&plugin, "v");
-    let check = |_: &Rig| {
+    let check = |_: &Fixture| {
         fs::write(target.join("small"), vec![1; 4096]).unwrap();
         let error = fs::write(target.join("large"), vec![1; 1 << 20]).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
@@ -119,7 +119,7 @@ async fn real_memory_is_full_at_its_size_and_goes() {
     plugin.set_up(&rig.host, &volume("Memory", Some("256Ki"))).await.unwrap();
     assert_eq!(mode(&target), 0o1777, "the kernel's mode of such a file system");
     fs::write(target.join("small"), vec![1; 8192]).unwrap();
-    let measured = measure(&rig.host, &place(&plugin, "v"), Bounds::default()).await.unwrap();
+    let measured = measure(&rig.host, &place(&plugin, "v"), MeasureBounds::default()).await.unwrap();
     assert!(measured.bytes >= 8192 && measured.bytes < 32 << 10 && measured.is_whole, "{measured:?}");
     let open = fs::File::open(target.join("small")).unwrap();
     let error = plugin.tear_down(&rig.host, &place(&plugin, "v")).await.unwrap_err().to_string();
@@ -130,7 +130,7 @@ async fn real_memory_is_full_at_its_size_and_goes() {
 
 #[tokio::test]
 async fn a_mount_inside_it_is_not_emptied() {
-    let Some(rig) = Rig::real() else { return };
+    let Some(rig) = Fixture::real() else { return };
     let plugin = EmptyDirPlugin;
     let (target, outer) = (rig.target(&plugin, "v"), rig.base.join("outer"));
     fs::create_dir(&outer).unwrap();
@@ -152,12 +152,12 @@ async fn a_mount_inside_it_is_not_emptied() {
 
 #[tokio::test]
 async fn it_is_measured_in_bounds() {
-    let (rig, plugin) = (Rig::recorded(), EmptyDirPlugin);
+    let (rig, plugin) = (Fixture::recorded(), EmptyDirPlugin);
     let (target, place) = (rig.target(&plugin, "v"), place(&plugin, "v"));
     let measured = async |bounds| measure(&rig.host, &place, bounds).await.unwrap();
-    assert_eq!(measured(Bounds::default()).await, Measured { bytes: 0, is_whole: true });
+    assert_eq!(measured(MeasureBounds::default()).await, DirUsage { bytes: 0, is_whole: true });
     plugin.set_up(&rig.host, &volume("", None)).await.unwrap();
-    let empty = measured(Bounds::default()).await.bytes;
+    let empty = measured(MeasureBounds::default()).await.bytes;
     fs::create_dir(target.join("dir")).unwrap();
     fs::write(target.join("dir/file"), vec![1; 100_000]).unwrap();
     fs::hard_link(target.join("dir/file"), target.join("again")).unwrap();
@@ -165,14 +165,15 @@ async fn it_is_measured_in_bounds() {
     fs::write(rig.base.join("large"), vec![1; 1_000_000]).unwrap();
     symlink(rig.base.join("large"), target.join("link")).unwrap();
     symlink("..", target.join("up")).unwrap();
-    let whole = measured(Bounds::default()).await;
+    let whole = measured(MeasureBounds::default()).await;
     assert!(
         whole.is_whole && (100_000..160_000).contains(&(whole.bytes - empty)),
         "{whole:?}, empty {empty}"
     );
-    for bounds in
-        [Bounds { entries: 2, ..Bounds::default() }, Bounds { time: Duration::ZERO, ..Bounds::default() }]
-    {
+    for bounds in [
+        MeasureBounds { entries: 2, ..MeasureBounds::default() },
+        MeasureBounds { time: Duration::ZERO, ..MeasureBounds::default() },
+    ] {
         let part = measured(bounds).await;
         assert!(!part.is_whole && part.bytes <= whole.bytes, "{part:?}");
     }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ConfigMap, KeyToPath};
 
 use super::atomic_writer::{Content, Payload};
-use super::projected::put;
+use super::payload::{mode_of, put};
 
 /// The files that a volume shows of a ConfigMap: all keys, or those that are asked for.
 ///
@@ -38,11 +38,6 @@ pub(super) fn files(
         }
     }
     Ok(())
-}
-
-/// The mode of one file.
-pub(super) fn mode_of(item: &KeyToPath, default: u32) -> u32 {
-    item.mode.and_then(|mode| u32::try_from(mode).ok()).unwrap_or(default)
 }
 
 #[cfg(test)]

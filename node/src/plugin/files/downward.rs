@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, Pod};
 
 use super::atomic_writer::{Content, Payload};
-use super::projected::{aggregate, put};
+use super::payload::{aggregate, put};
 use crate::field_path;
 use crate::resource_field::{self, Amounts};
 

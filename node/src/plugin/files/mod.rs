@@ -2,7 +2,7 @@
 //! and projected volumes are in memory and never on a disk; on a virtual node, where nothing is mounted, they are not written at all.
 //!
 //! A set-up reads what the volume shows ([`projected`]), makes the directory, mounts memory, and changes all files at once ([`atomic_writer`]).
-//! What was read is followed from then on ([`uses`]): [`Files::changes`] tells which volumes have to be set up again, and nothing is polled.
+//! What was read is followed from then on ([`object_watches`]): [`Files::changes`] tells which volumes have to be set up again, and nothing is polled.
 //! A set-up that fails leaves the old content as it is.
 //!
 //! Upstream: pkg/volume/{configmap,secret,downwardapi,projected}.
@@ -10,11 +10,12 @@
 mod atomic_writer;
 mod config_map;
 mod downward;
-mod nested;
+mod nested_volumes;
+mod object_watches;
+mod payload;
 mod projected;
 mod secret;
 mod tokens;
-mod uses;
 
 #[cfg(test)]
 mod tests;
@@ -29,17 +30,17 @@ use kube::Client;
 use rustix::fs::{Gid, Mode, fchmod, fchown, fstat};
 use tokio_util::sync::CancellationToken;
 
-use self::atomic_writer::{Payload, Step, Writer};
-use self::projected::Kind;
-use self::uses::Uses;
-use super::{Abilities, Place, Plugin, PluginError, PodVolume};
+use self::atomic_writer::{Payload, WriteStep, Writer};
+use self::object_watches::VolumeUses;
+use self::projected::ContentKind;
+use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::crash_points;
 use crate::host::Host;
 use crate::mount::{Force, Mount, MountError, MountPoint, Origin};
+use crate::rooted_fs;
 use crate::volume::{Source, VolumeSpec};
-use crate::walk;
 
-pub use uses::Changes;
+pub use object_watches::Changes;
 
 /// Mode of the directory of a volume (upstream: emptyDir, which these volumes are in).
 const MODE: u32 = 0o777;
@@ -48,20 +49,20 @@ const MOST_LAYERS: usize = 8;
 
 /// The plugins of this folder, which share what they follow.
 pub struct Files {
-    uses: Arc<Uses>,
+    uses: Arc<VolumeUses>,
 }
 
 impl Files {
     /// Reads and follows objects with this client, until `shutdown`.
     pub fn new(client: Client, shutdown: CancellationToken) -> Self {
-        Self { uses: Arc::new(Uses::new(client, shutdown)) }
+        Self { uses: Arc::new(VolumeUses::new(client, shutdown)) }
     }
 
     /// One plugin for each kind of volume.
     pub fn plugins(&self) -> Vec<Arc<dyn Plugin>> {
         let plugin =
             |kind| -> Arc<dyn Plugin> { Arc::new(FilesPlugin { kind, uses: Arc::clone(&self.uses) }) };
-        Kind::ALL.into_iter().map(plugin).collect()
+        ContentKind::ALL.into_iter().map(plugin).collect()
     }
 
     /// Volumes that have to be set up again: an object that they show has changed, has come or has gone, or a token gets old. Whoever runs the
@@ -72,12 +73,12 @@ impl Files {
 }
 
 struct FilesPlugin {
-    kind: Kind,
-    uses: Arc<Uses>,
+    kind: ContentKind,
+    uses: Arc<VolumeUses>,
 }
 
 /// What is written where.
-struct Job {
+struct WriteJob {
     root: PathBuf,
     path: PathBuf,
     files: Payload,
@@ -106,9 +107,9 @@ impl Plugin for FilesPlugin {
         }
     }
 
-    fn abilities(&self, _: &Host, _: &VolumeSpec) -> Abilities {
+    fn abilities(&self, _: &Host, _: &VolumeSpec) -> VolumeCapabilities {
         // The group is given before the content is seen, not after.
-        Abilities { refreshed: true, read_only: true, ..Abilities::default() }
+        VolumeCapabilities { refreshed: true, read_only: true, ..VolumeCapabilities::default() }
     }
 
     fn path(&self, host: &Host, place: &Place) -> PathBuf {
@@ -124,7 +125,7 @@ impl Plugin for FilesPlugin {
         let (sources, mode) = sources
             .ok_or_else(|| PluginError::plain(format!("volume {} is not of {}", spec.name, self.name())))?;
         let place = self.place(pod.metadata.uid.as_deref().unwrap_or_default(), spec.dir_name());
-        let nested = nested::places(pod, &spec.name).map_err(PluginError::plain)?;
+        let nested = nested_volumes::places(pod, &spec.name).map_err(PluginError::plain)?;
         let used = self.uses.of(&place);
         let mut used = used.lock().await;
         let reader = self.uses.reader(&place, pod.metadata.namespace.as_deref().unwrap_or_default());
@@ -132,7 +133,7 @@ impl Plugin for FilesPlugin {
         let collected = projected::collect(host, &reader, &mut used, pod, &sources, mode).await;
         let collected = collected.map_err(PluginError::uncertain)?;
         self.uses.remind(&mut used, &place, collected.renewal, host.clock);
-        let job = Job {
+        let job = WriteJob {
             root: host.paths.root().to_owned(),
             path: self.path(host, &place),
             files: collected.files,
@@ -163,40 +164,40 @@ impl FilesPlugin {
         }
     }
 
-    fn lane(&self, place: &Place) -> String {
+    fn queue(&self, place: &Place) -> String {
         format!("{}/{}-{}", self.name(), place.uid, place.dir_name)
     }
 
-    async fn write(&self, host: &Host, place: &Place, job: Job) -> Result<(), MountError> {
-        let lane = self.lane(place);
+    async fn write(&self, host: &Host, place: &Place, job: WriteJob) -> Result<(), MountError> {
+        let queue = self.queue(place);
         let (root, path) = (job.root.clone(), job.path.clone());
         let what = format!("making {}", path.display());
-        host.mounts.run(&lane, what, move |_| Ok(walk::make_dir_below(&root, &path, MODE)?)).await?;
+        host.mounts.run(&queue, what, move |_| Ok(rooted_fs::make_dir_below(&root, &path, MODE)?)).await?;
         if self.kind.is_in_memory() {
-            mount_memory(host, &lane, &job.path).await?;
+            mount_memory(host, &queue, &job.path).await?;
             if host.config.is_virtual {
                 // There is no memory behind the record: it would be on the disk.
                 return Ok(());
             }
         }
         let what = format!("writing {}", job.path.display());
-        host.mounts.run(&lane, what.clone(), move |_| job.run(&what)).await
+        host.mounts.run(&queue, what.clone(), move |_| job.run(&what)).await
     }
 
     async fn remove(&self, host: &Host, place: &Place, path: PathBuf) -> Result<(), MountError> {
-        let lane = self.lane(place);
+        let queue = self.queue(place);
         if self.kind.is_in_memory() {
             for _ in 0..MOST_LAYERS {
                 if topmost(&host.mounts.points()?, &path).is_none() {
                     break;
                 }
-                host.mounts.unmount(&lane, &path, Force::No).await?;
+                host.mounts.unmount(&queue, &path, Force::No).await?;
             }
         }
         let root = host.paths.root().to_owned();
         let what = format!("removing {}", path.display());
         // What is mounted there by now is not gone through.
-        host.mounts.run(&lane, what, move |_| Ok(walk::remove_content_below(&root, &path)?)).await
+        host.mounts.run(&queue, what, move |_| Ok(rooted_fs::remove_content_below(&root, &path)?)).await
     }
 }
 
@@ -206,7 +207,7 @@ fn topmost<'a>(points: &'a [MountPoint], path: &Path) -> Option<&'a MountPoint> 
 }
 
 /// Sees to it that a directory is in memory.
-async fn mount_memory(host: &Host, lane: &str, path: &Path) -> Result<(), MountError> {
+async fn mount_memory(host: &Host, queue: &str, path: &Path) -> Result<(), MountError> {
     match topmost(&host.mounts.points()?, path) {
         Some(point) if point.fs_type == "tmpfs" => return Ok(()),
         Some(point) => {
@@ -225,17 +226,17 @@ async fn mount_memory(host: &Host, lane: &str, path: &Path) -> Result<(), MountE
         read_only: false,
     };
     // Linux 6.4 and later can keep it out of the swap.
-    match host.mounts.mount(lane, mount(&["noswap"])).await {
+    match host.mounts.mount(queue, mount(&["noswap"])).await {
         Err(MountError::Refused { source: Some(error), .. })
             if error.kind() == io::ErrorKind::InvalidInput =>
         {
-            host.mounts.mount(lane, mount(&[])).await
+            host.mounts.mount(queue, mount(&[])).await
         }
         other => other,
     }
 }
 
-impl Job {
+impl WriteJob {
     /// Writes it. Blocks.
     fn run(&self, what: &str) -> Result<(), MountError> {
         let refused = |why: String, source: io::Error| MountError::Refused {
@@ -243,7 +244,7 @@ impl Job {
             why,
             source: Some(source),
         };
-        let dir = walk::open_dir_below(&self.root, &self.path)?;
+        let dir = rooted_fs::open_dir_below(&self.root, &self.path)?;
         if let Some(group) = self.group {
             let give = || -> rustix::io::Result<()> {
                 let found = fstat(&dir)?;
@@ -261,13 +262,14 @@ impl Job {
             let first = nested.split('/').next().unwrap_or_default();
             // Names of the writer are nobody else's, and what is content already leads there by itself.
             let is_ours = first.starts_with("..")
-                || walk::kind_below(&self.root, &self.path.join(first))? == Some(walk::Kind::Link);
+                || rooted_fs::kind_below(&self.root, &self.path.join(first))?
+                    == Some(rooted_fs::FileKind::Link);
             if !is_ours {
-                walk::make_dir_below(&self.root, &self.path.join(nested), 0o755)?;
+                rooted_fs::make_dir_below(&self.root, &self.path.join(nested), 0o755)?;
             }
         }
         let writer = Writer { volume: &dir, group: self.group, now: self.now };
-        let mut step = |step: Step| {
+        let mut step = |step: WriteStep| {
             crash_points::reached(&format!("content, {step:?}"), &self.path);
             Ok(())
         };

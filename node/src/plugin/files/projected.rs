@@ -6,9 +6,10 @@ use k8s_openapi::api::core::v1::{
     ConfigMapProjection, DownwardAPIProjection, Pod, SecretProjection, Volume, VolumeProjection,
 };
 
-use super::atomic_writer::{Content, Payload, cleaned};
+use super::atomic_writer::{Content, Payload};
+use super::object_watches::{Reader, VolumeUse};
+use super::payload::{aggregate, put};
 use super::tokens::TokenKey;
-use super::uses::{Reader, Use};
 use super::{config_map, downward, secret};
 use crate::host::Host;
 use crate::objects::Objects;
@@ -20,14 +21,14 @@ const TOKEN_MODE: u32 = 0o600;
 
 /// The kinds of volumes that are made of what the API holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ContentKind {
     ConfigMap,
     Secret,
     DownwardApi,
     Projected,
 }
 
-impl Kind {
+impl ContentKind {
     pub(super) const ALL: [Self; 4] = [Self::ConfigMap, Self::Secret, Self::DownwardApi, Self::Projected];
 
     /// Upstream's name of the plugin.
@@ -86,30 +87,6 @@ impl Kind {
     }
 }
 
-/// Puts a file where it is asked for. A later one replaces one of the same path.
-///
-/// # Errors
-/// The path leads out of the volume.
-pub(super) fn put(into: &mut Payload, path: &str, content: Content) -> Result<(), String> {
-    into.insert(cleaned(path).map_err(|error| error.to_string())?, content);
-    Ok(())
-}
-
-/// Several errors as upstream shows them: one as it is, more in a list, each once.
-pub(super) fn aggregate(errors: Vec<String>) -> Result<(), String> {
-    let mut seen: Vec<String> = Vec::new();
-    for error in errors {
-        if !seen.contains(&error) {
-            seen.push(error);
-        }
-    }
-    match seen.as_slice() {
-        [] => Ok(()),
-        [one] => Err(one.clone()),
-        more => Err(format!("[{}]", more.join(", "))),
-    }
-}
-
 /// The user of all containers of a pod, where it is one and the pod says which (upstream: FsUserFrom).
 pub(super) fn user_of(pod: &Pod) -> Option<u32> {
     let spec = pod.spec.as_ref()?;
@@ -143,7 +120,7 @@ pub(super) struct Collected {
 pub(super) async fn collect(
     host: &Host,
     reader: &Reader<'_>,
-    used: &mut Use,
+    used: &mut VolumeUse,
     pod: &Pod,
     sources: &[VolumeProjection],
     mode: u32,
@@ -161,7 +138,7 @@ pub(super) async fn collect(
 async fn collect_one(
     host: &Host,
     reader: &Reader<'_>,
-    used: &mut Use,
+    used: &mut VolumeUse,
     pod: &Pod,
     source: &VolumeProjection,
     mode: u32,
@@ -230,35 +207,35 @@ mod tests {
     fn sources_of_volumes() {
         for (kind, volume, want, mode) in [
             (
-                Kind::ConfigMap,
+                ContentKind::ConfigMap,
                 json!({"configMap": {"name": "m", "optional": true}}),
                 json!([{"configMap": {"name": "m", "optional": true}}]),
                 0o644,
             ),
             (
-                Kind::Secret,
+                ContentKind::Secret,
                 json!({"secret": {"secretName": "s", "defaultMode": 0o400}}),
                 json!([{"secret": {"name": "s"}}]),
                 0o400,
             ),
             (
-                Kind::DownwardApi,
+                ContentKind::DownwardApi,
                 json!({"downwardAPI": {"items": []}}),
                 json!([{"downwardAPI": {"items": []}}]),
                 0o644,
             ),
             (
-                Kind::Projected,
+                ContentKind::Projected,
                 json!({"projected": {"sources": [{"secret": {"name": "s"}}], "defaultMode": 0}}),
                 json!([{"secret": {"name": "s"}}]),
                 0,
             ),
-            (Kind::Projected, json!({"projected": {}}), json!([]), 0o644),
+            (ContentKind::Projected, json!({"projected": {}}), json!([]), 0o644),
         ] {
             let mut volume = volume;
             volume["name"] = json!("v");
             let volume: Volume = serde_json::from_value(volume).unwrap();
-            for other in Kind::ALL {
+            for other in ContentKind::ALL {
                 assert_eq!(other.is_of(&volume), other == kind, "{other:?}");
                 assert_eq!(other.sources(&volume).is_some(), other == kind, "{other:?}");
             }
@@ -288,13 +265,5 @@ mod tests {
         }
         assert_eq!(group_of(&pod(json!({"fsGroup": 9}), json!([]))), Some(9));
         assert_eq!(group_of(&pod(json!({}), json!([]))), None);
-    }
-
-    #[test]
-    fn errors_are_told_together() {
-        let told = |errors: &[&str]| aggregate(errors.iter().map(|&error| error.to_owned()).collect());
-        assert_eq!(told(&[]), Ok(()));
-        assert_eq!(told(&["a", "a"]), Err("a".to_owned()));
-        assert_eq!(told(&["a", "b", "a"]), Err("[a, b]".to_owned()));
     }
 }

@@ -3,8 +3,7 @@
 use k8s_openapi::api::core::v1::{KeyToPath, Secret};
 
 use super::atomic_writer::{Content, Payload};
-use super::config_map::mode_of;
-use super::projected::put;
+use super::payload::{mode_of, put};
 
 /// The files that a volume shows of a Secret: all keys, or those that are asked for.
 ///

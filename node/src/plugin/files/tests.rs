@@ -20,7 +20,7 @@ use crate::config::NodeConfig;
 use crate::mount::{LinuxMounter, Mounter, Mounts, RecordingMounter};
 use crate::paths::Paths;
 
-struct Room {
+struct Fixture {
     api: FakeApi,
     host: Host,
     files: Files,
@@ -30,7 +30,7 @@ struct Room {
     _end: DropGuard,
 }
 
-impl Room {
+impl Fixture {
     fn new() -> Self {
         Self::with(|root| {
             let mounter = Arc::new(RecordingMounter::new(root.to_owned()).unwrap());
@@ -95,7 +95,7 @@ fn pod() -> Value {
 fn given(pod: &Value, volume: Value) -> (PodVolume, Place) {
     let pod: Pod = serde_json::from_value(pod.clone()).unwrap();
     let volume: Volume = serde_json::from_value(volume).unwrap();
-    let kind = Kind::ALL.into_iter().find(|kind| kind.is_of(&volume)).unwrap();
+    let kind = ContentKind::ALL.into_iter().find(|kind| kind.is_of(&volume)).unwrap();
     let place = Place {
         uid: pod.metadata.uid.clone().unwrap(),
         plugin: kind.name().to_owned(),
@@ -140,7 +140,7 @@ fn of(files: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 #[tokio::test]
 async fn names_and_abilities() {
-    let room = Room::new();
+    let room = Fixture::new();
     for (volume, name) in [
         (json!({"name": "v", "configMap": {"name": "m"}}), "kubernetes.io/configmap"),
         (json!({"name": "v", "secret": {"secretName": "s"}}), "kubernetes.io/secret"),
@@ -164,7 +164,7 @@ async fn names_and_abilities() {
 
 #[tokio::test]
 async fn a_pod_sees_what_becomes_of_its_config_map() {
-    let room = Room::new();
+    let room = Fixture::new();
     let volume = || json!({"name": "v", "configMap": {"name": "m"}});
     let place = given(&pod(), volume()).1;
     assert_eq!(room.set_up(&pod(), volume()).await.unwrap_err(), "configmap \"m\" not found");
@@ -201,7 +201,7 @@ async fn a_pod_sees_what_becomes_of_its_config_map() {
 
 #[tokio::test]
 async fn secrets_are_in_memory_and_in_no_error() {
-    let room = Room::new();
+    let room = Fixture::new();
     let volume = || json!({"name": "v", "secret": {"secretName": "s", "defaultMode": 0o400}});
     assert_eq!(room.set_up(&pod(), volume()).await.unwrap_err(), "secret \"s\" not found");
     room.api.create(secret("s"));
@@ -231,7 +231,7 @@ async fn secrets_are_in_memory_and_in_no_error() {
 
 #[tokio::test]
 async fn a_mount_that_fails_leaves_nothing_of_a_secret() {
-    let room = Room::new();
+    let room = Fixture::new();
     let volume = || json!({"name": "v", "secret": {"secretName": "s"}});
     room.api.create(secret("s"));
     room.recorded.as_ref().unwrap().fail_next_mount("no memory");
@@ -245,7 +245,7 @@ async fn a_mount_that_fails_leaves_nothing_of_a_secret() {
 
 #[tokio::test]
 async fn on_a_virtual_node_no_secret_is_written() {
-    let mut room = Room::new();
+    let mut room = Fixture::new();
     let mut config = NodeConfig::clone(&room.host.config);
     config.is_virtual = true;
     room.host.config = Arc::new(config);
@@ -258,7 +258,7 @@ async fn on_a_virtual_node_no_secret_is_written() {
 
 #[tokio::test]
 async fn what_cannot_change_is_not_followed() {
-    let room = Room::new();
+    let room = Fixture::new();
     let mut fixed = map("fixed", "k", "1");
     fixed["immutable"] = json!(true);
     room.api.create(fixed);
@@ -277,7 +277,7 @@ async fn what_cannot_change_is_not_followed() {
 
 #[tokio::test]
 async fn several_sources_in_one_volume() {
-    let room = Room::new();
+    let room = Fixture::new();
     room.api.create(
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "sa"}}),
     );
@@ -340,7 +340,7 @@ async fn tokens_are_renewed_in_time() {
     api.create(account.clone());
     let shutdown = CancellationToken::new();
     let clock = api.context(Options::default(), &shutdown).clock;
-    let uses = Uses::new(api.client(), shutdown.clone());
+    let uses = VolumeUses::new(api.client(), shutdown.clone());
     let volume = json!({"name": "v", "projected": {"sources": []}});
     let (volume, place) = given(&pod(), volume);
     let reader = uses.reader(&place, "ns");
@@ -387,7 +387,7 @@ async fn a_server_that_does_not_answer_is_an_error_and_told_later() {
     let api = FakeApi::new();
     api.create(map("m", "k", "1"));
     api.set_away(true);
-    let uses = Uses::new(api.client(), CancellationToken::new());
+    let uses = VolumeUses::new(api.client(), CancellationToken::new());
     let place = given(&pod(), json!({"name": "v", "configMap": {"name": "m"}})).1;
     let (reader, used) = (uses.reader(&place, "ns"), uses.of(&place));
     let mut used = used.lock().await;
@@ -400,7 +400,7 @@ async fn a_server_that_does_not_answer_is_an_error_and_told_later() {
 
 #[tokio::test]
 async fn other_volumes_find_their_places() {
-    let room = Room::new();
+    let room = Fixture::new();
     room.api.create(map("m", "k", "1"));
     let mut pod = pod();
     pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/etc/v"},
@@ -432,13 +432,12 @@ impl Drop for Unmount {
 
 #[tokio::test]
 async fn secrets_are_in_real_memory() {
-    let room = Room::with(|root| (Arc::new(LinuxMounter::new(root.to_owned())), None));
+    let room = Fixture::with(|root| (Arc::new(LinuxMounter::new(root.to_owned())), None));
     room.api.create(secret("s"));
     let mut pod = pod();
     pod["spec"]["securityContext"] = json!({"fsGroup": 4242});
     let volume = json!({"name": "v", "secret": {"secretName": "s"}});
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not root: only that nothing is written without memory is checked");
+    if !crate::testing::has_root("content in memory") {
         assert!(room.set_up(&pod, volume).await.is_err());
         let path = room.root.join("pods/u-1/volumes/kubernetes.io~secret/v");
         assert_eq!(fs::read_dir(path).unwrap().count(), 0);

@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::HostPathVolumeSource;
 
-use super::lane::{Lane, advice, machine_path, place_of, shown};
-use super::{Abilities, Place, Plugin, PluginError, PodVolume};
+use super::volume_queue::{VolumeQueue, advice, machine_path, place_of, shown};
+use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::volume::{Source, VolumeSpec};
 
@@ -31,7 +31,7 @@ pub struct HostPathPlugin {
 
 /// What has to be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum ExpectedType {
     Anything,
     Dir { make: bool },
     File { make: bool },
@@ -40,7 +40,7 @@ enum Wanted {
     BlockDevice,
 }
 
-impl Wanted {
+impl ExpectedType {
     fn parse(text: &str) -> Result<Self, PluginError> {
         Ok(match text {
             "" => Self::Anything,
@@ -106,8 +106,8 @@ impl Plugin for HostPathPlugin {
         Ok(source_of(spec)?.path.clone())
     }
 
-    fn abilities(&self, _: &Host, _: &VolumeSpec) -> Abilities {
-        Abilities::default()
+    fn abilities(&self, _: &Host, _: &VolumeSpec) -> VolumeCapabilities {
+        VolumeCapabilities::default()
     }
 
     /// What the machine has there, once the volume is set up.
@@ -122,13 +122,14 @@ impl Plugin for HostPathPlugin {
         let place = place_of(NAME, volume)?;
         let path = machine_path(&source.path)
             .map_err(|why| PluginError::plain(format!("invalid HostPath `{}`: {why}", source.path)))?;
-        let wanted = Wanted::parse(source.type_.as_deref().unwrap_or_default())?;
+        let wanted = ExpectedType::parse(source.type_.as_deref().unwrap_or_default())?;
         // A virtual node has no files of its own; those of the machine below it are not its.
-        if wanted != Wanted::Anything && !host.config.is_virtual {
+        if wanted != ExpectedType::Anything && !host.config.is_virtual {
             let (looked_at, shown) = (path.clone(), source.path.clone());
             let what = format!("looking at {}", path.display());
-            let lane = Lane::of_place(host, &place);
-            lane.run(what, move || Ok(check(&looked_at, &shown, wanted)))
+            let queue = VolumeQueue::of_place(host, &place);
+            queue
+                .run(what, move || Ok(check(&looked_at, &shown, wanted)))
                 .await?
                 .map_err(PluginError::plain)?;
         }
@@ -145,18 +146,18 @@ impl Plugin for HostPathPlugin {
 }
 
 /// Makes what is to be made, and looks whether it is what is wanted. Links of the machine's administrator are followed.
-fn check(path: &Path, shown: &str, wanted: Wanted) -> Result<(), String> {
+fn check(path: &Path, shown: &str, wanted: ExpectedType) -> Result<(), String> {
     let is_missing = matches!(fs::metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound);
     if is_missing {
         let made = match wanted {
-            Wanted::Dir { make: true } => make_dirs(path),
-            Wanted::File { make: true } => make_file(path),
-            Wanted::Anything
-            | Wanted::Dir { make: false }
-            | Wanted::File { make: false }
-            | Wanted::Socket
-            | Wanted::CharDevice
-            | Wanted::BlockDevice => Ok(()),
+            ExpectedType::Dir { make: true } => make_dirs(path),
+            ExpectedType::File { make: true } => make_file(path),
+            ExpectedType::Anything
+            | ExpectedType::Dir { make: false }
+            | ExpectedType::File { make: false }
+            | ExpectedType::Socket
+            | ExpectedType::CharDevice
+            | ExpectedType::BlockDevice => Ok(()),
         };
         made.map_err(|error| {
             let advice = match error.kind() {

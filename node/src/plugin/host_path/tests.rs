@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::mount::{Force, Mount, Origin};
-use crate::plugin::testing::{Rig, inline, persistent, place};
+use crate::plugin::testing::{Fixture, inline, persistent, place};
 
 fn volume(path: &str, wanted: &str) -> PodVolume {
     inline(json!({"name": "v", "hostPath": {"path": path, "type": wanted}}))
@@ -20,7 +20,7 @@ fn mode(path: &Path) -> u32 {
 
 #[tokio::test]
 async fn types_are_checked_with_upstreams_words() {
-    let (rig, plugin) = (Rig::recorded(), HostPathPlugin::default());
+    let (rig, plugin) = (Fixture::recorded(), HostPathPlugin::default());
     let dir = rig.base.join("things");
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("file"), "x").unwrap();
@@ -65,7 +65,7 @@ async fn types_are_checked_with_upstreams_words() {
 
 #[tokio::test]
 async fn what_is_missing_is_made_and_stays() {
-    let (rig, plugin) = (Rig::recorded(), HostPathPlugin::default());
+    let (rig, plugin) = (Fixture::recorded(), HostPathPlugin::default());
     let (dir, file) = (rig.base.join("new/deep"), rig.base.join("new/file"));
     for _ in 0..2 {
         for (path, wanted) in [(&dir, "DirectoryOrCreate"), (&file, "FileOrCreate")] {
@@ -85,7 +85,7 @@ async fn what_is_missing_is_made_and_stays() {
 
 #[tokio::test]
 async fn paths_that_are_none() {
-    let (rig, plugin) = (Rig::recorded(), HostPathPlugin::default());
+    let (rig, plugin) = (Fixture::recorded(), HostPathPlugin::default());
     for (path, expected) in [
         ("/a/../b", "invalid HostPath `/a/../b`: must not contain '..'"),
         ("..", "invalid HostPath `..`: must not contain '..'"),
@@ -104,7 +104,7 @@ async fn paths_that_are_none() {
 
 #[tokio::test]
 async fn what_cannot_be_made_is_told() {
-    let (rig, plugin) = (Rig::recorded(), HostPathPlugin::default());
+    let (rig, plugin) = (Fixture::recorded(), HostPathPlugin::default());
     symlink("nowhere/at/all", rig.base.join("link")).unwrap();
     for (name, wanted, part) in [
         ("no/file", "FileOrCreate", "make the directory that it is to be in"),
@@ -115,7 +115,7 @@ async fn what_cannot_be_made_is_told() {
         let error = plugin.set_up(&rig.host, &volume(&path, wanted)).await.unwrap_err().to_string();
         assert!(error.contains(part) && error.contains(&path), "{error}");
     }
-    let Some(rig) = Rig::real() else { return };
+    let Some(rig) = Fixture::real() else { return };
     let target = rig.host.paths.root().join("ro");
     fs::create_dir(&target).unwrap();
     let origin = Origin::Memory { bytes: Some(1 << 20) };
@@ -132,7 +132,7 @@ async fn what_cannot_be_made_is_told() {
 
 #[tokio::test]
 async fn a_virtual_node_has_no_files() {
-    let (mut rig, plugin) = (Rig::recorded(), HostPathPlugin::default());
+    let (mut rig, plugin) = (Fixture::recorded(), HostPathPlugin::default());
     std::sync::Arc::make_mut(&mut rig.host.config).is_virtual = true;
     let path = rig.base.join("new");
     plugin.set_up(&rig.host, &volume(&path.display().to_string(), "DirectoryOrCreate")).await.unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::IscsiPlugin;
 use super::source::Disk;
 use crate::plugin::PluginError;
-use crate::plugin::lane::Lane;
+use crate::plugin::volume_queue::VolumeQueue;
 
 /// Where disks are looked for, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +36,16 @@ impl Default for Looks {
 
 impl IscsiPlugin {
     /// Waits until it is there; none when it does not come.
-    pub(super) async fn wait(&self, lane: &Lane<'_>, disk: &Disk) -> Result<Option<PathBuf>, PluginError> {
+    pub(super) async fn wait(
+        &self,
+        queue: &VolumeQueue<'_>,
+        disk: &Disk,
+    ) -> Result<Option<PathBuf>, PluginError> {
         for attempt in 0..self.looks.tries.max(1) {
             if attempt > 0 {
                 tokio::time::sleep(self.looks.pause).await;
             }
-            if let Some(device) = self.find(lane, disk).await? {
+            if let Some(device) = self.find(queue, disk).await? {
                 return Ok(Some(device));
             }
         }
@@ -49,18 +53,23 @@ impl IscsiPlugin {
     }
 
     /// Looks whether it is there.
-    pub(super) async fn find(&self, lane: &Lane<'_>, disk: &Disk) -> Result<Option<PathBuf>, PluginError> {
+    pub(super) async fn find(
+        &self,
+        queue: &VolumeQueue<'_>,
+        disk: &Disk,
+    ) -> Result<Option<PathBuf>, PluginError> {
         let wanted: Vec<String> = disk.portals.iter().map(|portal| disk.by_path(portal)).collect();
         let looks = self.looks.clone();
         let what = format!("looking for the disk {}", disk.name);
-        lane.run(what.clone(), move || {
-            find(&looks, &wanted).map_err(|error| crate::mount::MountError::Refused {
-                what,
-                why: error.to_string(),
-                source: Some(error),
+        queue
+            .run(what.clone(), move || {
+                find(&looks, &wanted).map_err(|error| crate::mount::MountError::Refused {
+                    what,
+                    why: error.to_string(),
+                    source: Some(error),
+                })
             })
-        })
-        .await
+            .await
     }
 }
 

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
-use super::lane::{Lane, place_of};
-use super::{Abilities, Outcome, Place, Plugin, PluginError, PodVolume};
+use super::volume_queue::{VolumeQueue, place_of};
+use super::{Outcome, Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::mount::device::Devices;
 use crate::mount::{Mount, Origin};
@@ -28,7 +28,7 @@ mod tests;
 
 pub use admin::{Admin, AdminError, Iscsiadm};
 pub use disk::Looks;
-use record::Record;
+use record::DiskRecord;
 use source::Disk;
 
 /// Its name.
@@ -71,24 +71,24 @@ impl IscsiPlugin {
         namespace: Option<&str>,
     ) -> Result<(), PluginError> {
         let disk = Disk::of(spec)?;
-        let lane = lane_of(host, &disk.name);
-        let mut record = Record::of(&disk);
+        let queue = lane_of(host, &disk.name);
+        let mut record = DiskRecord::of(&disk);
         let global = record.global(&host.paths);
-        if !spec.block && lane.mounted(&global)?.is_some() {
+        if !spec.block && queue.mounted(&global)?.is_some() {
             return Ok(());
         }
         let secret = disk.secret(host, namespace).await?;
         // Whoever logs out writes records of others, too.
         let target = self.target(&disk.iqn);
         let alone = target.lock().await;
-        if let Some(before) = Record::read(host, &lane, &disk.name).await? {
+        if let Some(before) = DiskRecord::read(host, &queue, &disk.name).await? {
             record.inherited = before.inherited;
         }
-        record.write(host, &lane).await?;
+        record.write(host, &queue).await?;
         let made = async {
             let device = match host.config.is_virtual {
                 true => PathBuf::from("/dev/disk/by-path").join(disk.by_path(&disk.portals[0])),
-                false => self.log_in(&lane, &disk, &record, &secret).await?,
+                false => self.log_in(&queue, &disk, &record, &secret).await?,
             };
             drop(alone);
             if spec.block {
@@ -97,19 +97,19 @@ impl IscsiPlugin {
             let wanted = disk.fs_type.as_deref();
             let fs_type = match host.config.is_virtual {
                 true => wanted.unwrap_or("ext4").to_owned(),
-                false => lane.prepare(&self.devices, &device, wanted, disk.read_only).await?,
+                false => queue.prepare(&self.devices, &device, wanted, disk.read_only).await?,
             };
             let origin = Origin::FileSystem { fs_type, source: device.display().to_string() };
             let options = spec.mount_options().to_vec();
-            lane.mount_at(Mount { origin, target: global, options, read_only: disk.read_only }).await
+            queue.mount_at(Mount { origin, target: global, options, read_only: disk.read_only }).await
         };
         // There is a record, and perhaps a session.
         made.await.map_err(|error: PluginError| PluginError { outcome: Outcome::Uncertain, ..error })
     }
 }
 
-fn lane_of<'a>(host: &'a Host, volume_name: &str) -> Lane<'a> {
-    Lane::of_volume(host, NAME, volume_name)
+fn lane_of<'a>(host: &'a Host, volume_name: &str) -> VolumeQueue<'a> {
+    VolumeQueue::of_volume(host, NAME, volume_name)
 }
 
 /// Where it is written which volume a pod has at a place.
@@ -133,14 +133,14 @@ impl Plugin for IscsiPlugin {
     }
 
     /// The attach/detach controller says of every node that it is attached.
-    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> Abilities {
-        Abilities {
+    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> VolumeCapabilities {
+        VolumeCapabilities {
             attach: true,
             device: true,
             mount_options: true,
             block: true,
             owned: !spec.block,
-            ..Abilities::default()
+            ..VolumeCapabilities::default()
         }
     }
 
@@ -161,19 +161,19 @@ impl Plugin for IscsiPlugin {
     }
 
     async fn unmount_device(&self, host: &Host, volume_name: &str) -> Result<(), PluginError> {
-        let lane = lane_of(host, volume_name);
-        let Some(record) = Record::read(host, &lane, volume_name).await? else { return Ok(()) };
-        lane.clear(&record.global(&host.paths)).await?;
+        let queue = lane_of(host, volume_name);
+        let Some(record) = DiskRecord::read(host, &queue, volume_name).await? else { return Ok(()) };
+        queue.clear(&record.global(&host.paths)).await?;
         if !host.config.is_virtual {
             let target = self.target(&record.iqn);
             let _alone = target.lock().await;
-            self.log_out(host, &lane, &record).await?;
+            self.log_out(host, &queue, &record).await?;
         }
-        record.remove(host, &lane).await
+        record.remove(host, &queue).await
     }
 
     async fn devices(&self, host: &Host) -> Result<Vec<String>, PluginError> {
-        let records = Record::all(host, &lane_of(host, "all")).await?;
+        let records = DiskRecord::all(host, &lane_of(host, "all")).await?;
         Ok(records.into_iter().map(|record| record.volume_name).collect())
     }
 
@@ -181,34 +181,34 @@ impl Plugin for IscsiPlugin {
         let spec = &*volume.spec;
         let disk = Disk::of(spec)?;
         let place = place_of(NAME, volume)?;
-        let (lane, target) = (lane_of(host, &disk.name), self.path(host, &place));
-        if !spec.block && lane.mounted(&target)?.is_some() {
+        let (queue, target) = (lane_of(host, &disk.name), self.path(host, &place));
+        if !spec.block && queue.mounted(&target)?.is_some() {
             return Ok(());
         }
-        let record = Record::of(&disk);
+        let record = DiskRecord::of(&disk);
         let global = record.global(&host.paths);
         let device = match (spec.block, host.config.is_virtual) {
-            (true, false) => self.find(&lane, &disk).await?,
+            (true, false) => self.find(&queue, &disk).await?,
             (true, true) => Some(PathBuf::from("/dev/disk/by-path").join(disk.by_path(&disk.portals[0]))),
-            (false, _) => lane.mounted(&global)?.map(|_| global),
+            (false, _) => queue.mounted(&global)?.map(|_| global),
         };
         let Some(device) = device else {
             return Err(PluginError::plain(format!("the disk {} is not there for this node yet", disk.name)));
         };
         let mark = mark_dir(host, &place);
-        lane.make_dir(&mark, 0o750).await?;
-        lane.write_file(&mark.join("volume"), disk.name.clone().into_bytes()).await?;
+        queue.make_dir(&mark, 0o750).await?;
+        queue.write_file(&mark.join("volume"), disk.name.clone().into_bytes()).await?;
         if spec.block {
             if let Some(dir) = target.parent() {
-                lane.make_dir(dir, 0o750).await?;
+                queue.make_dir(dir, 0o750).await?;
             }
-            return lane.link(&target, &device).await;
+            return queue.link(&target, &device).await;
         }
         let read_only = spec.read_only || disk.read_only;
         let options = spec.mount_options().to_vec();
-        let bound = lane.mount_at(Mount { origin: Origin::Bind(device), target, options, read_only }).await;
+        let bound = queue.mount_at(Mount { origin: Origin::Bind(device), target, options, read_only }).await;
         if matches!(&bound, Err(error) if error.outcome == Outcome::Final)
-            && let Err(left) = forget_mark(&lane, &mark).await
+            && let Err(left) = forget_mark(&queue, &mark).await
         {
             tracing::warn!(%left, "what is written of a volume that could not be bound stays");
         }
@@ -217,18 +217,18 @@ impl Plugin for IscsiPlugin {
 
     async fn tear_down(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
         let target = self.path(host, place);
-        let lane = Lane::of_place(host, place);
+        let queue = VolumeQueue::of_place(host, place);
         match place.block {
-            true => lane.remove_link(&target).await?,
-            false => lane.clear(&target).await?,
+            true => queue.remove_link(&target).await?,
+            false => queue.clear(&target).await?,
         }
-        forget_mark(&lane, &mark_dir(host, place)).await
+        forget_mark(&queue, &mark_dir(host, place)).await
     }
 
     async fn found(&self, host: &Host, place: &Place) -> Result<Option<String>, PluginError> {
-        let lane = Lane::of_place(host, place);
+        let queue = VolumeQueue::of_place(host, place);
         let at = mark_dir(host, place).join("volume");
-        match lane.read_file(&at).await? {
+        match queue.read_file(&at).await? {
             Some(name) => Ok(Some(String::from_utf8_lossy(&name).into_owned())),
             None => Err(PluginError::plain(format!(
                 "{} is not there, so nobody knows which disk it is",
@@ -238,7 +238,7 @@ impl Plugin for IscsiPlugin {
     }
 }
 
-async fn forget_mark(lane: &Lane<'_>, mark: &std::path::Path) -> Result<(), PluginError> {
-    lane.remove_file(&mark.join("volume")).await?;
-    lane.remove_dir(mark).await
+async fn forget_mark(queue: &VolumeQueue<'_>, mark: &std::path::Path) -> Result<(), PluginError> {
+    queue.remove_file(&mark.join("volume")).await?;
+    queue.remove_dir(mark).await
 }

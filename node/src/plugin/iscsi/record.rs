@@ -11,12 +11,12 @@ use super::source::Disk;
 use crate::host::Host;
 use crate::paths::{Paths, hex};
 use crate::plugin::PluginError;
-use crate::plugin::lane::Lane;
+use crate::plugin::volume_queue::VolumeQueue;
 
 /// What logging out needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Record {
+pub(super) struct DiskRecord {
     pub(super) volume_name: String,
     pub(super) portals: Vec<String>,
     pub(super) iqn: String,
@@ -38,7 +38,7 @@ pub(super) struct Iface {
     pub(super) is_copy: bool,
 }
 
-impl Record {
+impl DiskRecord {
     pub(super) fn of(disk: &Disk) -> Self {
         let (iface, copied_from) = match &disk.initiator {
             None => (disk.iface.clone(), None),
@@ -77,23 +77,23 @@ impl Record {
         paths.plugin(NAME).join("records").join(name)
     }
 
-    pub(super) async fn write(&self, host: &Host, lane: &Lane<'_>) -> Result<(), PluginError> {
+    pub(super) async fn write(&self, host: &Host, queue: &VolumeQueue<'_>) -> Result<(), PluginError> {
         let bytes = serde_json::to_vec(self)
             .map_err(|error| PluginError::plain(format!("writing down {}: {error}", self.volume_name)))?;
-        lane.make_dir(&host.paths.plugin(NAME).join("records"), 0o750).await?;
-        lane.write_file(&Self::place(&host.paths, &self.volume_name), bytes).await
+        queue.make_dir(&host.paths.plugin(NAME).join("records"), 0o750).await?;
+        queue.write_file(&Self::place(&host.paths, &self.volume_name), bytes).await
     }
 
     pub(super) async fn read(
         host: &Host,
-        lane: &Lane<'_>,
+        queue: &VolumeQueue<'_>,
         volume_name: &str,
     ) -> Result<Option<Self>, PluginError> {
-        Self::read_from(lane, Self::place(&host.paths, volume_name)).await
+        Self::read_from(queue, Self::place(&host.paths, volume_name)).await
     }
 
-    async fn read_from(lane: &Lane<'_>, at: PathBuf) -> Result<Option<Self>, PluginError> {
-        let Some(bytes) = lane.read_file(&at).await? else { return Ok(None) };
+    async fn read_from(queue: &VolumeQueue<'_>, at: PathBuf) -> Result<Option<Self>, PluginError> {
+        let Some(bytes) = queue.read_file(&at).await? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|error| {
             PluginError::plain(format!(
                 "{} is damaged: {error}; log out of the target by hand (iscsiadm -m session), then remove the file",
@@ -104,18 +104,18 @@ impl Record {
     }
 
     /// All that are there.
-    pub(super) async fn all(host: &Host, lane: &Lane<'_>) -> Result<Vec<Self>, PluginError> {
+    pub(super) async fn all(host: &Host, queue: &VolumeQueue<'_>) -> Result<Vec<Self>, PluginError> {
         let dir = host.paths.plugin(NAME).join("records");
         let mut all = Vec::new();
-        for name in lane.names(&dir).await? {
+        for name in queue.names(&dir).await? {
             if name.ends_with(".json") && !name.starts_with('.') {
-                all.extend(Self::read_from(lane, dir.join(name)).await?);
+                all.extend(Self::read_from(queue, dir.join(name)).await?);
             }
         }
         Ok(all)
     }
 
-    pub(super) async fn remove(&self, host: &Host, lane: &Lane<'_>) -> Result<(), PluginError> {
-        lane.remove_file(&Self::place(&host.paths, &self.volume_name)).await
+    pub(super) async fn remove(&self, host: &Host, queue: &VolumeQueue<'_>) -> Result<(), PluginError> {
+        queue.remove_file(&Self::place(&host.paths, &self.volume_name)).await
     }
 }

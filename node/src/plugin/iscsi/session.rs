@@ -2,12 +2,12 @@
 //! calls this has the target's lock.
 
 use super::admin::{AdminError, NOTHING_FOUND, SESSION_EXISTS};
-use super::record::Record;
+use super::record::DiskRecord;
 use super::source::{Disk, Words};
 use super::{Admin, IscsiPlugin};
 use crate::host::Host;
 use crate::plugin::PluginError;
-use crate::plugin::lane::Lane;
+use crate::plugin::volume_queue::VolumeQueue;
 
 const DISCOVERY: &str = "discovery.sendtargets.auth.";
 const SESSION: &str = "node.session.auth.";
@@ -126,9 +126,9 @@ impl IscsiPlugin {
     /// Logs in to all portals, and waits for the disk. One portal is enough.
     pub(super) async fn log_in(
         &self,
-        lane: &Lane<'_>,
+        queue: &VolumeQueue<'_>,
         disk: &Disk,
-        record: &Record,
+        record: &DiskRecord,
         secret: &Words,
     ) -> Result<std::path::PathBuf, PluginError> {
         if let (Some(name), Some(from)) = (&disk.initiator, &record.copied_from) {
@@ -145,7 +145,7 @@ impl IscsiPlugin {
             }
         }
         if !reached.is_empty() {
-            match self.wait(lane, disk).await? {
+            match self.wait(queue, disk).await? {
                 Some(device) => return Ok(device),
                 None => {
                     last = Some(format!(
@@ -183,10 +183,10 @@ impl IscsiPlugin {
     pub(super) async fn log_out(
         &self,
         host: &Host,
-        lane: &Lane<'_>,
-        record: &Record,
+        queue: &VolumeQueue<'_>,
+        record: &DiskRecord,
     ) -> Result<(), PluginError> {
-        let mut others = Record::all(host, lane).await?;
+        let mut others = DiskRecord::all(host, queue).await?;
         others.retain(|other| other.volume_name != record.volume_name && other.iqn == record.iqn);
         let ifaces = record.ifaces();
         for portal in &record.portals {
@@ -197,14 +197,14 @@ impl IscsiPlugin {
                 self.portal(portal, &record.iqn, iface).log_out().await.map_err(told)?;
             }
         }
-        let shares = |other: &Record| other.portals.iter().any(|portal| record.portals.contains(portal));
+        let shares = |other: &DiskRecord| other.portals.iter().any(|portal| record.portals.contains(portal));
         for heir in others.iter_mut().filter(|other| shares(other)) {
             let known = heir.ifaces();
             let new = ifaces.iter().filter(|(name, _)| !known.contains_key(*name));
             let new: Vec<_> = new.map(|(name, iface)| (name.clone(), *iface)).collect();
             if !new.is_empty() {
                 heir.inherited.extend(new);
-                heir.write(host, lane).await?;
+                heir.write(host, queue).await?;
             }
         }
         for (name, iface) in &ifaces {

@@ -8,7 +8,7 @@ use kube::Api;
 
 use crate::host::Host;
 use crate::plugin::PluginError;
-use crate::plugin::lane::shown;
+use crate::plugin::volume_queue::shown;
 use crate::volume::{Source, VolumeSpec};
 
 /// The port where portals are, when nothing else is said.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::admin::{NOTHING_FOUND, SESSION_EXISTS};
 use super::*;
 use crate::mount::Programs;
-use crate::plugin::testing::{Rig, Side, fault, inline, persistent, place, program, with};
+use crate::plugin::testing::{Fixture, Side, fault, inline, persistent, place, program, with};
 
 const PORTAL: &str = "192.0.2.1:3260";
 const IQN: &str = "iqn.2001-04.com.example:st";
@@ -35,7 +35,7 @@ struct State {
 }
 
 impl Initiator {
-    fn new(rig: &Rig) -> Arc<Self> {
+    fn new(rig: &Fixture) -> Arc<Self> {
         let by_path = rig.base.join("by-path");
         fs::create_dir(&by_path).unwrap();
         for lun in 0..2 {
@@ -119,7 +119,7 @@ impl Admin for Initiator {
     }
 }
 
-fn plugin(rig: &Rig, admin: Arc<dyn Admin>) -> IscsiPlugin {
+fn plugin(rig: &Fixture, admin: Arc<dyn Admin>) -> IscsiPlugin {
     let looks = Looks {
         by_path: rig.base.join("by-path"),
         sys_block: rig.base.join("sys"),
@@ -167,12 +167,12 @@ fn sources() {
 
 #[tokio::test]
 async fn each_step_and_each_command_may_fail_once() {
-    let rig = Rig::recorded();
+    let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
     for (more, is_plain) in [(json!({}), true), (json!({"initiatorName": "iqn.own"}), false)] {
         let volume = volume("pv-1", 0, more);
-        let check = |rig: &Rig| {
+        let check = |rig: &Fixture| {
             let points = rig.points();
             assert_eq!(points.len(), 2);
             assert!(points.iter().all(|point| point.fs_type == "ext4"), "{points:?}");
@@ -184,7 +184,7 @@ async fn each_step_and_each_command_may_fail_once() {
         }
         let block = with(&volume, |spec| spec.block = true);
         let link = plugin.path(&rig.host, &Place { block: true, ..place(&plugin, "pv-1") });
-        let check = |_: &Rig| {
+        let check = |_: &Fixture| {
             assert!(fs::read_link(&link).unwrap().ends_with(format!("ip-{PORTAL}-iscsi-{IQN}-lun-0")))
         };
         rig.whole_way(&plugin, &block, &check).await;
@@ -198,7 +198,7 @@ async fn each_step_and_each_command_may_fail_once() {
 
 #[tokio::test]
 async fn a_session_stays_as_long_as_a_disk_of_it_is_used() {
-    let rig = Rig::recorded();
+    let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
     let (one, two) = (volume("pv-1", 0, json!({})), volume("pv-2", 1, json!({})));
@@ -226,7 +226,7 @@ async fn a_session_stays_as_long_as_a_disk_of_it_is_used() {
 /// A disk with another interface uses the session that is there, and must not lose it with the disk that came first.
 #[tokio::test]
 async fn a_session_stays_for_a_disk_with_another_interface() {
-    let rig = Rig::recorded();
+    let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
     let first = volume("pv-1", 0, json!({"initiatorName": "iqn.own"}));
@@ -246,7 +246,7 @@ async fn a_session_stays_for_a_disk_with_another_interface() {
 
 #[tokio::test]
 async fn a_login_with_passwords() {
-    let rig = Rig::recorded();
+    let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
     let chap = json!({"chapAuthDiscovery": true, "chapAuthSession": true, "secretRef": {"name": "chap"}});
@@ -283,7 +283,7 @@ async fn a_login_with_passwords() {
 
 #[tokio::test]
 async fn a_disk_that_does_not_come_is_told() {
-    let rig = Rig::recorded();
+    let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);
     initiator.state.lock().unwrap().shows_nothing = true;
@@ -306,7 +306,7 @@ async fn a_disk_that_does_not_come_is_told() {
 
 #[tokio::test]
 async fn a_multipath_device_goes_before_its_paths() {
-    let rig = Rig::recorded();
+    let rig = Fixture::recorded();
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, initiator.clone() as Arc<dyn Admin>);
     initiator.answer(&["-m", "node", "-p", PORTAL, "--login"]).unwrap();
@@ -352,7 +352,7 @@ async fn the_program_and_its_answers() {
 
 #[tokio::test]
 async fn a_virtual_node_logs_in_to_nothing() {
-    let mut rig = Rig::recorded();
+    let mut rig = Fixture::recorded();
     Arc::make_mut(&mut rig.host.config).is_virtual = true;
     let initiator = Initiator::new(&rig);
     let plugin = plugin(&rig, Arc::clone(&initiator) as Arc<dyn Admin>);

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{LocalVolumeSource, PersistentVolume};
 use orlop_controller::names::ANN_IMAGE_FILE;
 
-use super::lane::{Lane, is_file_name, machine_path, place_of, shown};
-use super::{Abilities, Expanded, Place, Plugin, PluginError, PodVolume};
+use super::volume_queue::{VolumeQueue, is_file_name, machine_path, place_of, shown};
+use super::{ExpandOutcome, Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::mount::device::Devices;
 use crate::mount::{Mount, Origin};
@@ -19,11 +19,11 @@ use crate::paths::Paths;
 use crate::volume::{Source, VolumeSpec};
 
 mod disk;
-mod kind;
+mod path_kind;
 #[cfg(test)]
 mod tests;
 
-use kind::Kind;
+use path_kind::PathKind;
 
 /// Its name.
 pub const NAME: &str = "kubernetes.io/local-volume";
@@ -84,13 +84,16 @@ impl<'a> Local<'a> {
     }
 
     /// What is at its path.
-    async fn kind(&self, host: &Host, lane: &Lane<'_>) -> Result<Kind, PluginError> {
+    async fn kind(&self, host: &Host, queue: &VolumeQueue<'_>) -> Result<PathKind, PluginError> {
         if host.config.is_virtual {
-            return Ok(Kind::Virtual);
+            return Ok(PathKind::Virtual);
         }
         let (path, shown, takes_images) = (self.path.clone(), self.source.path.clone(), self.takes_images);
         let what = format!("looking at {}", path.display());
-        lane.run(what, move || Ok(kind::look(&path, &shown, takes_images))).await?.map_err(PluginError::plain)
+        queue
+            .run(what, move || Ok(path_kind::look(&path, &shown, takes_images)))
+            .await?
+            .map_err(PluginError::plain)
     }
 }
 
@@ -104,8 +107,8 @@ fn image_link(paths: &Paths, name: &str) -> PathBuf {
     paths.plugin(NAME).join("images").join(name)
 }
 
-fn lane_of<'a>(host: &'a Host, name: &str) -> Lane<'a> {
-    Lane::of_volume(host, NAME, name)
+fn lane_of<'a>(host: &'a Host, name: &str) -> VolumeQueue<'a> {
+    VolumeQueue::of_volume(host, NAME, name)
 }
 
 #[async_trait]
@@ -126,15 +129,15 @@ impl Plugin for LocalPlugin {
     }
 
     /// A directory has nothing for the node; that it is none is known only when it was looked at.
-    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> Abilities {
+    fn abilities(&self, _: &Host, spec: &VolumeSpec) -> VolumeCapabilities {
         let has_files = !spec.block;
-        Abilities {
+        VolumeCapabilities {
             device: has_files,
             mount_options: true,
             block: true,
             owned: has_files,
             owned_once: has_files,
-            ..Abilities::default()
+            ..VolumeCapabilities::default()
         }
     }
 
@@ -147,26 +150,26 @@ impl Plugin for LocalPlugin {
 
     async fn mount_device(&self, host: &Host, spec: &VolumeSpec) -> Result<(), PluginError> {
         let local = Local::of(spec)?;
-        let lane = lane_of(host, local.name);
-        match local.kind(host, &lane).await? {
-            Kind::Dir | Kind::Virtual => Ok(()),
-            kind @ (Kind::Device | Kind::Image) => {
-                self.mount_disk(host, &lane, &local, kind, spec.mount_options()).await
+        let queue = lane_of(host, local.name);
+        match local.kind(host, &queue).await? {
+            PathKind::Dir | PathKind::Virtual => Ok(()),
+            kind @ (PathKind::Device | PathKind::Image) => {
+                self.mount_disk(host, &queue, &local, kind, spec.mount_options()).await
             }
         }
     }
 
     async fn unmount_device(&self, host: &Host, volume_name: &str) -> Result<(), PluginError> {
         is_file_name("name of the PersistentVolume", volume_name)?;
-        let lane = lane_of(host, volume_name);
-        lane.clear(&global(&host.paths, volume_name)).await?;
-        self.forget_image(host, &lane, volume_name).await
+        let queue = lane_of(host, volume_name);
+        queue.clear(&global(&host.paths, volume_name)).await?;
+        self.forget_image(host, &queue, volume_name).await
     }
 
     async fn devices(&self, host: &Host) -> Result<Vec<String>, PluginError> {
-        let lane = lane_of(host, "all");
-        let mut names = lane.names(&host.paths.plugin(NAME).join("mounts")).await?;
-        names.extend(lane.names(&host.paths.plugin(NAME).join("images")).await?);
+        let queue = lane_of(host, "all");
+        let mut names = queue.names(&host.paths.plugin(NAME).join("mounts")).await?;
+        names.extend(queue.names(&host.paths.plugin(NAME).join("images")).await?);
         names.sort();
         names.dedup();
         Ok(names)
@@ -176,23 +179,23 @@ impl Plugin for LocalPlugin {
         let spec = &*volume.spec;
         let local = Local::of(spec)?;
         let place = place_of(NAME, volume)?;
-        let (lane, target) = (lane_of(host, local.name), self.path(host, &place));
-        let kind = local.kind(host, &lane).await?;
+        let (queue, target) = (lane_of(host, local.name), self.path(host, &place));
+        let kind = local.kind(host, &queue).await?;
         if spec.block {
-            return link_device(&lane, &target, &local, kind).await;
+            return link_device(&queue, &target, &local, kind).await;
         }
-        if lane.mounted(&target)?.is_some() {
+        if queue.mounted(&target)?.is_some() {
             return Ok(());
         }
         let origin = match kind {
-            Kind::Dir => Origin::Bind(local.path),
-            Kind::Virtual => {
+            PathKind::Dir => Origin::Bind(local.path),
+            PathKind::Virtual => {
                 let source = local.path.display().to_string();
                 Origin::FileSystem { fs_type: "none".to_owned(), source }
             }
-            Kind::Device | Kind::Image => {
+            PathKind::Device | PathKind::Image => {
                 let global = global(&host.paths, local.name);
-                if lane.mounted(&global)?.is_none() {
+                if queue.mounted(&global)?.is_none() {
                     return Err(PluginError::plain(format!(
                         "{} is not mounted at {} for this node yet",
                         local.path.display(),
@@ -203,15 +206,16 @@ impl Plugin for LocalPlugin {
             }
         };
         let options = spec.mount_options().to_vec();
-        lane.mount_at(Mount { origin, target, options, read_only: spec.read_only || local.is_read_only })
+        queue
+            .mount_at(Mount { origin, target, options, read_only: spec.read_only || local.is_read_only })
             .await
     }
 
     async fn tear_down(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
-        let (lane, target) = (lane_of(host, &place.dir_name), self.path(host, place));
+        let (queue, target) = (lane_of(host, &place.dir_name), self.path(host, place));
         match place.block {
-            true => lane.remove_link(&target).await,
-            false => lane.clear(&target).await,
+            true => queue.remove_link(&target).await,
+            false => queue.clear(&target).await,
         }
     }
 
@@ -219,16 +223,21 @@ impl Plugin for LocalPlugin {
         Ok((!place.block).then(|| place.dir_name.clone()))
     }
 
-    async fn expand(&self, host: &Host, volume: &PodVolume, bytes: i64) -> Result<Expanded, PluginError> {
+    async fn expand(
+        &self,
+        host: &Host,
+        volume: &PodVolume,
+        bytes: i64,
+    ) -> Result<ExpandOutcome, PluginError> {
         let spec = &*volume.spec;
         let local = Local::of(spec)?;
-        let lane = lane_of(host, local.name);
-        match local.kind(host, &lane).await? {
-            Kind::Dir | Kind::Virtual => Ok(Expanded::NotNeeded),
-            Kind::Device | Kind::Image if spec.block => Ok(Expanded::NotNeeded),
-            kind @ (Kind::Device | Kind::Image) => {
-                self.grow_disk(host, &lane, &local, kind).await?;
-                Ok(Expanded::To(bytes))
+        let queue = lane_of(host, local.name);
+        match local.kind(host, &queue).await? {
+            PathKind::Dir | PathKind::Virtual => Ok(ExpandOutcome::NotNeeded),
+            PathKind::Device | PathKind::Image if spec.block => Ok(ExpandOutcome::NotNeeded),
+            kind @ (PathKind::Device | PathKind::Image) => {
+                self.grow_disk(host, &queue, &local, kind).await?;
+                Ok(ExpandOutcome::To(bytes))
             }
         }
     }
@@ -236,23 +245,23 @@ impl Plugin for LocalPlugin {
 
 /// Gives a pod the device itself.
 async fn link_device(
-    lane: &Lane<'_>,
+    queue: &VolumeQueue<'_>,
     target: &Path,
     local: &Local<'_>,
-    kind: Kind,
+    kind: PathKind,
 ) -> Result<(), PluginError> {
     match kind {
-        Kind::Device | Kind::Virtual => {}
-        Kind::Dir | Kind::Image => {
+        PathKind::Device | PathKind::Virtual => {}
+        PathKind::Dir | PathKind::Image => {
             return Err(PluginError::plain(format!(
                 "volumeMode Block needs a block device, and {} is {}",
                 local.path.display(),
-                if kind == Kind::Dir { "a directory" } else { "a regular file" }
+                if kind == PathKind::Dir { "a directory" } else { "a regular file" }
             )));
         }
     }
     if let Some(dir) = target.parent() {
-        lane.make_dir(dir, 0o750).await?;
+        queue.make_dir(dir, 0o750).await?;
     }
-    lane.link(target, &local.path).await
+    queue.link(target, &local.path).await
 }

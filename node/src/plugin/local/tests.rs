@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plugin::testing::{Rig, Side, inline, persistent, place, with};
+use crate::plugin::testing::{Fixture, Side, inline, persistent, place, with};
 use crate::plugin::{Outcome, PluginError};
 
 const MIB: u64 = 1 << 20;
@@ -34,7 +34,7 @@ struct Image {
 }
 
 impl Image {
-    fn new(rig: &Rig) -> Self {
+    fn new(rig: &Fixture) -> Self {
         let path = rig.base.join("image");
         fs::File::create(&path).unwrap().set_len(16 * MIB).unwrap();
         Self { path }
@@ -55,10 +55,10 @@ impl Drop for Image {
 
 #[tokio::test]
 async fn each_step_may_fail_once() {
-    let (rig, plugin) = (Rig::recorded(), LocalPlugin::default());
+    let (rig, plugin) = (Fixture::recorded(), LocalPlugin::default());
     let dir = rig.base.join("disk");
     fs::create_dir(&dir).unwrap();
-    let check = |rig: &Rig| assert_eq!(rig.points().len(), 1);
+    let check = |rig: &Fixture| assert_eq!(rig.points().len(), 1);
     let volume = volume(&dir.display().to_string());
     rig.whole_way(&plugin, &volume, &check).await;
     rig.every_step(&plugin, &volume, &check).await;
@@ -67,7 +67,7 @@ async fn each_step_may_fail_once() {
 
 #[tokio::test]
 async fn paths_that_cannot_be_mounted() {
-    let (rig, plugin) = (Rig::recorded(), LocalPlugin::default());
+    let (rig, plugin) = (Fixture::recorded(), LocalPlugin::default());
     fs::write(rig.base.join("file"), "x").unwrap();
     let file = rig.base.join("file").display().to_string();
     let missing = rig.base.join("none").display().to_string();
@@ -102,7 +102,7 @@ async fn paths_that_cannot_be_mounted() {
 
 #[tokio::test]
 async fn abilities_and_names() {
-    let (rig, plugin) = (Rig::recorded(), LocalPlugin::default());
+    let (rig, plugin) = (Fixture::recorded(), LocalPlugin::default());
     let files = volume("/x");
     let can = plugin.abilities(&rig.host, &files.spec);
     assert!(can.device && can.owned && can.owned_once && can.block && can.mount_options && !can.attach);
@@ -117,14 +117,14 @@ async fn abilities_and_names() {
 
 #[tokio::test]
 async fn a_real_directory_is_bound_read_only_too() {
-    let Some(rig) = Rig::real() else { return };
+    let Some(rig) = Fixture::real() else { return };
     let plugin = LocalPlugin::default();
     let dir = rig.base.join("disk");
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("dear"), "dear").unwrap();
     let volume = volume(&dir.display().to_string());
     let target = rig.target(&plugin, "pv-1");
-    let check = |_: &Rig| {
+    let check = |_: &Fixture| {
         assert_eq!(fs::read(target.join("dear")).unwrap(), b"dear");
         fs::write(target.join("new"), "x").unwrap();
     };
@@ -140,14 +140,14 @@ async fn a_real_directory_is_bound_read_only_too() {
 
 #[tokio::test]
 async fn a_real_image_is_formatted_once_and_keeps_what_is_on_it() {
-    let Some(rig) = Rig::real() else { return };
+    let Some(rig) = Fixture::real() else { return };
     let (plugin, image) = (LocalPlugin::default(), Image::new(&rig));
     let volume = image_volume(&image, json!({}));
     let error = plugin.set_up(&rig.host, &volume).await.unwrap_err();
     assert!(error.message.contains("is not mounted at") && error.outcome == Outcome::Final, "{error}");
     let target = rig.target(&plugin, "pv-1");
     let is_new = std::sync::atomic::AtomicBool::new(true);
-    let check = |rig: &Rig| {
+    let check = |rig: &Fixture| {
         let point = rig.points().into_iter().find(|point| point.target == target).unwrap();
         assert_eq!(point.fs_type, "ext4");
         if !is_new.swap(false, std::sync::atomic::Ordering::Relaxed) {
@@ -163,7 +163,7 @@ async fn a_real_image_is_formatted_once_and_keeps_what_is_on_it() {
 
 #[tokio::test]
 async fn two_pods_share_a_disk_and_a_restart_finds_it() {
-    let Some(rig) = Rig::real() else { return };
+    let Some(rig) = Fixture::real() else { return };
     let (plugin, image) = (LocalPlugin::default(), Image::new(&rig));
     let volume = image_volume(&image, json!({"local": {"fsType": "ext4"}}));
     let mut other = volume.clone();
@@ -189,7 +189,7 @@ async fn two_pods_share_a_disk_and_a_restart_finds_it() {
 
 #[tokio::test]
 async fn a_disk_is_written_to_only_when_that_is_wanted() {
-    let Some(rig) = Rig::real() else { return };
+    let Some(rig) = Fixture::real() else { return };
     let (plugin, image) = (LocalPlugin::default(), Image::new(&rig));
     let read_only = image_volume(&image, json!({"accessModes": ["ReadOnlyMany"]}));
     let error = plugin.mount_device(&rig.host, &read_only.spec).await.unwrap_err();
@@ -205,7 +205,7 @@ async fn a_disk_is_written_to_only_when_that_is_wanted() {
 /// An image that was deleted while it was mounted has its loop device, and its blocks, until that is detached.
 #[tokio::test]
 async fn an_image_that_was_deleted_keeps_no_loop_device() {
-    let Some(rig) = Rig::real() else { return };
+    let Some(rig) = Fixture::real() else { return };
     let (plugin, image) = (LocalPlugin::default(), Image::new(&rig));
     let volume = image_volume(&image, json!({}));
     plugin.mount_device(&rig.host, &volume.spec).await.unwrap();
@@ -227,13 +227,13 @@ async fn an_image_that_was_deleted_keeps_no_loop_device() {
 
 #[tokio::test]
 async fn a_device_is_linked() {
-    let Some(rig) = Rig::real() else { return };
+    let Some(rig) = Fixture::real() else { return };
     let (plugin, image) = (LocalPlugin::default(), Image::new(&rig));
     let device = Devices::default().attach(&image.path, false).unwrap();
     let block = |path: &std::path::Path| with(&volume(&path.display().to_string()), |spec| spec.block = true);
     let at = Place { block: true, ..place(&plugin, "pv-1") };
     let link = plugin.path(&rig.host, &at);
-    let check = |_: &Rig| assert_eq!(fs::read_link(&link).unwrap(), device);
+    let check = |_: &Fixture| assert_eq!(fs::read_link(&link).unwrap(), device);
     rig.whole_way(&plugin, &block(&device), &check).await;
     rig.every_step(&plugin, &block(&device), &check).await;
     for (path, part) in
@@ -250,8 +250,8 @@ async fn a_device_is_linked() {
 
 #[tokio::test]
 async fn a_virtual_node_records_it() {
-    let (mut rig, plugin) = (Rig::recorded(), LocalPlugin::default());
+    let (mut rig, plugin) = (Fixture::recorded(), LocalPlugin::default());
     std::sync::Arc::make_mut(&mut rig.host.config).is_virtual = true;
-    let check = |rig: &Rig| assert_eq!(rig.points()[0].source, "/no/such");
+    let check = |rig: &Fixture| assert_eq!(rig.points()[0].source, "/no/such");
     rig.whole_way(&plugin, &volume("/no/such"), &check).await;
 }

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use k8s_openapi::api::core::v1::NFSVolumeSource;
 
 use crate::plugin::PluginError;
-use crate::plugin::lane::shown;
+use crate::plugin::volume_queue::shown;
 use crate::volume::{Source, VolumeSpec};
 
 /// An export of a server.

@@ -1,5 +1,5 @@
 //! Directories of NFS servers (upstream: pkg/volume/nfs). Each pod has a mount of its own. A server that is gone holds up its own volumes: what is
-//! there is looked at in the volume's lane, and what does not go is taken away by force.
+//! there is looked at in the volume's queue, and what does not go is taken away by force.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use async_trait::async_trait;
 use rustix::fs::{fstat, fstatfs};
 use rustix::io::Errno;
 
-use super::lane::{Lane, place_of, still_mounted, told};
-use super::{Abilities, Place, Plugin, PluginError, PodVolume};
+use super::volume_queue::{VolumeQueue, place_of, still_mounted, told};
+use super::{Place, Plugin, PluginError, PodVolume, VolumeCapabilities};
 use crate::host::Host;
 use crate::mount::{Force, Mount, Origin};
+use crate::rooted_fs::{self, RootedFsError};
 use crate::volume::{Source, VolumeSpec};
-use crate::walk::{self, WalkError};
 
 mod export;
 #[cfg(test)]
@@ -50,10 +50,10 @@ impl NfsPlugin {
     }
 
     /// Whether what is mounted there is of use.
-    async fn is_alive(&self, lane: &Lane<'_>, path: &Path) -> Result<bool, PluginError> {
+    async fn is_alive(&self, queue: &VolumeQueue<'_>, path: &Path) -> Result<bool, PluginError> {
         let (probe, looked_at) = (Arc::clone(&self.probe), path.to_owned());
         let what = format!("looking at {}, which is mounted already", path.display());
-        let found = lane.below(what, move |root| Ok(probe(root, &looked_at))).await?;
+        let found = queue.below(what, move |root| Ok(probe(root, &looked_at))).await?;
         let Err(error) = found else { return Ok(true) };
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             // The server is there and says that root may not look.
@@ -68,16 +68,16 @@ impl NfsPlugin {
     }
 
     /// Unmounts, and does so by force when that takes long; it tells which.
-    async fn unmount(&self, lane: &Lane<'_>, target: &Path) -> Result<Force, PluginError> {
-        match tokio::time::timeout(self.patience, lane.unmount_once(target, Force::No)).await {
+    async fn unmount(&self, queue: &VolumeQueue<'_>, target: &Path) -> Result<Force, PluginError> {
+        match tokio::time::timeout(self.patience, queue.unmount_once(target, Force::No)).await {
             Ok(Ok(())) => return Ok(Force::No),
             Ok(Err(error)) if !error.is_uncertain() => return Err(told(error)),
             Ok(Err(_)) | Err(_) => {}
         }
         let target_shown = target.display();
         tracing::warn!(target = %target_shown, "the server does not answer; it is unmounted by force");
-        // The lane is taken by the call that hangs, which this one ends.
-        lane.beside().unmount_once(target, Force::Yes).await.map_err(|error| {
+        // The queue is taken by the call that hangs, which this one ends.
+        queue.beside().unmount_once(target, Force::Yes).await.map_err(|error| {
             let message = format!(
                 "{error}; the unmount takes more than {} s and cannot be forced: bring the server back, or restart the node",
                 self.patience.as_secs()
@@ -103,8 +103,8 @@ impl Plugin for NfsPlugin {
         Ok(format!("{}/{}", export.server, export.path))
     }
 
-    fn abilities(&self, _: &Host, _: &VolumeSpec) -> Abilities {
-        Abilities { mount_options: true, ..Abilities::default() }
+    fn abilities(&self, _: &Host, _: &VolumeSpec) -> VolumeCapabilities {
+        VolumeCapabilities { mount_options: true, ..VolumeCapabilities::default() }
     }
 
     fn path(&self, host: &Host, place: &Place) -> PathBuf {
@@ -115,43 +115,43 @@ impl Plugin for NfsPlugin {
         let spec = &*volume.spec;
         let export = Export::of(spec)?;
         let place = place_of(NAME, volume)?;
-        let (lane, target) = (Lane::of_place(host, &place), self.path(host, &place));
-        if lane.mounted(&target)?.is_some() {
-            if self.is_alive(&lane, &target).await? {
+        let (queue, target) = (VolumeQueue::of_place(host, &place), self.path(host, &place));
+        if queue.mounted(&target)?.is_some() {
+            if self.is_alive(&queue, &target).await? {
                 return Ok(());
             }
             tracing::info!(target = %target.display(), "the handle of the mount is stale; it is made anew");
-            lane.unmount_once(&target, Force::Yes).await.map_err(told)?;
-            if lane.mounted(&target)?.is_some() {
+            queue.unmount_once(&target, Force::Yes).await.map_err(told)?;
+            if queue.mounted(&target)?.is_some() {
                 return Err(still_mounted(&target));
             }
         }
         let origin = Origin::FileSystem { fs_type: "nfs".to_owned(), source: export.source() };
         let options = spec.mount_options().to_vec();
-        lane.mount_at(Mount { origin, target, options, read_only: spec.read_only || export.read_only }).await
+        queue.mount_at(Mount { origin, target, options, read_only: spec.read_only || export.read_only }).await
     }
 
     async fn tear_down(&self, host: &Host, place: &Place) -> Result<(), PluginError> {
-        let (lane, target) = (Lane::of_place(host, place), self.path(host, place));
-        let forced = match lane.mounted(&target)? {
-            Some(_) => self.unmount(&lane, &target).await?,
+        let (queue, target) = (VolumeQueue::of_place(host, place), self.path(host, place));
+        let forced = match queue.mounted(&target)? {
+            Some(_) => self.unmount(&queue, &target).await?,
             None => Force::No,
         };
-        if forced == Force::Yes && lane.mounted(&target)?.is_none() {
+        if forced == Force::Yes && queue.mounted(&target)?.is_none() {
             // The first call may hang on, in the kernel's farewell to the server (NFSv4 takes minutes). Nothing is mounted there any more.
-            return lane.beside().clear(&target).await;
+            return queue.beside().clear(&target).await;
         }
         // What is below the topmost mount was not made by the agent, and is no reason to leave it.
-        lane.clear(&target).await
+        queue.clear(&target).await
     }
 }
 
 /// Opens it as a place and asks the server about it.
 fn look(root: &Path, path: &Path) -> io::Result<()> {
-    let opened = walk::open_path_below(root, path).map_err(|error| match error {
-        WalkError::Refused { source, .. } => source,
-        WalkError::Missing { .. } => Errno::STALE.into(),
-        WalkError::Unsafe { .. } => io::Error::other(error),
+    let opened = rooted_fs::open_path_below(root, path).map_err(|error| match error {
+        RootedFsError::Refused { source, .. } => source,
+        RootedFsError::Missing { .. } => Errno::STALE.into(),
+        RootedFsError::Unsafe { .. } => io::Error::other(error),
     })?;
     fstatfs(&opened)?;
     fstat(&opened)?;

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::mount::Programs;
 use crate::plugin::Outcome;
-use crate::plugin::testing::{Rig, inline, persistent, place, program, with};
+use crate::plugin::testing::{Fixture, inline, persistent, place, program, with};
 
 fn volume(server: &str) -> PodVolume {
     persistent(
@@ -49,15 +49,15 @@ fn sources() {
 
 #[tokio::test]
 async fn each_step_may_fail_once() {
-    let (rig, plugin) = (Rig::recorded(), NfsPlugin::default());
-    let is_there = |rig: &Rig| assert_eq!(rig.points()[0].source, "nas:/export");
+    let (rig, plugin) = (Fixture::recorded(), NfsPlugin::default());
+    let is_there = |rig: &Fixture| assert_eq!(rig.points()[0].source, "nas:/export");
     rig.whole_way(&plugin, &volume("nas"), &is_there).await;
     rig.every_step(&plugin, &volume("nas"), &is_there).await;
 }
 
 #[tokio::test]
 async fn it_is_mounted_once_with_its_options() {
-    let (rig, plugin) = (Rig::recorded(), NfsPlugin::default());
+    let (rig, plugin) = (Fixture::recorded(), NfsPlugin::default());
     for (read_only, in_source, options) in [
         (false, false, ["rw", "hard", "nfsvers=4.2"]),
         (true, false, ["ro", "hard", "nfsvers=4.2"]),
@@ -80,7 +80,7 @@ async fn it_is_mounted_once_with_its_options() {
 
 #[tokio::test]
 async fn a_mount_that_fails_leaves_nothing_and_says_why() {
-    let (rig, plugin) = (Rig::recorded(), NfsPlugin::default());
+    let (rig, plugin) = (Fixture::recorded(), NfsPlugin::default());
     rig.record().fail_next_mount("mount.nfs: access denied by server while mounting nas:/export");
     let error = plugin.set_up(&rig.host, &volume("nas")).await.unwrap_err();
     assert!(error.message.contains("nas:/export") && error.message.contains("access denied"), "{error}");
@@ -97,7 +97,7 @@ async fn what_is_mounted_is_looked_at() {
         (Some(Errno::IO), false, 1),
         (None, true, 1),
     ] {
-        let rig = Rig::recorded();
+        let rig = Fixture::recorded();
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
         let probe = move |_: &Path, _: &Path| match (errno, count.fetch_add(1, Ordering::Relaxed)) {
@@ -116,7 +116,7 @@ async fn what_is_mounted_is_looked_at() {
 
 #[tokio::test]
 async fn a_mount_that_hangs_is_uncertain_and_taken_up_when_it_is_done() {
-    let (mut rig, plugin) = (Rig::recorded(), NfsPlugin::default());
+    let (mut rig, plugin) = (Fixture::recorded(), NfsPlugin::default());
     rig.set_deadline(Duration::from_millis(50));
     let release = rig.record().hang_next_mount();
     let error = plugin.set_up(&rig.host, &volume("nas")).await.unwrap_err();
@@ -125,7 +125,7 @@ async fn a_mount_that_hangs_is_uncertain_and_taken_up_when_it_is_done() {
     // Others go on.
     let other = inline(json!({"name": "v", "nfs": {"server": "other", "path": "/"}}));
     while plugin.set_up(&rig.host, &other).await.is_err() {}
-    assert!(plugin.set_up(&rig.host, &volume("nas")).await.is_err(), "its lane is taken");
+    assert!(plugin.set_up(&rig.host, &volume("nas")).await.is_err(), "its queue is taken");
     drop(release);
     while plugin.set_up(&rig.host, &volume("nas")).await.is_err() {}
     assert_eq!(rig.points().len(), 2);
@@ -133,7 +133,7 @@ async fn a_mount_that_hangs_is_uncertain_and_taken_up_when_it_is_done() {
 
 #[tokio::test]
 async fn an_unmount_that_hangs_is_forced() {
-    let (rig, plugin) = (Rig::recorded(), NfsPlugin::with_patience(Duration::from_millis(50)));
+    let (rig, plugin) = (Fixture::recorded(), NfsPlugin::with_patience(Duration::from_millis(50)));
     plugin.set_up(&rig.host, &volume("nas")).await.unwrap();
     let release = rig.record().hang_next_unmount();
     let end = async {
@@ -153,7 +153,7 @@ async fn an_unmount_that_hangs_is_forced() {
 /// The kernel takes the mount away at once and speaks with the server afterwards; the pod does not wait for that.
 #[tokio::test]
 async fn an_unmount_that_hangs_on_after_it_was_forced_is_not_waited_for() {
-    let (mut rig, plugin) = (Rig::recorded(), NfsPlugin::with_patience(Duration::from_millis(50)));
+    let (mut rig, plugin) = (Fixture::recorded(), NfsPlugin::with_patience(Duration::from_millis(50)));
     rig.set_deadline(Duration::from_secs(5));
     plugin.set_up(&rig.host, &volume("nas")).await.unwrap();
     let release = rig.record().hang_next_unmount();
@@ -164,7 +164,7 @@ async fn an_unmount_that_hangs_on_after_it_was_forced_is_not_waited_for() {
 
 #[tokio::test]
 async fn what_is_busy_or_in_the_way_stays_and_is_told() {
-    let (rig, plugin) = (Rig::recorded(), NfsPlugin::default());
+    let (rig, plugin) = (Fixture::recorded(), NfsPlugin::default());
     let target = rig.target(&plugin, "pv-1");
     plugin.set_up(&rig.host, &volume("nas")).await.unwrap();
     rig.record().set_busy(&target, true);
@@ -204,13 +204,13 @@ fn helper(base: &Path) -> Programs {
 
 #[tokio::test]
 async fn a_real_mount_by_a_helper() {
-    let Some(rig) = Rig::with_programs(helper) else { return };
+    let Some(rig) = Fixture::with_programs(helper) else { return };
     let plugin = NfsPlugin::default();
     fs::create_dir(rig.base.join("export")).unwrap();
     fs::write(rig.base.join("export/dear"), "dear").unwrap();
     let target = rig.target(&plugin, "pv-1");
     let seen = target.join("dear");
-    let is_there = move |_: &Rig| assert_eq!(fs::read(&seen).unwrap(), b"dear");
+    let is_there = move |_: &Fixture| assert_eq!(fs::read(&seen).unwrap(), b"dear");
     rig.whole_way(&plugin, &volume("nas"), &is_there).await;
     rig.every_step(&plugin, &volume("nas"), &is_there).await;
     let read_only = with(&volume("nas"), |spec| spec.read_only = true);
@@ -226,7 +226,7 @@ async fn a_real_mount_by_a_helper() {
 
 #[tokio::test]
 async fn servers_that_are_not_known_or_never_answer() {
-    let Some(mut rig) = Rig::with_programs(helper) else { return };
+    let Some(mut rig) = Fixture::with_programs(helper) else { return };
     let plugin = NfsPlugin::default();
     let error = plugin.set_up(&rig.host, &volume("172.16.51.58.1")).await.unwrap_err();
     let words = "mount.nfs: Failed to resolve server 172.16.51.58.1: Name or service not known";

@@ -1,6 +1,6 @@
 //! Whole lives against the API in memory, with doubles of whoever mounts and whoever runs.
 #![allow(clippy::unwrap_used)]
 
-mod lives;
-mod rig;
-mod words;
+mod fixture;
+mod lifecycle;
+mod status;

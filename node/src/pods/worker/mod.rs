@@ -1,7 +1,7 @@
 //! The life of one pod: want its volumes, wait for them, start it, tell how it is; then stop it, let its volumes go, wait until they are
-//! gone, say the last word, and let the object go. The way back (`leave`) is the same whatever ends the pod; only what is told differs.
+//! gone, say the last word, and let the object go. The way back (`termination`) is the same whatever ends the pod; only what is told differs.
 
-mod leave;
+mod termination;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::deadline;
-use super::limits;
-use super::report::Reporter;
-use super::scrubbing;
-use super::status::{Facts, Stage, Verdict};
-use super::{Seen, Shared};
+use super::active_deadline;
+use super::context::{ObservedPod, WorkerContext};
+use super::empty_dir_limit;
+use super::facts::{PodFacts, PodFailure, PodStage};
+use super::recycler;
+use super::status_writer::StatusWriter;
 use crate::config::RuntimeKind;
 use crate::runtime::{PodPath, PodState};
 use crate::volumes::PodVolumes;
@@ -34,7 +34,7 @@ const LIMIT: &str = "VolumeAttachmentLimitExceeded";
 
 /// Why a life ends.
 #[derive(Clone, Debug)]
-pub(super) enum End {
+pub(super) enum EndReason {
     /// It is being deleted, or is gone.
     Asked,
     /// The API says that it is over.
@@ -42,24 +42,24 @@ pub(super) enum End {
     /// Its containers have ended.
     Finished,
     /// The node does not take it.
-    Refused(Verdict),
+    Refused(PodFailure),
     /// It is driven off.
-    Evicted(Verdict),
+    Evicted(PodFailure),
     /// It took too long.
     Late,
 }
 
 /// What the API says about the end of a pod.
-fn over(seen: &Seen) -> Option<End> {
-    let Some(pod) = seen.pod.as_ref().filter(|_| !seen.is_gone) else { return Some(End::Asked) };
+fn over(seen: &ObservedPod) -> Option<EndReason> {
+    let Some(pod) = seen.pod.as_ref().filter(|_| !seen.is_gone) else { return Some(EndReason::Asked) };
     if pod.metadata.deletion_timestamp.is_some() {
-        return Some(End::Asked);
+        return Some(EndReason::Asked);
     }
-    is_finished(pod).then_some(End::Told)
+    is_finished(pod).then_some(EndReason::Told)
 }
 
 /// Waits for it.
-async fn ends(seen: &mut watch::Receiver<Seen>) -> End {
+async fn ends(seen: &mut watch::Receiver<ObservedPod>) -> EndReason {
     loop {
         if let Some(end) = over(&seen.borrow_and_update()) {
             return end;
@@ -83,13 +83,13 @@ async fn changed<T>(receiver: Option<&mut watch::Receiver<T>>) {
 }
 
 /// Waits until an emptyDir of the pod is over its limit.
-async fn too_much(shared: &Shared, uid: &str, pod: &Pod) -> Verdict {
-    if limits::limited(pod).is_empty() {
+async fn too_much(shared: &WorkerContext, uid: &str, pod: &Pod) -> PodFailure {
+    if empty_dir_limit::limited(pod).is_empty() {
         return std::future::pending().await;
     }
     loop {
-        tokio::time::sleep(limits::LOOK_EVERY).await;
-        if let Some(verdict) = limits::broken(shared, uid, pod).await {
+        tokio::time::sleep(empty_dir_limit::LOOK_EVERY).await;
+        if let Some(verdict) = empty_dir_limit::broken(shared, uid, pod).await {
             return verdict;
         }
     }
@@ -116,21 +116,21 @@ fn with_address(pod: &Arc<Pod>, address: Option<String>) -> Arc<Pod> {
 }
 
 pub(super) struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerContext>,
     uid: String,
-    seen: watch::Receiver<Seen>,
-    reporter: Reporter,
+    seen: watch::Receiver<ObservedPod>,
+    reporter: StatusWriter,
     /// Since when it is here, as far as this agent knows.
     begun: Timestamp,
-    verdict: Option<Verdict>,
+    verdict: Option<PodFailure>,
     /// What is told of a pod whose work the agent does itself.
     own: Option<PodState>,
 }
 
 impl Worker {
     /// A whole life, or what is left of it.
-    pub(super) async fn life(shared: Arc<Shared>, uid: String, seen: watch::Receiver<Seen>) {
-        let (reporter, writing) = Reporter::new(shared.host.client.clone(), seen.clone());
+    pub(super) async fn life(shared: Arc<WorkerContext>, uid: String, seen: watch::Receiver<ObservedPod>) {
+        let (reporter, writing) = StatusWriter::new(shared.host.client.clone(), seen.clone());
         let begun = shared.host.clock.now();
         let worker = Worker { shared, uid, seen, reporter, begun, verdict: None, own: None };
         tokio::select! {
@@ -163,13 +163,13 @@ impl Worker {
 
     /// How long it may be here from now on.
     fn time_left(&self, pod: &Pod) -> Option<Duration> {
-        deadline::left(pod, self.begun, self.now())
+        active_deadline::left(pod, self.begun, self.now())
     }
 
-    fn tell(&self, stage: Stage) {
+    fn tell(&self, stage: PodStage) {
         let address = self.shared.node.borrow().as_deref().and_then(address_of);
         let verdict = self.verdict.clone();
-        self.reporter.tell(Facts { stage, state: self.state(), verdict, address, now: self.now() });
+        self.reporter.tell(PodFacts { stage, state: self.state(), verdict, address, now: self.now() });
     }
 
     fn event(&self, type_: EventType, reason: &str, message: impl Into<String>) {
@@ -179,7 +179,7 @@ impl Worker {
     }
 
     /// Until something ends it.
-    async fn live(&mut self) -> End {
+    async fn live(&mut self) -> EndReason {
         if let Some(end) = over(&self.seen.borrow()) {
             return end;
         }
@@ -191,7 +191,7 @@ impl Worker {
                 Ok(ready) => ready,
                 Err(end) => return end,
             };
-            if scrubbing::is_ours(&self.shared, &pod) {
+            if recycler::is_ours(&self.shared, &pod) {
                 return Box::pin(self.scrub(&pod, paths)).await;
             }
             if let Err(end) = Box::pin(self.start(&pod, paths)).await {
@@ -204,13 +204,13 @@ impl Worker {
     }
 
     /// Before the Node is known nobody is taken.
-    async fn admit(&mut self) -> Result<(), End> {
+    async fn admit(&mut self) -> Result<(), EndReason> {
         let mut node = self.shared.node.clone();
         loop {
             let known = node.borrow_and_update().clone();
             if let (Some(known), Some(pod)) = (known, self.pod()) {
                 let max = self.shared.host.config.max_pods;
-                return self.shared.admitted.admit(&pod, &known, max).map_err(End::Refused);
+                return self.shared.admitted.admit(&pod, &known, max).map_err(EndReason::Refused);
             }
             tokio::select! {
                 () = changed(Some(&mut node)) => {}
@@ -220,14 +220,14 @@ impl Worker {
     }
 
     /// Wants the volumes and waits for them.
-    async fn mounted(&mut self) -> Result<(Arc<Pod>, Vec<PodPath>), End> {
+    async fn mounted(&mut self) -> Result<(Arc<Pod>, Vec<PodPath>), EndReason> {
         let mut complain_at = Instant::now() + COMPLAIN_AFTER;
         loop {
             let seen = self.seen.borrow_and_update().clone();
             if let Some(end) = over(&seen) {
                 return Err(end);
             }
-            let Some(pod) = seen.pod else { return Err(End::Asked) };
+            let Some(pod) = seen.pod else { return Err(EndReason::Asked) };
             self.shared.volumes.want(Arc::clone(&pod));
             let mut volumes = self.shared.volumes.state(&self.uid);
             let now = volumes.borrow_and_update().clone();
@@ -238,18 +238,18 @@ impl Worker {
                     let message = format!(
                         "Pod was rejected: Node has reached its volume attachment limit, rejecting pod. {waiting}"
                     );
-                    return Err(End::Refused(Verdict { reason: LIMIT.to_owned(), message }));
+                    return Err(EndReason::Refused(PodFailure { reason: LIMIT.to_owned(), message }));
                 }
                 PodVolumes::Waiting(waiting) => Some(waiting),
                 PodVolumes::Releasing(_) | PodVolumes::Released => None,
             };
-            self.tell(Stage::Making);
+            self.tell(PodStage::Making);
             let left = self.time_left(&pod);
             tokio::select! {
                 // Its sender goes when the pod was released, and it is not.
                 () = changed(Some(&mut volumes)) => {}
                 () = changed(Some(&mut self.seen)) => {}
-                () = deadline::over(left) => return Err(End::Late),
+                () = active_deadline::over(left) => return Err(EndReason::Late),
                 () = tokio::time::sleep_until(complain_at) => {
                     complain_at = Instant::now() + COMPLAIN_AFTER;
                     if let Some(waiting) = waiting {
@@ -262,7 +262,7 @@ impl Worker {
     }
 
     /// Gives it to the runtime, until that has taken it.
-    async fn start(&mut self, pod: &Arc<Pod>, paths: Vec<PodPath>) -> Result<(), End> {
+    async fn start(&mut self, pod: &Arc<Pod>, paths: Vec<PodPath>) -> Result<(), EndReason> {
         let runtime = Arc::clone(&self.shared.runtime);
         let address = self.shared.node.borrow().as_deref().and_then(address_of);
         let addressed = with_address(pod, address);
@@ -273,7 +273,7 @@ impl Worker {
             let started = tokio::select! {
                 started = runtime.start(Arc::clone(&addressed), paths.clone()) => started,
                 end = ends(&mut self.seen) => return Err(end),
-                () = deadline::over(left) => return Err(End::Late),
+                () = active_deadline::over(left) => return Err(EndReason::Late),
             };
             let Err(error) = started else { return Ok(()) };
             let why = error.to_string();
@@ -281,25 +281,25 @@ impl Worker {
                 tracing::warn!("{why}; will be tried again");
                 told = why;
             }
-            self.tell(Stage::Making);
+            self.tell(PodStage::Making);
             self.event(EventType::Warning, "FailedSync", format!("Error syncing pod, skipping: {error}"));
             let left = self.time_left(pod);
             tokio::select! {
                 () = tokio::time::sleep(waits.advance()) => {}
                 end = ends(&mut self.seen) => return Err(end),
-                () = deadline::over(left) => return Err(End::Late),
+                () = active_deadline::over(left) => return Err(EndReason::Late),
             }
         }
     }
 
     /// Empties the volume that the pod is made for. Nobody goes on before that has ended.
-    async fn scrub(&mut self, pod: &Arc<Pod>, paths: Vec<PodPath>) -> End {
-        self.own = Some(scrubbing::running(pod, self.now()));
-        self.tell(Stage::Running);
+    async fn scrub(&mut self, pod: &Arc<Pod>, paths: Vec<PodPath>) -> EndReason {
+        self.own = Some(recycler::running(pod, self.now()));
+        self.tell(PodStage::Running);
         let cancel = CancellationToken::new();
         let _end = cancel.clone().drop_guard();
         let shared = Arc::clone(&self.shared);
-        let scrubbing = scrubbing::run(&shared, pod, &paths, self.begun, cancel.clone());
+        let scrubbing = recycler::run(&shared, pod, &paths, self.begun, cancel.clone());
         tokio::pin!(scrubbing);
         let state = tokio::select! {
             state = &mut scrubbing => state,
@@ -309,12 +309,12 @@ impl Worker {
             }
         };
         self.own = Some(state);
-        self.tell(Stage::Running);
-        over(&self.seen.borrow()).unwrap_or(End::Finished)
+        self.tell(PodStage::Running);
+        over(&self.seen.borrow()).unwrap_or(EndReason::Finished)
     }
 
     /// Tells how it is while it runs. None: it changed, or the runtime has lost it, and it has to be started again.
-    async fn attend(&mut self, started: &Arc<Pod>) -> Option<End> {
+    async fn attend(&mut self, started: &Arc<Pod>) -> Option<EndReason> {
         let Some(mut state) = self.shared.runtime.state(&self.uid) else {
             tokio::time::sleep(WAITS.0).await;
             return None;
@@ -330,9 +330,9 @@ impl Worker {
             }
             self.shared.volumes.want(Arc::clone(&pod));
             let ended = state.borrow_and_update().ended;
-            self.tell(Stage::Running);
+            self.tell(PodStage::Running);
             if ended {
-                return Some(End::Finished);
+                return Some(EndReason::Finished);
             }
             let shared = Arc::clone(&self.shared);
             // Where processes run, their runtime sees to it: it tells what became of each.
@@ -343,8 +343,8 @@ impl Worker {
             tokio::select! {
                 changed = state.changed() => if changed.is_err() { return None },
                 () = changed(Some(&mut self.seen)) => {}
-                verdict = Box::pin(too_much(&shared, &self.uid, &pod)) => return Some(End::Evicted(verdict)),
-                () = deadline::over(left) => return Some(End::Late),
+                verdict = Box::pin(too_much(&shared, &self.uid, &pod)) => return Some(EndReason::Evicted(verdict)),
+                () = active_deadline::over(left) => return Some(EndReason::Late),
             }
         }
     }

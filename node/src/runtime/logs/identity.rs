@@ -16,13 +16,13 @@ use sha2::{Digest as _, Sha256};
 use tokio_rustls::TlsAcceptor;
 
 /// A key, and TLS with it.
-pub(super) struct Identity {
+pub(super) struct ServerIdentity {
     pub(super) acceptor: TlsAcceptor,
     /// SHA-256 of the public key (SubjectPublicKeyInfo, DER), 64 hexadecimal digits.
     pub(super) digest: String,
 }
 
-impl Identity {
+impl ServerIdentity {
     /// Makes a key. TLS 1.3 with a raw public key (RFC 7250).
     ///
     /// # Errors
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn every_start_has_a_key_of_its_own() {
-        let (one, two) = (Identity::make().unwrap().digest, Identity::make().unwrap().digest);
+        let (one, two) = (ServerIdentity::make().unwrap().digest, ServerIdentity::make().unwrap().digest);
         assert_eq!(one.len(), 64);
         assert_ne!(one, two);
     }

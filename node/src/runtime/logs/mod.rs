@@ -47,7 +47,7 @@ pub(super) fn of_name<'a>(state: &'a PodState, name: &str) -> Option<&'a Contain
 
 /// There is no log to be read; the words are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoLog {
+pub enum LogError {
     /// No such pod is here.
     #[error("pod {0:?} does not exist\n")]
     NoPod(String),
@@ -65,7 +65,7 @@ pub enum NoLog {
 }
 
 /// Which run of a container is meant (upstream: Kubelet.validateContainerLogStatus).
-pub(super) fn run_of(status: &ContainerStatus, pod: &str, previous: bool) -> Result<u32, NoLog> {
+pub(super) fn run_of(status: &ContainerStatus, pod: &str, previous: bool) -> Result<u32, LogError> {
     let name = &status.name;
     let count = u32::try_from(status.restart_count).unwrap_or_default();
     let state = status.state.as_ref();
@@ -76,16 +76,16 @@ pub(super) fn run_of(status: &ContainerStatus, pod: &str, previous: bool) -> Res
             // The last run is the one that is waited after.
             (true, true) => Ok(count),
             (true, false) => Ok(count.saturating_sub(1)),
-            (false, _) => {
-                Err(NoLog::NotYet(format!("previous terminated container {name:?} in pod {pod:?} not found")))
-            }
+            (false, _) => Err(LogError::NotYet(format!(
+                "previous terminated container {name:?} in pod {pod:?} not found"
+            ))),
         };
     }
     match waiting {
         Some(_) if has_last => Ok(count),
         Some(waiting) => {
             let reason = waiting.reason.as_deref().unwrap_or_default();
-            Err(NoLog::NotYet(format!("container {name:?} in pod {pod:?} is waiting to start: {reason}")))
+            Err(LogError::NotYet(format!("container {name:?} in pod {pod:?} is waiting to start: {reason}")))
         }
         None => Ok(count),
     }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn which_run_is_meant() {
-        let missing = |text: &str| Err(NoLog::NotYet(text.to_owned()));
+        let missing = |text: &str| Err(LogError::NotYet(text.to_owned()));
         let none = "previous terminated container \"c\" in pod \"p\" not found";
         for (name, state, last, count, previous, want) in [
             ("runs", json!({"running": {}}), json!({}), 0, false, Ok(0)),

@@ -25,9 +25,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::identity::Identity;
+use super::identity::ServerIdentity;
 use super::reader;
-use super::{LogQuery, NoLog};
+use super::{LogError, LogQuery};
 use crate::runtime::Runtime;
 
 /// What the API server calls itself in its tokens for nodes.
@@ -100,7 +100,7 @@ pub struct LogServer {
     _end: DropGuard,
 }
 
-struct Shared {
+struct ServerState {
     node: String,
     client: Client,
     runtime: Arc<dyn Runtime>,
@@ -116,14 +116,14 @@ impl LogServer {
         let address = SocketAddr::new(config.address, config.port);
         let identity = match config.address.is_loopback() {
             true => None,
-            false => Some(Identity::make().map_err(|why| LogServerError::Key { address, why })?),
+            false => Some(ServerIdentity::make().map_err(|why| LogServerError::Key { address, why })?),
         };
         let key = identity.as_ref().map(|identity| identity.digest.clone());
         let cannot = |source| LogServerError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
         let end = CancellationToken::new();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             node: config.node,
             client: config.client,
             runtime: config.runtime,
@@ -149,8 +149,8 @@ impl LogServer {
 
 async fn serve(
     listener: TcpListener,
-    identity: Option<Identity>,
-    shared: Arc<Shared>,
+    identity: Option<ServerIdentity>,
+    shared: Arc<ServerState>,
     end: CancellationToken,
 ) {
     let acceptor = identity.map(|identity| identity.acceptor);
@@ -191,7 +191,7 @@ async fn shaken(
 }
 
 /// Serves one request.
-async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin, shared: Arc<Shared>) -> io::Result<()> {
+async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin, shared: Arc<ServerState>) -> io::Result<()> {
     let service = service_fn(move |request| {
         let shared = shared.clone();
         async move { Ok::<_, Infallible>(answer(&shared, &request).await) }
@@ -211,7 +211,7 @@ fn plain(code: StatusCode, text: impl Into<String>) -> Response<Body> {
     response
 }
 
-async fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Body> {
+async fn answer(shared: &ServerState, request: &Request<Incoming>) -> Response<Body> {
     let path = request.uri().path();
     if path == "/healthz" {
         return plain(StatusCode::OK, "ok");
@@ -232,16 +232,16 @@ async fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Body> 
     };
     let place = match shared.runtime.log(namespace, pod, container, query.previous) {
         Ok(place) => place,
-        Err(why @ NoLog::NoContainer { .. }) => return plain(StatusCode::NOT_FOUND, why.to_string()),
+        Err(why @ LogError::NoContainer { .. }) => return plain(StatusCode::NOT_FOUND, why.to_string()),
         // The API has it, or it would not ask. A status of 404 would lose the words on the way to whoever wants to know.
-        Err(NoLog::NoPod(_)) => {
+        Err(LogError::NoPod(_)) => {
             let text = format!(
                 "container {container:?} in pod {pod:?} is not available: the node has not started it; \
                  see the events of the pod (kubectl describe pod {pod})"
             );
             return plain(StatusCode::BAD_REQUEST, text);
         }
-        Err(why @ NoLog::NotYet(_)) => return plain(StatusCode::BAD_REQUEST, why.to_string()),
+        Err(why @ LogError::NotYet(_)) => return plain(StatusCode::BAD_REQUEST, why.to_string()),
     };
     let (to, from) = mpsc::channel(16);
     let name = format!("{namespace}/{pod}/{container}");
@@ -260,7 +260,7 @@ async fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Body> 
 }
 
 /// Whether a request comes from the API server.
-async fn is_allowed(shared: &Shared, request: &Request<Incoming>) -> bool {
+async fn is_allowed(shared: &ServerState, request: &Request<Incoming>) -> bool {
     let value = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let Some(token) = value.and_then(|value| value.strip_prefix("Bearer ")) else { return false };
     let audience = format!("{AUDIENCE_PREFIX}{}", shared.node);
@@ -330,7 +330,7 @@ mod tests {
             pod: &str,
             container: &str,
             previous: bool,
-        ) -> Result<LogPlace, NoLog> {
+        ) -> Result<LogPlace, LogError> {
             match (namespace, pod, container, previous) {
                 ("n", "p", "c", false) => Ok(LogPlace {
                     dir: self.dir.clone(),
@@ -338,8 +338,8 @@ mod tests {
                     container: container.to_owned(),
                     state: self.state.subscribe(),
                 }),
-                ("n", "p", "c", true) => Err(NoLog::NotYet("none before".to_owned())),
-                _ => Err(NoLog::NoPod(pod.to_owned())),
+                ("n", "p", "c", true) => Err(LogError::NotYet("none before".to_owned())),
+                _ => Err(LogError::NoPod(pod.to_owned())),
             }
         }
     }

@@ -21,8 +21,8 @@ use orlop_controller::recorder::{EventType, Recorder};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::hooks::{Event, HookError, Hooks};
-use super::{PodPath, PodState, Runtime, RuntimeError, disk};
+use super::hooks::{HookError, HookEvent, Hooks};
+use super::{PodPath, PodState, Runtime, RuntimeError, records};
 use crate::crash_points;
 use crate::paths::Paths;
 use crate::volume::PodKey;
@@ -35,15 +35,15 @@ const FAILED_HOOK: &str = "FailedHook";
 
 /// What is on disk of a pod.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Record {
+struct PodRecord {
     pod: Pod,
     paths: Vec<PodPath>,
     /// When it was told as running; none before.
     started_at: Option<Timestamp>,
 }
 
-struct Entry {
-    record: Mutex<Record>,
+struct PodEntry {
+    record: Mutex<PodRecord>,
     /// One start or stop at a time.
     turn: tokio::sync::Mutex<()>,
     state: watch::Sender<PodState>,
@@ -55,7 +55,7 @@ pub struct NoRuntime {
     hooks: Hooks,
     clock: Clock,
     events: Option<Recorder>,
-    pods: Mutex<HashMap<String, Arc<Entry>>>,
+    pods: Mutex<HashMap<String, Arc<PodEntry>>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -69,11 +69,11 @@ impl NoRuntime {
     /// The directory cannot be read.
     pub fn new(paths: Paths, hooks: Hooks, clock: Clock, events: Option<Recorder>) -> io::Result<Self> {
         let mut pods = HashMap::new();
-        for uid in disk::names(&paths.pods())? {
+        for uid in records::names(&paths.pods())? {
             let file = record_file(&paths, &uid);
-            match disk::found::<Record>(&file) {
+            match records::found::<PodRecord>(&file) {
                 Ok(Some(record)) => {
-                    let entry = Entry::new(record);
+                    let entry = PodEntry::new(record);
                     pods.insert(uid, Arc::new(entry));
                 }
                 Ok(None) => {}
@@ -84,14 +84,14 @@ impl NoRuntime {
         Ok(Self { paths, hooks, clock, events, pods: Mutex::new(pods) })
     }
 
-    fn entry(&self, uid: &str) -> Option<Arc<Entry>> {
+    fn entry(&self, uid: &str) -> Option<Arc<PodEntry>> {
         locked(&self.pods).get(uid).cloned()
     }
 
     /// The pod that has the links of a name, when it is another one.
     fn holder(&self, key: &PodKey) -> Option<String> {
         let pods = locked(&self.pods);
-        let is_holder = |entry: &Entry| {
+        let is_holder = |entry: &PodEntry| {
             let other = PodKey::of(&locked(&entry.record).pod);
             other.uid != key.uid
                 && (other.namespace, other.name) == (key.namespace.clone(), key.name.clone())
@@ -105,7 +105,7 @@ impl NoRuntime {
     }
 
     /// Runs a hook whose failure stops nothing.
-    async fn tell(&self, event: Event, record: &Record, volume: Option<&PodPath>) {
+    async fn tell(&self, event: HookEvent, record: &PodRecord, volume: Option<&PodPath>) {
         if let Err(error) = self.hooks.run(event, &record.pod, &record.paths, volume).await {
             self.complain(&record.pod, &error);
         }
@@ -127,9 +127,9 @@ impl Runtime for NoRuntime {
             |why: String| RuntimeError::Start { pod: format!("{}/{}", key.namespace, key.name), why };
         check_names(&key, &paths).map_err(cannot)?;
         let entry = {
-            let fresh = Record { pod: Pod::clone(&pod), paths: paths.clone(), started_at: None };
+            let fresh = PodRecord { pod: Pod::clone(&pod), paths: paths.clone(), started_at: None };
             let mut pods = locked(&self.pods);
-            pods.entry(key.uid.clone()).or_insert_with(|| Arc::new(Entry::new(fresh))).clone()
+            pods.entry(key.uid.clone()).or_insert_with(|| Arc::new(PodEntry::new(fresh))).clone()
         };
         let _turn = entry.turn.lock().await;
         if entry.state.borrow().ended {
@@ -153,11 +153,11 @@ impl Runtime for NoRuntime {
             return Ok(());
         }
         for path in &record.paths {
-            self.tell(Event::VolumeMounted, &record, Some(path)).await;
+            self.tell(HookEvent::VolumeMounted, &record, Some(path)).await;
         }
-        let told = self.hooks.run(Event::PodStarted, &record.pod, &record.paths, None).await;
+        let told = self.hooks.run(HookEvent::PodStarted, &record.pod, &record.paths, None).await;
         told.map_err(|error| cannot(error.to_string()))?;
-        let record = Record { started_at: Some(self.clock.now()), ..record };
+        let record = PodRecord { started_at: Some(self.clock.now()), ..record };
         save(&file, &record).map_err(|error| cannot(format!("{}: {error}", file.display())))?;
         entry.state.send_replace(running(&record));
         *locked(&entry.record) = record;
@@ -179,20 +179,20 @@ impl Runtime for NoRuntime {
             uid: uid.to_owned(),
             why: format!("{}: {error}", path.display()),
         };
-        self.tell(Event::PodStopping, &record, None).await;
+        self.tell(HookEvent::PodStopping, &record, None).await;
         let links = self.links(&PodKey::of(&record.pod));
         crash_points::reached("remove links by name", &links);
         remove_links(&links).map_err(|error| cannot(&links, error))?;
         for path in &record.paths {
-            self.tell(Event::VolumeUnmounting, &record, Some(path)).await;
+            self.tell(HookEvent::VolumeUnmounting, &record, Some(path)).await;
         }
-        self.tell(Event::PodStopped, &record, None).await;
+        self.tell(HookEvent::PodStopped, &record, None).await;
         let file = record_file(&self.paths, uid);
         crash_points::reached("remove record of runtime", &file);
-        disk::gone(std::fs::remove_file(&file)).map_err(|error| cannot(&file, error))?;
+        records::gone(std::fs::remove_file(&file)).map_err(|error| cannot(&file, error))?;
         crash_points::reached("after record of runtime", &file);
         if let Some(dir) = file.parent() {
-            disk::gone(std::fs::remove_dir(dir)).map_err(|error| cannot(dir, error))?;
+            records::gone(std::fs::remove_dir(dir)).map_err(|error| cannot(dir, error))?;
         }
         entry.state.send_replace(ended(&record, self.clock.now()));
         Ok(())
@@ -217,8 +217,8 @@ impl Runtime for NoRuntime {
     }
 }
 
-impl Entry {
-    fn new(record: Record) -> Self {
+impl PodEntry {
+    fn new(record: PodRecord) -> Self {
         let state = if record.started_at.is_some() { running(&record) } else { PodState::default() };
         Self {
             record: Mutex::new(record),
@@ -232,18 +232,18 @@ fn record_file(paths: &Paths, uid: &str) -> PathBuf {
     paths.pod(uid).join("containers").join("none.json")
 }
 
-fn save(file: &Path, record: &Record) -> io::Result<()> {
+fn save(file: &Path, record: &PodRecord) -> io::Result<()> {
     if let Some(dir) = file.parent() {
-        disk::make_dir(dir)?;
+        records::make_dir(dir)?;
     }
-    disk::write(file, record)
+    records::write(file, record)
 }
 
 /// What of the names would not be a step of a path.
 fn check_names(key: &PodKey, paths: &[PodPath]) -> Result<(), String> {
     let names =
         [&key.namespace, &key.name, &key.uid].into_iter().chain(paths.iter().map(|path| &path.volume));
-    match names.into_iter().find(|name| !disk::is_step(name)) {
+    match names.into_iter().find(|name| !records::is_step(name)) {
         Some(name) => Err(format!("{name:?} cannot be the name of a file")),
         None => Ok(()),
     }
@@ -251,7 +251,7 @@ fn check_names(key: &PodKey, paths: &[PodPath]) -> Result<(), String> {
 
 /// Makes the links of a pod: these and no others. A link is replaced in one step.
 fn make_links(dir: &Path, paths: &[PodPath]) -> io::Result<()> {
-    disk::make_dir(dir)?;
+    records::make_dir(dir)?;
     for path in paths {
         let link = dir.join(&path.volume);
         if std::fs::read_link(&link).is_ok_and(|target| target == path.path) {
@@ -259,13 +259,13 @@ fn make_links(dir: &Path, paths: &[PodPath]) -> io::Result<()> {
         }
         // A volume's name has no `~`.
         let fresh = dir.join(format!("{}~new", path.volume));
-        disk::gone(std::fs::remove_file(&fresh))?;
+        records::gone(std::fs::remove_file(&fresh))?;
         crash_points::reached("make link by name", &link);
         std::os::unix::fs::symlink(&path.path, &fresh)?;
         crash_points::reached("put link by name", &link);
         std::fs::rename(&fresh, &link)?;
     }
-    for name in disk::names(dir)? {
+    for name in records::names(dir)? {
         if !paths.iter().any(|path| path.volume == name) {
             std::fs::remove_file(dir.join(name))?;
         }
@@ -275,7 +275,7 @@ fn make_links(dir: &Path, paths: &[PodPath]) -> io::Result<()> {
 
 /// Takes the links of a pod away, and its namespace's directory when nothing else is in it. Only links are removed.
 fn remove_links(dir: &Path) -> io::Result<()> {
-    for name in disk::names(dir)? {
+    for name in records::names(dir)? {
         let path = dir.join(name);
         if !std::fs::symlink_metadata(&path)?.is_symlink() {
             return Err(io::Error::other(format!(
@@ -283,9 +283,9 @@ fn remove_links(dir: &Path) -> io::Result<()> {
                 path.display()
             )));
         }
-        disk::gone(std::fs::remove_file(path))?;
+        records::gone(std::fs::remove_file(path))?;
     }
-    disk::gone(std::fs::remove_dir(dir))?;
+    records::gone(std::fs::remove_dir(dir))?;
     if let Some(namespace) = dir.parent() {
         // Other pods of the namespace may have links.
         let _ = std::fs::remove_dir(namespace);
@@ -293,7 +293,7 @@ fn remove_links(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn running(record: &Record) -> PodState {
+fn running(record: &PodRecord) -> PodState {
     let at = record.started_at;
     let state = ContainerState {
         running: Some(ContainerStateRunning { started_at: at.map(Time) }),
@@ -309,7 +309,7 @@ fn running(record: &Record) -> PodState {
     }
 }
 
-fn ended(record: &Record, now: Timestamp) -> PodState {
+fn ended(record: &PodRecord, now: Timestamp) -> PodState {
     let spec = record.pod.spec.as_ref();
     let state = terminated(record, now);
     let status = |container: &Container| status(record, container, state.clone(), false);
@@ -322,7 +322,7 @@ fn ended(record: &Record, now: Timestamp) -> PodState {
 }
 
 /// Init containers are told as done: what they prepare is the business of who uses the volumes. Sidecars run as long as the pod does.
-fn init(record: &Record, now: Timestamp, is_running: bool) -> Vec<ContainerStatus> {
+fn init(record: &PodRecord, now: Timestamp, is_running: bool) -> Vec<ContainerStatus> {
     let containers = record.pod.spec.as_ref().and_then(|spec| spec.init_containers.as_deref());
     let now = record.started_at.unwrap_or(now);
     let done = terminated(record, now);
@@ -338,7 +338,7 @@ fn init(record: &Record, now: Timestamp, is_running: bool) -> Vec<ContainerStatu
     containers.unwrap_or_default().iter().map(one).collect()
 }
 
-fn terminated(record: &Record, now: Timestamp) -> ContainerState {
+fn terminated(record: &PodRecord, now: Timestamp) -> ContainerState {
     let terminated = ContainerStateTerminated {
         exit_code: 0,
         reason: Some("Completed".to_owned()),
@@ -350,7 +350,7 @@ fn terminated(record: &Record, now: Timestamp) -> ContainerState {
 }
 
 fn status(
-    record: &Record,
+    record: &PodRecord,
     container: &Container,
     state: ContainerState,
     is_running: bool,

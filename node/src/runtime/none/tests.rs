@@ -35,7 +35,7 @@ impl Rig {
         NoRuntime::new(Paths::new(self.dir.path()), hooks, Clock::Wall, None).unwrap()
     }
 
-    fn hook(&self, event: Event, script: &str) {
+    fn hook(&self, event: HookEvent, script: &str) {
         let dir = self.dir.path().join("hooks");
         std::fs::create_dir_all(&dir).unwrap();
         let fresh = dir.join("new");
@@ -48,7 +48,7 @@ impl Rig {
     fn links(&self) -> Vec<(String, String)> {
         let dir = self.dir.path().join("by-name/n/p");
         let target = |name: &String| std::fs::read_link(dir.join(name)).unwrap().display().to_string();
-        disk::names(&dir).unwrap().into_iter().map(|name| (name.clone(), target(&name))).collect()
+        records::names(&dir).unwrap().into_iter().map(|name| (name.clone(), target(&name))).collect()
     }
 }
 
@@ -92,7 +92,7 @@ async fn a_pod_has_links_and_runs_until_it_is_stopped() {
 #[tokio::test]
 async fn a_restarted_agent_finds_what_was_made() {
     let rig = Rig::new();
-    rig.hook(Event::PodStarted, "echo start >>told");
+    rig.hook(HookEvent::PodStarted, "echo start >>told");
     rig.runtime().start(pod("u1"), vec![volume("d", "/x")]).await.unwrap();
     let before = rig.runtime().state("u1").unwrap().borrow().clone();
     let runtime = rig.runtime();
@@ -123,16 +123,16 @@ async fn a_pod_of_the_same_name_waits_for_the_links() {
 async fn hooks_see_the_links_and_a_bad_start_is_no_start() {
     let rig = Rig::new();
     let runtime = rig.runtime();
-    rig.hook(Event::VolumeMounted, "echo mounted $ORLOP_VOLUME $ORLOP_PATH >>told; exit 1");
-    rig.hook(Event::PodStarted, "ls by-name/n/p >>told; exit 1");
-    rig.hook(Event::PodStopping, "echo stopping; ls by-name/n/p >>told");
-    rig.hook(Event::VolumeUnmounting, "ls by-name >>told; echo leaving $ORLOP_VOLUME >>told");
-    rig.hook(Event::PodStopped, "echo stopped >>told");
+    rig.hook(HookEvent::VolumeMounted, "echo mounted $ORLOP_VOLUME $ORLOP_PATH >>told; exit 1");
+    rig.hook(HookEvent::PodStarted, "ls by-name/n/p >>told; exit 1");
+    rig.hook(HookEvent::PodStopping, "echo stopping; ls by-name/n/p >>told");
+    rig.hook(HookEvent::VolumeUnmounting, "ls by-name >>told; echo leaving $ORLOP_VOLUME >>told");
+    rig.hook(HookEvent::PodStopped, "echo stopped >>told");
     let paths = vec![volume("d", "/x")];
     let error = runtime.start(pod("u1"), paths.clone()).await.unwrap_err().to_string();
     assert!(error.contains("pod-started ended with exit status: 1"), "{error}");
     assert_eq!(*runtime.state("u1").unwrap().borrow(), PodState::default());
-    rig.hook(Event::PodStarted, "true");
+    rig.hook(HookEvent::PodStarted, "true");
     runtime.start(pod("u1"), paths).await.unwrap();
     runtime.stop("u1", Duration::ZERO).await.unwrap();
     let told = std::fs::read_to_string(rig.dir.path().join("told")).unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// When containers are started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Policy {
+pub(super) enum RestartPolicy {
     /// Whenever they end.
     Always,
     /// When they fail.
@@ -13,7 +13,7 @@ pub(super) enum Policy {
     Never,
 }
 
-impl Policy {
+impl RestartPolicy {
     /// Of `spec.restartPolicy`.
     pub(super) fn of(text: Option<&str>) -> Self {
         match text {
@@ -34,7 +34,7 @@ impl Policy {
 
 /// How a container is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Now {
+pub(super) enum ContainerProgress {
     /// It was never started.
     New,
     /// It runs, or is being started or killed.
@@ -45,7 +45,7 @@ pub(super) enum Now {
 
 /// A container of a pod: which list, and where in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Which {
+pub(super) enum ContainerRef {
     /// Of `initContainers`.
     Init(usize),
     /// Of `containers`.
@@ -54,13 +54,13 @@ pub(super) enum Which {
 
 /// How a container of `initContainers` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Init {
+pub(super) enum InitContainer {
     /// It does its work and ends.
-    Once(Now),
+    Once(ContainerProgress),
     /// It runs as long as the pod does (a sidecar).
     Sidecar {
         /// How it is.
-        now: Now,
+        now: ContainerProgress,
         /// It has passed what asks whether it has started: the next one may begin.
         is_started: bool,
     },
@@ -68,48 +68,65 @@ pub(super) enum Init {
 
 /// What is done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextAction {
     /// These are started, when their back-off is over; with nothing in it, something runs.
-    Start(Vec<Which>),
+    Start(Vec<ContainerRef>),
     /// The work is done, or cannot be done: nothing will be started. Sidecars that still run are to be ended.
     Done,
 }
 
 /// Decides for a pod.
-pub(super) fn next(policy: Policy, init: &[Init], main: &[Now]) -> Next {
-    let is_prepared = main.iter().any(|now| *now != Now::New);
+pub(super) fn next(policy: RestartPolicy, init: &[InitContainer], main: &[ContainerProgress]) -> NextAction {
+    let is_prepared = main.iter().any(|now| *now != ContainerProgress::New);
     if !is_prepared && let Some(next) = prepare(policy, init) {
         return next;
     }
-    let is_due = |now: &Now| match now {
-        Now::New => true,
-        Now::Busy => false,
-        Now::Ended(code) => policy.again(*code),
+    let is_due = |now: &ContainerProgress| match now {
+        ContainerProgress::New => true,
+        ContainerProgress::Busy => false,
+        ContainerProgress::Ended(code) => policy.again(*code),
     };
-    let due: Vec<Which> =
-        main.iter().enumerate().filter(|(_, now)| is_due(now)).map(|(index, _)| Which::Main(index)).collect();
-    if due.is_empty() && !main.contains(&Now::Busy) {
-        return Next::Done;
+    let due: Vec<ContainerRef> = main
+        .iter()
+        .enumerate()
+        .filter(|(_, now)| is_due(now))
+        .map(|(index, _)| ContainerRef::Main(index))
+        .collect();
+    if due.is_empty() && !main.contains(&ContainerProgress::Busy) {
+        return NextAction::Done;
     }
     // Sidecars are started again whatever the policy of the pod says.
-    let ended = |one: &Init| matches!(one, Init::Sidecar { now: Now::New | Now::Ended(_), .. });
-    let sidecars = init.iter().enumerate().filter(|(_, one)| ended(one)).map(|(index, _)| Which::Init(index));
-    Next::Start(sidecars.chain(due).collect())
+    let ended = |one: &InitContainer| {
+        matches!(
+            one,
+            InitContainer::Sidecar { now: ContainerProgress::New | ContainerProgress::Ended(_), .. }
+        )
+    };
+    let sidecars =
+        init.iter().enumerate().filter(|(_, one)| ended(one)).map(|(index, _)| ContainerRef::Init(index));
+    NextAction::Start(sidecars.chain(due).collect())
 }
 
 /// What is done before the containers; none when all is prepared. One follows the other.
-fn prepare(policy: Policy, init: &[Init]) -> Option<Next> {
+fn prepare(policy: RestartPolicy, init: &[InitContainer]) -> Option<NextAction> {
     for (index, one) in init.iter().enumerate() {
-        let start = Some(Next::Start(vec![Which::Init(index)]));
+        let start = Some(NextAction::Start(vec![ContainerRef::Init(index)]));
         match one {
-            Init::Once(Now::New) => return start,
-            Init::Once(Now::Busy) => return Some(Next::Start(Vec::new())),
-            Init::Once(Now::Ended(0)) => {}
+            InitContainer::Once(ContainerProgress::New) => return start,
+            InitContainer::Once(ContainerProgress::Busy) => return Some(NextAction::Start(Vec::new())),
+            InitContainer::Once(ContainerProgress::Ended(0)) => {}
             // Init containers have done their work when they end well: Always means OnFailure.
-            Init::Once(Now::Ended(_)) if policy == Policy::Never => return Some(Next::Done),
-            Init::Once(Now::Ended(_)) | Init::Sidecar { now: Now::New | Now::Ended(_), .. } => return start,
-            Init::Sidecar { now: Now::Busy, is_started: false } => return Some(Next::Start(Vec::new())),
-            Init::Sidecar { now: Now::Busy, is_started: true } => {}
+            InitContainer::Once(ContainerProgress::Ended(_)) if policy == RestartPolicy::Never => {
+                return Some(NextAction::Done);
+            }
+            InitContainer::Once(ContainerProgress::Ended(_))
+            | InitContainer::Sidecar { now: ContainerProgress::New | ContainerProgress::Ended(_), .. } => {
+                return start;
+            }
+            InitContainer::Sidecar { now: ContainerProgress::Busy, is_started: false } => {
+                return Some(NextAction::Start(Vec::new()));
+            }
+            InitContainer::Sidecar { now: ContainerProgress::Busy, is_started: true } => {}
         }
     }
     None
@@ -156,10 +173,10 @@ mod tests {
 
     #[test]
     fn what_is_next() {
-        use Now::{Busy, Ended, New};
-        use Policy::{Always, Never, OnFailure};
-        use Which::{Init, Main};
-        let start = |all: &[Which]| Next::Start(all.to_vec());
+        use ContainerProgress::{Busy, Ended, New};
+        use ContainerRef::{Init, Main};
+        use RestartPolicy::{Always, Never, OnFailure};
+        let start = |all: &[ContainerRef]| NextAction::Start(all.to_vec());
         for (name, policy, init, main, want) in [
             ("all at once", Always, &[][..], &[New, New][..], start(&[Main(0), Main(1)])),
             ("init first", Always, &[New, New], &[New], start(&[Init(0)])),
@@ -168,29 +185,30 @@ mod tests {
             ("init done", Never, &[Ended(0), Ended(0)], &[New], start(&[Main(0)])),
             ("init failed, again", Always, &[Ended(1)], &[New], start(&[Init(0)])),
             ("init failed, again", OnFailure, &[Ended(1)], &[New], start(&[Init(0)])),
-            ("init failed for good", Never, &[Ended(1)], &[New], Next::Done),
+            ("init failed for good", Never, &[Ended(1)], &[New], NextAction::Done),
             ("init is not repeated", Always, &[Ended(1)], &[Ended(0)], start(&[Main(0)])),
             ("one runs", Never, &[], &[Busy, Ended(1)], start(&[])),
             ("always", Always, &[], &[Busy, Ended(0)], start(&[Main(1)])),
             ("on failure", OnFailure, &[], &[Ended(0), Ended(7)], start(&[Main(1)])),
-            ("on failure, none", OnFailure, &[], &[Ended(0), Ended(0)], Next::Done),
-            ("never", Never, &[], &[Ended(0), Ended(7)], Next::Done),
-            ("nothing to run", Always, &[], &[], Next::Done),
+            ("on failure, none", OnFailure, &[], &[Ended(0), Ended(0)], NextAction::Done),
+            ("never", Never, &[], &[Ended(0), Ended(7)], NextAction::Done),
+            ("nothing to run", Always, &[], &[], NextAction::Done),
         ] {
-            let init: Vec<super::Init> = init.iter().copied().map(super::Init::Once).collect();
+            let init: Vec<super::InitContainer> =
+                init.iter().copied().map(super::InitContainer::Once).collect();
             assert_eq!(next(policy, &init, main), want, "{name}");
         }
     }
 
     #[test]
     fn what_is_next_with_sidecars() {
-        use Now::{Busy, Ended, New};
-        use Policy::{Always, Never};
-        use Which::{Init as I, Main};
-        let once = super::Init::Once;
-        let side = |now| super::Init::Sidecar { now, is_started: true };
-        let slow = super::Init::Sidecar { now: Busy, is_started: false };
-        let start = |all: &[Which]| Next::Start(all.to_vec());
+        use ContainerProgress::{Busy, Ended, New};
+        use ContainerRef::{Init as I, Main};
+        use RestartPolicy::{Always, Never};
+        let once = super::InitContainer::Once;
+        let side = |now| super::InitContainer::Sidecar { now, is_started: true };
+        let slow = super::InitContainer::Sidecar { now: Busy, is_started: false };
+        let start = |all: &[ContainerRef]| NextAction::Start(all.to_vec());
         for (name, policy, init, main, want) in [
             ("the first alone", Never, vec![side(New), once(New)], &[New][..], start(&[I(0)])),
             ("it has not started", Never, vec![slow, once(New)], &[New], start(&[])),
@@ -207,10 +225,10 @@ mod tests {
                 start(&[I(0), Main(0)]),
             ),
             ("others go on without it", Never, vec![slow, side(Ended(1))], &[Busy], start(&[I(1)])),
-            ("the work is done", Never, vec![side(Busy)], &[Ended(0)], Next::Done),
-            ("the work has failed", Never, vec![side(Ended(1))], &[Ended(1)], Next::Done),
+            ("the work is done", Never, vec![side(Busy)], &[Ended(0)], NextAction::Done),
+            ("the work has failed", Never, vec![side(Ended(1))], &[Ended(1)], NextAction::Done),
             ("the work is done again", Always, vec![side(Busy)], &[Ended(0)], start(&[Main(0)])),
-            ("what prepares has failed", Never, vec![side(Busy), once(Ended(1))], &[New], Next::Done),
+            ("what prepares has failed", Never, vec![side(Busy), once(Ended(1))], &[New], NextAction::Done),
         ] {
             assert_eq!(next(policy, &init, main), want, "{name}");
         }

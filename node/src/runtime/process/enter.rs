@@ -12,8 +12,8 @@ use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 
-use super::order::{Container, Join, Program};
-use super::root;
+use super::launch_spec::{Container, Join, Program};
+use super::rootfs;
 
 /// Where programs are looked for when the environment does not say it.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -35,7 +35,7 @@ pub(super) fn container(plan: &Container) -> Result<Infallible, String> {
     enter_cgroup(plan.cgroup.as_deref())?;
     let null = null()?;
     at("a mount namespace", unshare(UnshareFlags::NEWNS))?;
-    root::enter(plan)?;
+    rootfs::enter(plan)?;
     become_program(&plan.program, &null, || {
         // A container whose supervisor is killed is not left alone. This is lost when the user changes, so it comes after.
         at("death signal", set_parent_process_death_signal(Some(Signal::KILL)))?;

@@ -18,13 +18,13 @@ type Data = BTreeMap<String, Vec<u8>>;
 pub(super) struct Sources {
     client: Client,
     namespace: String,
-    read: HashMap<(Kind, String), Option<Data>>,
+    read: HashMap<(SourceKind, String), Option<Data>>,
     /// What the node has for pods, once it was read.
     allocatable: Option<Amounts>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
+enum SourceKind {
     ConfigMap,
     Secret,
 }
@@ -36,18 +36,18 @@ impl Sources {
     }
 
     #[cfg(test)]
-    fn with(mut self, kind: Kind, name: &str, data: &[(&str, &str)]) -> Self {
+    fn with(mut self, kind: SourceKind, name: &str, data: &[(&str, &str)]) -> Self {
         let data = data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect();
         self.read.insert((kind, name.to_owned()), Some(data));
         self
     }
 
     /// Content of an object; none when there is no such object.
-    async fn data(&mut self, kind: Kind, name: &str) -> Result<Option<&Data>, String> {
+    async fn data(&mut self, kind: SourceKind, name: &str) -> Result<Option<&Data>, String> {
         let key = (kind, name.to_owned());
         if !self.read.contains_key(&key) {
             let found = match kind {
-                Kind::ConfigMap => {
+                SourceKind::ConfigMap => {
                     let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
                     api.get(name).await.map(|map| {
                         let text = map
@@ -59,7 +59,7 @@ impl Sources {
                         text.chain(bytes.map(|(key, bytes)| (key, bytes.0))).collect()
                     })
                 }
-                Kind::Secret => {
+                SourceKind::Secret => {
                     let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
                     let bytes = |secret: Secret| secret.data.unwrap_or_default().into_iter();
                     api.get(name)
@@ -91,7 +91,7 @@ impl Sources {
 
     async fn key(
         &mut self,
-        kind: Kind,
+        kind: SourceKind,
         name: &str,
         key: &str,
         optional: bool,
@@ -105,7 +105,7 @@ impl Sources {
         }
     }
 
-    async fn all(&mut self, kind: Kind, name: &str, optional: bool) -> Result<Data, String> {
+    async fn all(&mut self, kind: SourceKind, name: &str, optional: bool) -> Result<Data, String> {
         match self.data(kind, name).await? {
             Some(data) => Ok(data.clone()),
             None if optional => Ok(Data::new()),
@@ -114,7 +114,7 @@ impl Sources {
     }
 }
 
-impl Kind {
+impl SourceKind {
     fn word(self) -> &'static str {
         match self {
             Self::ConfigMap => "configmap",
@@ -141,10 +141,10 @@ pub(super) async fn environment(
         let prefix = from.prefix.as_deref().unwrap_or_default();
         let mut data = Data::new();
         if let Some(map) = &from.config_map_ref {
-            data = sources.all(Kind::ConfigMap, &map.name, map.optional == Some(true)).await?;
+            data = sources.all(SourceKind::ConfigMap, &map.name, map.optional == Some(true)).await?;
         }
         if let Some(secret) = &from.secret_ref {
-            data.extend(sources.all(Kind::Secret, &secret.name, secret.optional == Some(true)).await?);
+            data.extend(sources.all(SourceKind::Secret, &secret.name, secret.optional == Some(true)).await?);
         }
         for (key, value) in data {
             set(&mut env, format!("{prefix}{key}"), String::from_utf8_lossy(&value).into_owned());
@@ -190,10 +190,10 @@ async fn referred(
         return text.map(Some).map_err(|error| error.to_string());
     }
     if let Some(key) = &from.config_map_key_ref {
-        return sources.key(Kind::ConfigMap, &key.name, &key.key, key.optional == Some(true)).await;
+        return sources.key(SourceKind::ConfigMap, &key.name, &key.key, key.optional == Some(true)).await;
     }
     if let Some(key) = &from.secret_key_ref {
-        return sources.key(Kind::Secret, &key.name, &key.key, key.optional == Some(true)).await;
+        return sources.key(SourceKind::Secret, &key.name, &key.key, key.optional == Some(true)).await;
     }
     Err("a variable refers to something that this runtime does not know".to_owned())
 }
@@ -225,8 +225,8 @@ mod tests {
         api.seed(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "m"},
             "status": {"allocatable": {"cpu": "3", "memory": "2Gi"}}}));
         let mut sources = Sources::new(api.client(), "n")
-            .with(Kind::ConfigMap, "map", &[("K", "v"), ("a=b", "no")])
-            .with(Kind::Secret, "sec", &[("S", "geheim"), ("K", "w")]);
+            .with(SourceKind::ConfigMap, "map", &[("K", "v"), ("a=b", "no")])
+            .with(SourceKind::Secret, "sec", &[("S", "geheim"), ("K", "w")]);
         let container = serde_json::from_value(container).unwrap();
         let env = environment(&mut sources, &pod(), &container).await?;
         Ok(env.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" "))

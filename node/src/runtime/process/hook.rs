@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
 
-use super::life;
-use super::order::Program;
-use super::probe::{self, Target};
+use super::container_run;
+use super::launch_spec::Program;
+use super::probe::{self, JoinTarget};
 
 /// Does it, for as long as `limit`.
 ///
@@ -16,12 +16,12 @@ use super::probe::{self, Target};
 pub(super) async fn run(
     handler: &LifecycleHandler,
     container: &Container,
-    target: &Target,
+    target: &JoinTarget,
     limit: Duration,
 ) -> Result<(), String> {
     if let Some(exec) = &handler.exec {
         let program = Program { args: exec.command.clone().unwrap_or_default(), ..target.program.clone() };
-        let joined = life::join(&target.launcher, &target.attempt, program, limit).await?;
+        let joined = container_run::join(&target.launcher, &target.attempt, program, limit).await?;
         return match joined.code {
             Some(0) => Ok(()),
             Some(code) => Err(format!("command ended with exit code {code}: {}", joined.said)),

@@ -66,7 +66,7 @@ struct Open {
 impl Log {
     /// Opens a log; at most `files` files of about `bytes` bytes are kept.
     pub(crate) fn open(dir: &Path, restart: u32, bytes: u64, files: u32) -> io::Result<Self> {
-        super::super::disk::make_dir(dir)?;
+        super::super::records::make_dir(dir)?;
         let open = open(&current(dir, restart))?;
         Ok(Self { dir: dir.to_owned(), restart, bytes, files: files.max(1), open: Mutex::new(open) })
     }
@@ -109,7 +109,7 @@ impl Log {
     fn rotate(&self) -> io::Result<Open> {
         let newest = current(&self.dir, self.restart);
         if self.files == 1 {
-            super::super::disk::gone(std::fs::remove_file(&newest))?;
+            super::super::records::gone(std::fs::remove_file(&newest))?;
             return open(&newest);
         }
         // It is not there when the last rotation came no further.
@@ -249,8 +249,7 @@ mod tests {
 
     impl Small {
         fn new(options: &std::ffi::CStr) -> Option<Self> {
-            if !rustix::process::geteuid().is_root() {
-                eprintln!("LEFT OUT: mounts need root");
+            if !crate::testing::has_root("logs on a full disk") {
                 return None;
             }
             let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! Containers as processes of this machine, each with a mount namespace of its own in which its volumes are. Images are not read: a
 //! container sees the files of the machine, or a directory that its image names.
 //!
-//! [`decide`] and [`plan`] say what is done, `pod` does it for one pod, `life` for one run of a container. What runs beside or in the place of
-//! a container is this binary again, in its [`hidden`] mode: `supervise`, `enter`, `root`. No agent is needed for a container to go on.
+//! [`decide`] and [`plan`] say what is done, `pod` does it for one pod, `container_run` for one run of a container. What runs beside or in the place of
+//! a container is this binary again, in its [`reexec`] mode: `supervise`, `enter`, `rootfs`. No agent is needed for a container to go on.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,32 +18,34 @@ use orlop_controller::recorder::Recorder;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+mod container_run;
 mod decide;
 mod enter;
 mod env;
 mod expand;
-mod hidden;
 mod hook;
-mod identity;
-mod life;
+mod launch_spec;
 pub(crate) mod log;
-mod order;
 mod plan;
 mod pod;
 mod probe;
-mod root;
+mod process_id;
+mod reexec;
+mod rootfs;
+mod shared;
 mod status;
 mod supervise;
 #[cfg(test)]
 mod tests;
 
 pub use decide::BackOff;
-pub use hidden::{HIDDEN, container_main};
 use plan::log_dir;
+pub use reexec::{HIDDEN, container_main};
 
-use self::pod::{Message, PodTask, Record};
-use super::logs::{self, LogPlace, NoLog};
-use super::{PodPath, PodState, Runtime, RuntimeError, disk};
+use self::pod::{PodMessage, PodRecord, PodTask};
+use self::shared::RuntimeContext;
+use super::logs::{self, LogError, LogPlace};
+use super::{PodPath, PodState, Runtime, RuntimeError, records};
 use crate::paths::Paths;
 use crate::volume::PodKey;
 
@@ -80,17 +82,9 @@ impl ProcessConfig {
     }
 }
 
-/// What all pods of a runtime share.
-struct Shared {
-    settings: plan::Settings,
-    client: Client,
-    events: Option<Recorder>,
-    back_off: BackOff,
-}
-
-struct Entry {
+struct PodHandle {
     key: PodKey,
-    messages: mpsc::UnboundedSender<Message>,
+    messages: mpsc::UnboundedSender<PodMessage>,
     state: watch::Receiver<PodState>,
 }
 
@@ -98,10 +92,10 @@ struct Entry {
 ///
 /// When it is dropped its containers go on, and nobody here starts or ends one any more.
 pub struct ProcessRuntime {
-    shared: Arc<Shared>,
+    shared: Arc<RuntimeContext>,
     end: CancellationToken,
     _end_on_drop: DropGuard,
-    pods: Mutex<HashMap<String, Entry>>,
+    pods: Mutex<HashMap<String, PodHandle>>,
 }
 
 impl ProcessRuntime {
@@ -115,18 +109,22 @@ impl ProcessRuntime {
             launcher: config.launcher,
             log_bytes: config.log_bytes,
             log_files: config.log_files,
-            cgroup: life::cgroup_parent(),
+            cgroup: container_run::cgroup_parent(),
         };
-        let shared =
-            Shared { settings, client: config.client, events: config.events, back_off: config.back_off };
+        let shared = RuntimeContext {
+            settings,
+            client: config.client,
+            events: config.events,
+            back_off: config.back_off,
+        };
         let end = CancellationToken::new();
         let guard = end.clone().drop_guard();
         let pods = Mutex::new(HashMap::new());
         let runtime = Self { shared: Arc::new(shared), end, _end_on_drop: guard, pods };
         let paths = runtime.shared.settings.paths.clone();
-        for uid in disk::names(&paths.pods())? {
+        for uid in records::names(&paths.pods())? {
             let file = plan::pod_dir(&paths, &uid).join("pod.json");
-            match disk::found::<Record>(&file) {
+            match records::found::<PodRecord>(&file) {
                 Ok(Some(record)) => runtime.add(&uid, record),
                 Ok(None) => {}
                 // It was written whole, so this is a fault of the disk.
@@ -136,15 +134,15 @@ impl ProcessRuntime {
         Ok(runtime)
     }
 
-    fn pods(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+    fn pods(&self) -> MutexGuard<'_, HashMap<String, PodHandle>> {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, uid: &str, record: Record) {
+    fn add(&self, uid: &str, record: PodRecord) {
         let (messages, inbox) = mpsc::unbounded_channel();
         let state = watch::Sender::new(PodState::default());
         let entry =
-            Entry { key: PodKey::of(&record.pod), messages: messages.clone(), state: state.subscribe() };
+            PodHandle { key: PodKey::of(&record.pod), messages: messages.clone(), state: state.subscribe() };
         let task = PodTask::new(self.shared.clone(), record, state, messages);
         self.pods().insert(uid.to_owned(), entry);
         let end = self.end.clone();
@@ -164,7 +162,7 @@ impl Runtime for ProcessRuntime {
         let cannot =
             |why: String| RuntimeError::Start { pod: format!("{}/{}", key.namespace, key.name), why };
         if let Some(name) =
-            [&key.namespace, &key.name, &key.uid].into_iter().find(|name| !disk::is_step(name))
+            [&key.namespace, &key.name, &key.uid].into_iter().find(|name| !records::is_step(name))
         {
             return Err(cannot(format!("{name:?} cannot be the name of a file")));
         }
@@ -177,19 +175,19 @@ impl Runtime for ProcessRuntime {
         let is_new = !self.pods().contains_key(&key.uid);
         if is_new {
             let dir = plan::pod_dir(&self.shared.settings.paths, &key.uid);
-            let record = Record {
+            let record = PodRecord {
                 pod: Pod::clone(&pod),
                 paths: paths.clone(),
                 since: Timestamp::now(),
                 failure: None,
             };
-            let saved = disk::make_dir(&dir).and_then(|()| disk::write(&dir.join("pod.json"), &record));
+            let saved = records::make_dir(&dir).and_then(|()| records::write(&dir.join("pod.json"), &record));
             saved.map_err(|error| cannot(format!("{}: {error}", dir.display())))?;
             self.add(&key.uid, record);
         }
         if let Some(entry) = self.pods().get(&key.uid) {
             // A pod that was stopped takes no more messages, and is not started again.
-            let _ = entry.messages.send(Message::Start(pod, paths));
+            let _ = entry.messages.send(PodMessage::Start(pod, paths));
         }
         Ok(())
     }
@@ -201,7 +199,7 @@ impl Runtime for ProcessRuntime {
     async fn stop(&self, uid: &str, grace: Duration) -> Result<(), RuntimeError> {
         let Some(messages) = self.pods().get(uid).map(|entry| entry.messages.clone()) else { return Ok(()) };
         let (reply, answer) = oneshot::channel();
-        if messages.send(Message::Stop(grace, reply)).is_err() {
+        if messages.send(PodMessage::Stop(grace, reply)).is_err() {
             return Ok(());
         }
         match answer.await {
@@ -222,13 +220,13 @@ impl Runtime for ProcessRuntime {
         known
     }
 
-    fn log(&self, namespace: &str, pod: &str, container: &str, previous: bool) -> Result<LogPlace, NoLog> {
+    fn log(&self, namespace: &str, pod: &str, container: &str, previous: bool) -> Result<LogPlace, LogError> {
         let pods = self.pods();
-        let is_named = |entry: &&Entry| entry.key.namespace == namespace && entry.key.name == pod;
+        let is_named = |entry: &&PodHandle| entry.key.namespace == namespace && entry.key.name == pod;
         // Of two with one name the one that is not stopped is meant.
         let found = pods.values().filter(is_named).min_by_key(|entry| entry.messages.is_closed());
-        let entry = found.ok_or_else(|| NoLog::NoPod(pod.to_owned()))?;
-        let no_container = || NoLog::NoContainer { container: container.to_owned(), pod: pod.to_owned() };
+        let entry = found.ok_or_else(|| LogError::NoPod(pod.to_owned()))?;
+        let no_container = || LogError::NoContainer { container: container.to_owned(), pod: pod.to_owned() };
         let restart = {
             let state = entry.state.borrow();
             logs::run_of(logs::of_name(&state, container).ok_or_else(no_container)?, pod, previous)?
@@ -247,7 +245,7 @@ impl Runtime for ProcessRuntime {
         };
         let Some(key) = key else { return };
         let dir = self.logs(&key);
-        if let Err(error) = disk::gone(std::fs::remove_dir_all(&dir)) {
+        if let Err(error) = records::gone(std::fs::remove_dir_all(&dir)) {
             tracing::warn!("{}: {error}", dir.display());
         }
     }

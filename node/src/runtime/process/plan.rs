@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container as ApiContainer, Pod, VolumeMount};
 
 use super::expand::{expand, expand_all, look_up};
-use super::order::{Container, MountPlan, Program, Propagation};
+use super::launch_spec::{Container, MountPlan, Program, Propagation};
 use crate::paths::Paths;
-use crate::runtime::{PodPath, disk};
+use crate::runtime::{PodPath, records};
 
 /// What is the same for all containers of an agent.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ pub(super) fn unsupported(pod: &Pod) -> Option<String> {
         ));
     }
     all()
-        .find(|one| !disk::is_step(&one.name))
+        .find(|one| !records::is_step(&one.name))
         .map(|one| format!("{:?} cannot be the name of a file", one.name))
 }
 

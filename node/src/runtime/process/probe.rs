@@ -10,20 +10,20 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::TcpStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::life;
-use super::order::{Attempt, Program};
+use super::container_run;
+use super::launch_spec::{Program, RunRecord};
 
 /// What a program needs to join the container.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(super) struct JoinTarget {
     pub(super) launcher: Vec<String>,
-    pub(super) attempt: Attempt,
+    pub(super) attempt: RunRecord,
     pub(super) program: Program,
 }
 
 /// What probes say of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct ProbeResult {
     pub(super) is_started: bool,
     pub(super) is_ready: bool,
     /// It is to be ended: why.
@@ -34,7 +34,7 @@ pub(super) struct Verdict {
     pub(super) grace: Option<Duration>,
 }
 
-impl Verdict {
+impl ProbeResult {
     fn good(is_started: bool, is_ready: bool) -> Self {
         Self { is_started, is_ready, failed: None, probe: "", grace: None }
     }
@@ -43,14 +43,14 @@ impl Verdict {
 /// Starts to probe a container that was just started. Returns what is to be thought of it first, and what ends the probes.
 pub(super) fn start(
     container: &Container,
-    target: Target,
-    tell: impl Fn(Verdict) -> bool + Send + Sync + 'static,
-) -> (Verdict, Option<DropGuard>) {
+    target: JoinTarget,
+    tell: impl Fn(ProbeResult) -> bool + Send + Sync + 'static,
+) -> (ProbeResult, Option<DropGuard>) {
     let probes = [&container.startup_probe, &container.liveness_probe, &container.readiness_probe];
     if probes.into_iter().all(Option::is_none) {
-        return (Verdict::good(true, true), None);
+        return (ProbeResult::good(true, true), None);
     }
-    let first = Verdict::good(
+    let first = ProbeResult::good(
         container.startup_probe.is_none(),
         container.startup_probe.is_none() && container.readiness_probe.is_none(),
     );
@@ -66,9 +66,9 @@ pub(super) fn start(
     (first, Some(guard))
 }
 
-async fn run(container: &Container, target: &Target, tell: &(impl Fn(Verdict) -> bool + Sync)) {
+async fn run(container: &Container, target: &JoinTarget, tell: &(impl Fn(ProbeResult) -> bool + Sync)) {
     if let Some(probe) = &container.startup_probe {
-        let mut count = Count::new(probe, None);
+        let mut count = ResultCounter::new(probe, None);
         let outcome =
             repeat(container, probe, target, |result| count.take(result.is_ok()).map(|good| (good, result)));
         let (is_good, result) = outcome.await;
@@ -79,11 +79,11 @@ async fn run(container: &Container, target: &Target, tell: &(impl Fn(Verdict) ->
     }
     let has_readiness = container.readiness_probe.is_some();
     if container.startup_probe.is_some() {
-        tell(Verdict::good(true, !has_readiness));
+        tell(ProbeResult::good(true, !has_readiness));
     }
     let liveness = async {
         if let Some(probe) = &container.liveness_probe {
-            let mut count = Count::new(probe, Some(true));
+            let mut count = ResultCounter::new(probe, Some(true));
             let bad = repeat(container, probe, target, |result| match count.take(result.is_ok()) {
                 Some(false) => Some(result),
                 Some(true) | None => None,
@@ -93,10 +93,10 @@ async fn run(container: &Container, target: &Target, tell: &(impl Fn(Verdict) ->
     };
     let readiness = async {
         if let Some(probe) = &container.readiness_probe {
-            let mut count = Count::new(probe, Some(false));
+            let mut count = ResultCounter::new(probe, Some(false));
             repeat(container, probe, target, |result| {
                 let changed = count.take(result.is_ok())?;
-                (!tell(Verdict::good(true, changed))).then_some(())
+                (!tell(ProbeResult::good(true, changed))).then_some(())
             })
             .await;
         }
@@ -110,9 +110,9 @@ fn failed(
     probe: &Probe,
     result: Result<(), String>,
     is_started: bool,
-) -> Verdict {
+) -> ProbeResult {
     let why = result.err().unwrap_or_default();
-    Verdict {
+    ProbeResult {
         is_started,
         is_ready: false,
         failed: Some(format!("{title} probe failed: {why}")),
@@ -126,7 +126,7 @@ fn seconds_of(value: Option<i64>, default: u64) -> Duration {
 }
 
 /// How many results in a row it takes to change one's mind.
-struct Count {
+struct ResultCounter {
     successes: i32,
     failures: i32,
     row: i32,
@@ -134,7 +134,7 @@ struct Count {
     mind: Option<bool>,
 }
 
-impl Count {
+impl ResultCounter {
     fn new(probe: &Probe, mind: Option<bool>) -> Self {
         let at_least_one = |value: Option<i32>, default| value.filter(|value| *value > 0).unwrap_or(default);
         Self {
@@ -163,7 +163,7 @@ impl Count {
 async fn repeat<T>(
     container: &Container,
     probe: &Probe,
-    target: &Target,
+    target: &JoinTarget,
     mut judge: impl FnMut(Result<(), String>) -> Option<T>,
 ) -> T {
     let since = target.attempt.started_at.unwrap_or_default();
@@ -182,13 +182,13 @@ async fn repeat<T>(
 }
 
 /// Probes once.
-async fn check(container: &Container, probe: &Probe, target: &Target) -> Result<(), String> {
+async fn check(container: &Container, probe: &Probe, target: &JoinTarget) -> Result<(), String> {
     let limit = seconds_of(probe.timeout_seconds.filter(|limit| *limit > 0).map(i64::from), 1);
     let ports = container.ports.as_deref().unwrap_or_default();
     if let Some(exec) = &probe.exec {
         let args = exec.command.clone().unwrap_or_default();
         let program = Program { args, ..target.program.clone() };
-        let joined = life::join(&target.launcher, &target.attempt, program, limit).await?;
+        let joined = container_run::join(&target.launcher, &target.attempt, program, limit).await?;
         return match joined.code {
             Some(0) => Ok(()),
             Some(_) => Err(joined.said),
@@ -277,7 +277,7 @@ mod tests {
             ("three failures", Some(true), "000", "...0"),
             ("no news", Some(true), "0010001", ".......0"),
         ] {
-            let mut count = Count::new(&probe, first);
+            let mut count = ResultCounter::new(&probe, first);
             let mut got = String::from(".");
             for result in results.chars() {
                 match count.take(result == '1') {

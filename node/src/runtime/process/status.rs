@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::order::Attempt;
+use super::launch_spec::RunRecord;
 
 /// What is known of a container.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen<'a> {
+pub(super) struct ContainerView<'a> {
     /// UID of its pod.
     pub(super) uid: &'a str,
     /// It prepares the pod, and has done its work when it has ended.
@@ -19,9 +19,9 @@ pub(super) struct Seen<'a> {
     /// The pod has containers that prepare it.
     pub(super) has_init: bool,
     /// Its last run, with its number.
-    pub(super) run: Option<&'a (u32, Attempt)>,
+    pub(super) run: Option<&'a (u32, RunRecord)>,
     /// The run before that.
-    pub(super) before: Option<&'a (u32, Attempt)>,
+    pub(super) before: Option<&'a (u32, RunRecord)>,
     /// Why it does not run, reason and message; none when that is no wonder.
     pub(super) waiting: Option<&'a (String, String)>,
     /// It passed what asks whether it has started.
@@ -31,8 +31,8 @@ pub(super) struct Seen<'a> {
 }
 
 /// The status of a container.
-pub(super) fn status(container: &Container, seen: &Seen<'_>) -> ContainerStatus {
-    let of_run = |(restart, attempt): &(u32, Attempt)| state(seen.uid, &container.name, *restart, attempt);
+pub(super) fn status(container: &Container, seen: &ContainerView<'_>) -> ContainerStatus {
+    let of_run = |(restart, attempt): &(u32, RunRecord)| state(seen.uid, &container.name, *restart, attempt);
     let run = seen.run.map(of_run);
     let is_running = run.as_ref().is_some_and(|state| state.running.is_some());
     let is_done = seen.run.and_then(|(_, attempt)| attempt.end.as_ref()).is_some_and(|end| end.code == 0);
@@ -70,7 +70,7 @@ fn waiting(reason: &str, message: &str) -> ContainerState {
     ContainerState { waiting: Some(waiting), ..Default::default() }
 }
 
-fn state(uid: &str, container: &str, restart: u32, attempt: &Attempt) -> ContainerState {
+fn state(uid: &str, container: &str, restart: u32, attempt: &RunRecord) -> ContainerState {
     let time = |at: Option<Timestamp>| at.map(Time);
     match (&attempt.end, attempt.started_at) {
         (Some(end), started) => ContainerState {
@@ -97,23 +97,26 @@ fn state(uid: &str, container: &str, restart: u32, attempt: &Attempt) -> Contain
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::super::identity::Identity;
-    use super::super::order::End;
+    use super::super::launch_spec::RunEnd;
+    use super::super::process_id::ProcessId;
     use super::*;
 
-    fn attempt(code: Option<i32>) -> Attempt {
+    fn attempt(code: Option<i32>) -> RunRecord {
         let at = Timestamp::from_second(7).unwrap();
-        Attempt {
-            supervisor: Identity { pid: 1, start: 1, boot: String::new() },
+        RunRecord {
+            supervisor: ProcessId { pid: 1, start: 1, boot: String::new() },
             main: None,
             cgroup: None,
             started_at: Some(at),
-            end: code.map(|code| End { code, reason: "Error".into(), message: String::new(), at }),
+            end: code.map(|code| RunEnd { code, reason: "Error".into(), message: String::new(), at }),
         }
     }
 
-    fn seen<'a>(run: Option<&'a (u32, Attempt)>, waiting: Option<&'a (String, String)>) -> Seen<'a> {
-        Seen {
+    fn seen<'a>(
+        run: Option<&'a (u32, RunRecord)>,
+        waiting: Option<&'a (String, String)>,
+    ) -> ContainerView<'a> {
+        ContainerView {
             uid: "u",
             is_init: false,
             has_init: false,
@@ -136,7 +139,7 @@ mod tests {
         let now = status(&container, &seen(Some(&running), None));
         assert!(now.state.unwrap().running.is_some() && now.ready && now.last_state.is_none());
         assert_eq!((now.restart_count, now.started), (3, Some(true)));
-        let unready = Seen { is_ready: false, ..seen(Some(&running), None) };
+        let unready = ContainerView { is_ready: false, ..seen(Some(&running), None) };
         assert!(!status(&container, &unready).ready);
 
         let failed = (1, attempt(Some(3)));
@@ -144,11 +147,11 @@ mod tests {
         let now = status(&container, &seen(Some(&failed), Some(&back_off)));
         assert_eq!(now.state.unwrap().waiting.unwrap().reason.as_deref(), Some("CrashLoopBackOff"));
         assert_eq!(now.last_state.unwrap().terminated.unwrap().exit_code, 3);
-        let again = Seen { before: Some(&failed), ..seen(Some(&running), None) };
+        let again = ContainerView { before: Some(&failed), ..seen(Some(&running), None) };
         assert_eq!(status(&container, &again).last_state.unwrap().terminated.unwrap().exit_code, 3);
 
         let done = (0, attempt(Some(0)));
-        let init = Seen { is_init: true, ..seen(Some(&done), None) };
+        let init = ContainerView { is_init: true, ..seen(Some(&done), None) };
         assert!(status(&container, &init).ready);
     }
 }

@@ -20,10 +20,10 @@ use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, kill_process, set_child_subreaper, setsid, wait,
 };
 
-use super::super::disk;
-use super::identity::{Identity, find};
+use super::super::records;
+use super::launch_spec::{Container, LaunchOrder, RunEnd, RunRecord, attempt_file, message_file};
 use super::log::{Log, Stream, current, parse};
-use super::order::{Attempt, Container, End, Order, attempt_file, message_file};
+use super::process_id::{ProcessId, find};
 
 /// What a container may leave as its message, in bytes (upstream: MaxContainerTerminationMessageLength).
 const MESSAGE: u64 = 4096;
@@ -40,11 +40,11 @@ pub(super) fn run(plan: Container, mut told: UnixStream) -> io::Result<()> {
     set_child_subreaper(Some(rustix::process::getpid()))?;
     let file = attempt_file(&plan.dir, plan.restart);
     let mut attempt =
-        Attempt { supervisor: Identity::own()?, main: None, cgroup: None, started_at: None, end: None };
+        RunRecord { supervisor: ProcessId::own()?, main: None, cgroup: None, started_at: None, end: None };
     let mut plan = plan;
     plan.cgroup = plan.cgroup.as_deref().and_then(|parent| cgroup(parent, &plan));
     attempt.cgroup.clone_from(&plan.cgroup);
-    disk::write(&file, &attempt)?;
+    records::write(&file, &attempt)?;
     // Nobody who has it open prevents the next attempt.
     drop(std::fs::File::create(message_file(&plan.dir, plan.restart))?);
     set_mode(&message_file(&plan.dir, plan.restart))?;
@@ -73,7 +73,7 @@ pub(super) fn run(plan: Container, mut told: UnixStream) -> io::Result<()> {
         }
         Err(why) => {
             clear(plan.cgroup.as_deref())?;
-            End { code: 128, reason: "StartError".to_owned(), message: why, at: Timestamp::now() }
+            RunEnd { code: 128, reason: "StartError".to_owned(), message: why, at: Timestamp::now() }
         }
     };
     if let Some(cgroup) = &plan.cgroup {
@@ -81,7 +81,7 @@ pub(super) fn run(plan: Container, mut told: UnixStream) -> io::Result<()> {
         let _ = std::fs::remove_dir(cgroup);
     }
     attempt.end = Some(end);
-    disk::write(&file, &attempt)
+    records::write(&file, &attempt)
 }
 
 struct Running {
@@ -93,7 +93,7 @@ struct Running {
 }
 
 /// Starts the container's first process; it runs its own program when this returns.
-fn start(plan: &Container, log: &Arc<Log>, attempt: &mut Attempt, file: &Path) -> Result<Running, String> {
+fn start(plan: &Container, log: &Arc<Log>, attempt: &mut RunRecord, file: &Path) -> Result<Running, String> {
     let words = |error: io::Error| error.to_string();
     let (program, args) = plan.launcher.split_first().ok_or("no way to start a process")?;
     let (mut ours, theirs) = UnixStream::pair().map_err(words)?;
@@ -106,9 +106,9 @@ fn start(plan: &Container, log: &Arc<Log>, attempt: &mut Attempt, file: &Path) -
         .map_err(|error| format!("{program}: {error}"))?;
     let raw = i32::try_from(child.id()).map_err(|error| error.to_string())?;
     let main = Pid::from_raw(raw).ok_or("a process without a number")?;
-    attempt.main = Some(Identity::of(raw).map_err(words)?);
+    attempt.main = Some(ProcessId::of(raw).map_err(words)?);
     // From here on somebody else can kill it, also when it hangs in a mount.
-    disk::write(file, attempt).map_err(words)?;
+    records::write(file, attempt).map_err(words)?;
     let (done, readers) = mpsc::channel();
     let out =
         child.stdout.take().map(|stream| (Stream::Stdout, Box::new(stream) as Box<dyn io::Read + Send>));
@@ -122,7 +122,7 @@ fn start(plan: &Container, log: &Arc<Log>, attempt: &mut Attempt, file: &Path) -
         });
     }
     let order =
-        serde_json::to_vec(&Order::Enter(Box::new(plan.clone()))).map_err(|error| error.to_string())?;
+        serde_json::to_vec(&LaunchOrder::Enter(Box::new(plan.clone()))).map_err(|error| error.to_string())?;
     ours.write_all(&order).map_err(words)?;
     ours.shutdown(Shutdown::Write).map_err(words)?;
     let mut refusal = String::new();
@@ -132,7 +132,7 @@ fn start(plan: &Container, log: &Arc<Log>, attempt: &mut Attempt, file: &Path) -
         return Err(refusal);
     }
     attempt.started_at = Some(Timestamp::now());
-    disk::write(file, attempt).map_err(words)?;
+    records::write(file, attempt).map_err(words)?;
     Ok(Running { main, readers, namespace: Namespace::of(raw) })
 }
 
@@ -165,7 +165,7 @@ impl Namespace {
                 }
                 is_empty = false;
                 // The number may be another's by now: it is looked again at the one that is killed.
-                if let Ok(one) = Identity::of(pid)
+                if let Ok(one) = ProcessId::of(pid)
                     && self.has(pid)
                 {
                     one.signal(Signal::KILL)?;
@@ -230,14 +230,14 @@ pub(super) fn kill_cgroup(cgroup: &Path) {
     let _ = std::fs::write(cgroup.join("cgroup.kill"), "1");
 }
 
-fn ended(status: WaitStatus, message: String) -> End {
+fn ended(status: WaitStatus, message: String) -> RunEnd {
     let code = match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => code,
         (None, Some(signal)) => 128 + signal,
         (None, None) => 255,
     };
     let reason = if code == 0 { "Completed" } else { "Error" };
-    End { code, reason: reason.to_owned(), message, at: Timestamp::now() }
+    RunEnd { code, reason: reason.to_owned(), message, at: Timestamp::now() }
 }
 
 /// The end of the container's log, without the times.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use super::rig::{Bench, pod, tell};
+use super::fixture::{Bench, pod, tell};
 use crate::volumes::{Fate, Left, LeftVolume, PodVolumes, Survey, purge, quarantined};
 
 /// An agent that has mounted a disk and a directory for a pod, and is gone.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::rig::{Agent, Bench, Fault, pod};
+use super::fixture::{Agent, Bench, Fault, pod};
 use crate::volumes::PodVolumes;
 
 const CALLS: usize = 7;

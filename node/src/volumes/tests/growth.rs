@@ -3,7 +3,7 @@
 use orlop_csi::error::{CallError, Code};
 use serde_json::{Value, json};
 
-use super::rig::{Bench, pod};
+use super::fixture::{Bench, pod};
 use crate::plugin::PluginError;
 
 /// The controller has made the volume larger; the node has to follow.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::rig::{Bench, Fault, pod, pod_json, tell};
+use super::fixture::{Bench, Fault, pod, pod_json, tell};
 use crate::volumes::PodVolumes;
 
 #[tokio::test(start_paused = true)]

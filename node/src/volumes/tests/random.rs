@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::rig::{Agent, Bench, Fault, pod};
+use super::fixture::{Agent, Bench, Fault, pod};
 use crate::volumes::PodVolumes;
 
 const HISTORIES: u64 = 6;

@@ -26,8 +26,8 @@ pub(super) async fn quiet(host: &Host, volume: &PodVolume, plugin: &CsiPlugin) {
     let handle = CsiSource::of(&volume.spec).unwrap().handle(&place.uid, &volume.spec.name);
     let driver = plugin.volume_name(&volume.spec).unwrap();
     let driver = driver.split(SEPARATOR).next().unwrap().to_owned();
-    for lane in [format!("{driver}^{handle}"), format!("{}/{}", place.uid, place.dir_name)] {
-        host.mounts.run(&format!("{NAME}/{lane}"), "waiting".to_owned(), |_| Ok(())).await.unwrap();
+    for queue in [format!("{driver}^{handle}"), format!("{}/{}", place.uid, place.dir_name)] {
+        host.mounts.run(&format!("{NAME}/{queue}"), "waiting".to_owned(), |_| Ok(())).await.unwrap();
     }
 }
 
@@ -50,7 +50,7 @@ async fn a_crash_anywhere_leaves_nothing_that_is_not_found() {
     for form in FORMS {
         let mut crashes = 0;
         loop {
-            let rig = Rig::new(both_lives()).await;
+            let rig = Fixture::new(both_lives()).await;
             let volume = volume(form);
             let life = async {
                 for step in steps(form) {
@@ -81,7 +81,7 @@ async fn a_volume_that_is_still_wanted_is_mounted_again_after_a_crash_anywhere()
     for form in FORMS {
         let mut crashes = 0;
         loop {
-            let rig = Rig::new(both_lives()).await;
+            let rig = Fixture::new(both_lives()).await;
             let volume = volume(form);
             let up = || async {
                 for step in
@@ -107,7 +107,7 @@ async fn a_volume_that_is_still_wanted_is_mounted_again_after_a_crash_anywhere()
 
 #[tokio::test]
 async fn what_is_damaged_holds_up_nothing_else() {
-    let rig = Rig::new(both_lives()).await;
+    let rig = Fixture::new(both_lives()).await;
     let (good, bad) = (volume(Form::Block), volume(Form::Files));
     for volume in [&good, &bad] {
         for step in [Step::MountDevice, Step::SetUp] {
@@ -129,7 +129,7 @@ async fn what_is_damaged_holds_up_nothing_else() {
 
 #[tokio::test]
 async fn a_mount_without_a_record_is_no_volume() {
-    let rig = Rig::new(both_lives()).await;
+    let rig = Fixture::new(both_lives()).await;
     let place = place_of(&volume(Form::Files));
     let target = rig.plugin.path(&rig.host, &place);
     std::fs::create_dir_all(&target).unwrap();
@@ -147,7 +147,7 @@ async fn a_mount_without_a_record_is_no_volume() {
 
 #[tokio::test]
 async fn another_volume_in_the_place_of_one_that_is_not_gone_is_refused() {
-    let rig = Rig::new(both_lives()).await;
+    let rig = Fixture::new(both_lives()).await;
     let first = volume(Form::Block);
     for step in [Step::MountDevice, Step::SetUp] {
         take(&rig.plugin, &rig.host, &first, step).await.unwrap();

@@ -32,7 +32,7 @@ fn ways() -> Vec<(Failing, Outcome)> {
 
 /// All steps, one of which fails once and is taken again.
 async fn scenario(form: Form, rpc: &'static str, failing: Step, way: Failing, expected: Outcome) {
-    let rig = Rig::new(both_lives()).await;
+    let rig = Fixture::new(both_lives()).await;
     let volume = volume(form);
     for step in steps(form) {
         let when = format!("{form:?} {step:?}, {rpc} {way:?}");
@@ -83,7 +83,7 @@ async fn a_driver_that_does_not_say_what_it_can_do_was_asked_for_nothing() {
 #[tokio::test]
 async fn every_step_may_be_taken_twice() {
     for form in FORMS {
-        let rig = Rig::new(both_lives()).await;
+        let rig = Fixture::new(both_lives()).await;
         let volume = volume(form);
         for step in steps(form).into_iter().flat_map(|step| [step, step]) {
             let done = take(&rig.plugin, &rig.host, &volume, step).await;
@@ -103,7 +103,7 @@ async fn every_step_may_be_taken_twice() {
 #[tokio::test]
 async fn a_refusal_does_not_forget_what_an_earlier_call_may_have_done() {
     for form in FORMS {
-        let rig = Rig::new(both_lives()).await;
+        let rig = Fixture::new(both_lives()).await;
         let volume = volume(form);
         for (rpc, step) in [("NodeStageVolume", Step::MountDevice), ("NodePublishVolume", Step::SetUp)] {
             if !steps(form).contains(&step) {
@@ -123,7 +123,7 @@ async fn a_refusal_does_not_forget_what_an_earlier_call_may_have_done() {
 
 #[tokio::test]
 async fn a_driver_that_hangs_holds_up_its_volume_alone() {
-    let rig = Rig::new(both_lives()).await;
+    let rig = Fixture::new(both_lives()).await;
     rig.double.fail("NodeStageVolume", 0, Failing::NoAnswer);
     let (hanging, other) = (volume(Form::Files), volume(Form::Block));
     let hangs = take(&rig.plugin, &rig.host, &hanging, Step::MountDevice);
@@ -144,7 +144,7 @@ async fn a_driver_that_hangs_holds_up_its_volume_alone() {
 
 #[tokio::test]
 async fn a_driver_that_is_not_there() {
-    let rig = Rig::new(both_lives()).await;
+    let rig = Fixture::new(both_lives()).await;
     rig.host.drivers.remove(DRIVER);
     for form in FORMS {
         let volume = volume(form);
@@ -162,7 +162,7 @@ async fn a_driver_that_is_not_there() {
 
 #[tokio::test]
 async fn a_driver_that_lies_about_unpublishing_is_not_believed() {
-    let rig = Rig::new(both_lives()).await;
+    let rig = Fixture::new(both_lives()).await;
     let volume = volume(Form::Files);
     for step in [Step::MountDevice, Step::SetUp] {
         take(&rig.plugin, &rig.host, &volume, step).await.unwrap();

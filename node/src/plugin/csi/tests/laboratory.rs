@@ -21,7 +21,7 @@ struct Lab {
     mounts: MountsBelow,
     api: FakeApi,
     host: Host,
-    known: Known,
+    known: DriverRegistry,
     driver: Driver,
     plugin: CsiPlugin,
     stop: Option<oneshot::Sender<()>>,
@@ -52,11 +52,7 @@ impl Drop for MountsBelow {
 }
 
 fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("not root: nothing is mounted, only the registration is checked");
-    }
-    root
+    crate::testing::has_root("mounts of the laboratory driver")
 }
 
 impl Lab {
@@ -261,7 +257,7 @@ async fn volumes_grow_while_they_are_used() {
         };
         assert!(lab.driver.controller_expand_volume(request).await.unwrap().node_expansion_required);
         for _ in 0..2 {
-            assert_eq!(lab.plugin.expand(&lab.host, &volume, bytes).await.unwrap(), Expanded::To(bytes));
+            assert_eq!(lab.plugin.expand(&lab.host, &volume, bytes).await.unwrap(), ExpandOutcome::To(bytes));
             assert!(size(&path) > 2 * before, "{form}: {before} bytes before, {} now", size(&path));
         }
         lab.take(&volume, Step::TearDown).await;

@@ -4,7 +4,7 @@
 mod crashes;
 mod failures;
 mod laboratory;
-mod told;
+mod requests;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -58,13 +58,13 @@ impl Mounter for Remembered {
 }
 
 /// A machine with a driver in memory.
-struct Rig {
+struct Fixture {
     _dir: TempDir,
     api: FakeApi,
     double: TestDriver,
     mounts: Arc<Remembered>,
     host: Host,
-    known: Known,
+    known: DriverRegistry,
     plugin: CsiPlugin,
     _end: DropGuard,
 }
@@ -89,11 +89,11 @@ fn host(
 }
 
 /// A cluster with one CSIDriver object.
-fn known(spec: Value) -> Known {
+fn known(spec: Value) -> DriverRegistry {
     let object = json!({"metadata": {"name": DRIVER}, "spec": spec});
     let objects = Informer::new();
     objects.replace(vec![serde_json::from_value(object).unwrap()]);
-    Known::new(objects)
+    DriverRegistry::new(objects)
 }
 
 /// A directory in memory where there is one: every record is synced, and disks are slow.
@@ -101,7 +101,7 @@ fn scratch() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-impl Rig {
+impl Fixture {
     async fn new(spec: Value) -> Self {
         let end = CancellationToken::new();
         let (dir, api) = (scratch(), FakeApi::new());
@@ -249,7 +249,9 @@ async fn take(plugin: &CsiPlugin, host: &Host, volume: &PodVolume, step: Step) -
     match step {
         Step::MountDevice => plugin.mount_device_for(host, volume).await,
         Step::SetUp => plugin.set_up(host, volume).await,
-        Step::Expand => plugin.expand(host, volume, 5).await.map(|grown| assert_eq!(grown, Expanded::To(5))),
+        Step::Expand => {
+            plugin.expand(host, volume, 5).await.map(|grown| assert_eq!(grown, ExpandOutcome::To(5)))
+        }
         Step::TearDown => plugin.tear_down(host, &place_of(volume)).await,
         Step::UnmountDevice => {
             let name = plugin.volume_name(&volume.spec).unwrap();

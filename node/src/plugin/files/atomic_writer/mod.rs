@@ -28,14 +28,14 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::walk::{self, Stay, Walk, WalkError};
+use crate::rooted_fs::{self, Resolver, RootedFsError, Stay};
 
-mod look;
+mod current_content;
 mod paths;
 #[cfg(test)]
 mod tests;
 
-use look::entries;
+use current_content::entries;
 pub(super) use paths::cleaned;
 use paths::{is_own, tops};
 
@@ -66,7 +66,7 @@ pub(super) type Payload = BTreeMap<String, Content>;
 
 /// What a write was, for tests and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wrote {
+pub(super) enum WriteOutcome {
     /// All of it was there.
     Nothing,
     /// The files were right; links were not.
@@ -77,7 +77,7 @@ pub(super) enum Wrote {
 
 /// Where a write is. Tests stop it there, or kill the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum WriteStep {
     MakeDir,
     WriteFile,
     OpenDir,
@@ -104,7 +104,7 @@ pub(super) enum WriteError {
     },
     /// Old content cannot be removed.
     #[error("removing old content: {0}")]
-    Old(WalkError),
+    Old(RootedFsError),
 }
 
 fn refused(what: &'static str) -> impl Fn(Errno) -> WriteError {
@@ -127,7 +127,7 @@ impl Writer<'_> {
     /// # Errors
     /// The old content is there, or the new one with traces of the old one. The next write takes them away.
     #[cfg(test)]
-    pub(super) fn write(&self, payload: &Payload) -> Result<Wrote, WriteError> {
+    pub(super) fn write(&self, payload: &Payload) -> Result<WriteOutcome, WriteError> {
         self.write_by(payload, &mut |_| Ok(()))
     }
 
@@ -138,8 +138,8 @@ impl Writer<'_> {
     pub(super) fn write_by(
         &self,
         payload: &Payload,
-        at: &mut dyn FnMut(Step) -> Result<(), Errno>,
-    ) -> Result<Wrote, WriteError> {
+        at: &mut dyn FnMut(WriteStep) -> Result<(), Errno>,
+    ) -> Result<WriteOutcome, WriteError> {
         let mut clean = Payload::new();
         for (path, content) in payload {
             clean.insert(cleaned(path)?, content.clone());
@@ -155,26 +155,26 @@ impl Writer<'_> {
         let current = self.current()?;
         let is_there = current.as_ref().is_some_and(|dir| self.holds(dir, &clean));
         let (current, mut wrote) = match current {
-            Some(current) if is_there => (current, Wrote::Nothing),
-            Some(_) | None => (self.fill(&clean, at)?, Wrote::Files),
+            Some(current) if is_there => (current, WriteOutcome::Nothing),
+            Some(_) | None => (self.fill(&clean, at)?, WriteOutcome::Files),
         };
         let outcome = self.show(&clean, at);
         let outcome = outcome.and_then(|is_changed| {
-            if wrote == Wrote::Files {
+            if wrote == WriteOutcome::Files {
                 self.swap(&current, at)?;
             } else if is_changed {
-                wrote = Wrote::Links;
+                wrote = WriteOutcome::Links;
             }
             Ok(())
         });
         if let Err(error) = outcome {
-            if wrote == Wrote::Files {
+            if wrote == WriteOutcome::Files {
                 self.drop_unused(&current);
             }
             return Err(error);
         }
-        if self.clear(&clean, &current, at)? && wrote == Wrote::Nothing {
-            wrote = Wrote::Links;
+        if self.clear(&clean, &current, at)? && wrote == WriteOutcome::Nothing {
+            wrote = WriteOutcome::Links;
         }
         Ok(wrote)
     }
@@ -192,25 +192,25 @@ impl Writer<'_> {
     fn fill(
         &self,
         payload: &Payload,
-        at: &mut dyn FnMut(Step) -> Result<(), Errno>,
+        at: &mut dyn FnMut(WriteStep) -> Result<(), Errno>,
     ) -> Result<OsString, WriteError> {
         let name = new_name(self.now);
         let mut make = || -> Result<(), WriteError> {
             let wrong = refused("making the directory of the new content");
-            at(Step::MakeDir).map_err(&wrong)?;
+            at(WriteStep::MakeDir).map_err(&wrong)?;
             // Nobody looks into it before all of it is there.
             mkdirat(self.volume, Path::new(&name), Mode::RWXU).map_err(&wrong)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             let dir =
-                Walk::best().open(self.volume, Path::new(&name), flags, Stay::InMount).map_err(&wrong)?;
+                Resolver::best().open(self.volume, Path::new(&name), flags, Stay::InMount).map_err(&wrong)?;
             for (path, content) in payload {
                 let wrong = refused("writing the new content");
-                at(Step::WriteFile).map_err(&wrong)?;
+                at(WriteStep::WriteFile).map_err(&wrong)?;
                 self.write_file(&dir, Path::new(path), content)
                     .map_err(|source| WriteError::Refused { what: "writing the new content", source })?;
             }
             let wrong = refused("giving the new content its mode");
-            at(Step::OpenDir).map_err(&wrong)?;
+            at(WriteStep::OpenDir).map_err(&wrong)?;
             self.finish_dir(&dir).map_err(&wrong)
         };
         match make() {
@@ -231,7 +231,7 @@ impl Writer<'_> {
                 Err(errno) => return Err(errno.into()),
             }
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            dir = Walk::best().open(&dir, Path::new(step), flags, Stay::InMount)?;
+            dir = Resolver::best().open(&dir, Path::new(step), flags, Stay::InMount)?;
             self.finish_dir(&dir)?;
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -255,7 +255,7 @@ impl Writer<'_> {
     fn show(
         &self,
         payload: &Payload,
-        at: &mut dyn FnMut(Step) -> Result<(), Errno>,
+        at: &mut dyn FnMut(WriteStep) -> Result<(), Errno>,
     ) -> Result<bool, WriteError> {
         let wrong = refused("making a link");
         let mut is_changed = false;
@@ -267,7 +267,7 @@ impl Writer<'_> {
                 Ok(_) | Err(Errno::NOENT | Errno::INVAL) => {}
                 Err(errno) => return Err(wrong(errno)),
             }
-            at(Step::Link).map_err(&wrong)?;
+            at(WriteStep::Link).map_err(&wrong)?;
             self.link(name, &to).map_err(&wrong)?;
             is_changed = true;
         }
@@ -293,15 +293,19 @@ impl Writer<'_> {
     }
 
     /// From here on the new content is seen.
-    fn swap(&self, new: &OsStr, at: &mut dyn FnMut(Step) -> Result<(), Errno>) -> Result<(), WriteError> {
+    fn swap(
+        &self,
+        new: &OsStr,
+        at: &mut dyn FnMut(WriteStep) -> Result<(), Errno>,
+    ) -> Result<(), WriteError> {
         let wrong = refused("changing to the new content");
-        at(Step::LinkData).map_err(&wrong)?;
+        at(WriteStep::LinkData).map_err(&wrong)?;
         match unlinkat(self.volume, NEXT, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(wrong(errno)),
         }
         symlinkat(Path::new(new), self.volume, NEXT).map_err(&wrong)?;
-        let swapped = at(Step::Swap).and_then(|()| renameat(self.volume, NEXT, self.volume, DATA));
+        let swapped = at(WriteStep::Swap).and_then(|()| renameat(self.volume, NEXT, self.volume, DATA));
         swapped.map_err(|errno| {
             let _ = unlinkat(self.volume, NEXT, AtFlags::empty());
             wrong(errno)
@@ -313,7 +317,7 @@ impl Writer<'_> {
         &self,
         payload: &Payload,
         current: &OsStr,
-        at: &mut dyn FnMut(Step) -> Result<(), Errno>,
+        at: &mut dyn FnMut(WriteStep) -> Result<(), Errno>,
     ) -> Result<bool, WriteError> {
         let wrong = refused("removing old content");
         let wanted: BTreeSet<&OsStr> = tops(payload).into_iter().map(OsStr::new).collect();
@@ -326,7 +330,7 @@ impl Writer<'_> {
             if is_own(&name) {
                 old.push(name);
             } else if kind == FileType::Symlink {
-                at(Step::RemoveLink).map_err(&wrong)?;
+                at(WriteStep::RemoveLink).map_err(&wrong)?;
                 match unlinkat(self.volume, Path::new(&name), AtFlags::empty()) {
                     Ok(()) | Err(Errno::NOENT) => is_changed = true,
                     Err(errno) => return Err(wrong(errno)),
@@ -334,8 +338,8 @@ impl Writer<'_> {
             }
         }
         for name in old {
-            at(Step::RemoveOld).map_err(&wrong)?;
-            walk::remove_content_below(&self.place(), Path::new(&name)).map_err(WriteError::Old)?;
+            at(WriteStep::RemoveOld).map_err(&wrong)?;
+            rooted_fs::remove_content_below(&self.place(), Path::new(&name)).map_err(WriteError::Old)?;
             is_changed = true;
         }
         Ok(is_changed)
@@ -343,7 +347,7 @@ impl Writer<'_> {
 
     /// Content that nobody will see. What cannot be removed now is removed by the next write.
     fn drop_unused(&self, name: &OsStr) {
-        if let Err(error) = walk::remove_content_below(&self.place(), Path::new(name)) {
+        if let Err(error) = rooted_fs::remove_content_below(&self.place(), Path::new(name)) {
             tracing::debug!(%error, "new content that was not used stays until the next write");
         }
     }

@@ -15,19 +15,19 @@ type Shown = BTreeMap<String, String>;
 type Files<'a> = &'a [(&'a str, &'a str)];
 type Named<F> = (&'static str, F);
 
-struct Room {
+struct Fixture {
     dir: TempDir,
     volume: OwnedFd,
     group: Option<u32>,
 }
 
-impl Room {
+impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("v")).unwrap();
         fs::create_dir_all(dir.path().join("out")).unwrap();
         fs::write(dir.path().join("out/dear"), "dear").unwrap();
-        let volume = walk::open_dir_below(dir.path(), Path::new("v")).unwrap();
+        let volume = rooted_fs::open_dir_below(dir.path(), Path::new("v")).unwrap();
         Self { dir, volume, group: None }
     }
 
@@ -35,7 +35,7 @@ impl Room {
         Writer { volume: &self.volume, group: self.group, now: Timestamp::UNIX_EPOCH }
     }
 
-    fn write(&self, files: &[(&str, &str)]) -> Wrote {
+    fn write(&self, files: &[(&str, &str)]) -> WriteOutcome {
         self.writer().write(&payload(files)).unwrap()
     }
 
@@ -123,9 +123,9 @@ fn paths() {
 
 #[test]
 fn files_are_shown_through_links() {
-    let room = Room::new();
+    let room = Fixture::new();
     let files = [("a", "1"), ("d/b", "2"), ("d/e/c", ""), ("é \n", "x")];
-    assert_eq!(room.write(&files), Wrote::Files);
+    assert_eq!(room.write(&files), WriteOutcome::Files);
     assert_eq!(room.shown(), shown(&files));
     let data = fs::read_link(room.path("..data")).unwrap();
     assert!(data.to_str().unwrap().starts_with("..1970_01_01_00_00_00."), "{data:?}");
@@ -135,7 +135,7 @@ fn files_are_shown_through_links() {
     assert_eq!(fs::metadata(room.path("..data/")).unwrap().mode() & 0o7777, 0o755);
     assert_eq!(fs::metadata(room.path("a")).unwrap().mode() & 0o7777, 0o644);
     assert_eq!(room.own().len(), 2);
-    assert_eq!(room.write(&[]), Wrote::Files);
+    assert_eq!(room.write(&[]), WriteOutcome::Files);
     assert_eq!(room.shown(), shown(&[]));
     let error = room.writer().write(&payload(&[("a", ""), ("a-", ""), ("a/b", "")])).unwrap_err().to_string();
     assert_eq!(error, "invalid path: a is a file and a directory");
@@ -145,19 +145,19 @@ fn files_are_shown_through_links() {
 
 #[test]
 fn only_what_differs_is_written() {
-    let room = Room::new();
+    let room = Fixture::new();
     let files = [("a", "1"), ("d/b", "2")];
     let data = || fs::read_link(room.path("..data")).unwrap();
     room.write(&files);
     let first = data();
-    assert_eq!(room.write(&files), Wrote::Nothing);
+    assert_eq!(room.write(&files), WriteOutcome::Nothing);
     assert_eq!(data(), first);
     // What is missing beside the files comes without new files.
     fs::remove_file(room.path("a")).unwrap();
     symlink("..data/x", room.path("stale")).unwrap();
     fs::create_dir(room.path("..left")).unwrap();
     symlink("x", room.path("..data_tmp")).unwrap();
-    assert_eq!(room.write(&files), Wrote::Links);
+    assert_eq!(room.write(&files), WriteOutcome::Links);
     assert_eq!((data(), room.shown()), (first.clone(), shown(&files)));
     assert_eq!(room.own().len(), 2, "{:?}", room.own());
     assert!(fs::symlink_metadata(room.path("stale")).is_err());
@@ -176,7 +176,7 @@ fn only_what_differs_is_written() {
     ];
     for (name, wrong) in wrongs {
         wrong(&room.path("..data"));
-        assert_eq!(room.write(&files), Wrote::Files, "{name}");
+        assert_eq!(room.write(&files), WriteOutcome::Files, "{name}");
         assert_eq!(room.shown(), shown(&files), "{name}");
         assert_eq!(room.own().len(), 2, "{name}");
     }
@@ -184,18 +184,15 @@ fn only_what_differs_is_written() {
 
 #[test]
 fn a_group_may_read_all_of_it() {
-    let mut room = Room::new();
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("not root: the group is the one that we have, and no file has another owner");
-    }
+    let mut room = Fixture::new();
+    let is_root = crate::testing::has_root("a group and an owner that are not our own");
     let own = rustix::process::getegid().as_raw();
     let (group, uid) = if is_root { (4242, Some(4343)) } else { (own, None) };
     room.group = Some(group);
     let content = |mode, uid| Content { bytes: b"x".to_vec(), mode, uid };
     let files: Payload =
         [("token".to_owned(), content(0o600, uid)), ("d/f".to_owned(), content(0o604, None))].into();
-    assert_eq!(room.writer().write(&files).unwrap(), Wrote::Files);
+    assert_eq!(room.writer().write(&files).unwrap(), WriteOutcome::Files);
     for (path, mode) in [("token", 0o640), ("d/f", 0o644), ("d", 0o2755), ("..data/", 0o2755)] {
         let found = fs::metadata(room.path(path)).unwrap();
         assert_eq!((found.mode() & 0o7777, found.gid()), (mode, group), "{path}");
@@ -203,10 +200,10 @@ fn a_group_may_read_all_of_it() {
     if let Some(uid) = uid {
         assert_eq!(fs::metadata(room.path("token")).unwrap().uid(), uid);
     }
-    assert_eq!(room.writer().write(&files).unwrap(), Wrote::Nothing);
+    assert_eq!(room.writer().write(&files).unwrap(), WriteOutcome::Nothing);
     if is_root {
         room.group = Some(4244);
-        assert_eq!(room.writer().write(&files).unwrap(), Wrote::Files, "another group");
+        assert_eq!(room.writer().write(&files).unwrap(), WriteOutcome::Files, "another group");
     }
 }
 
@@ -221,7 +218,7 @@ fn a_write_that_stops_anywhere_leaves_old_or_new_content_whole() {
     ];
     for (old, new) in cases {
         let mut steps = Vec::new();
-        let room = Room::new();
+        let room = Fixture::new();
         room.write(old);
         room.writer()
             .write_by(&payload(new), &mut |step| {
@@ -229,13 +226,13 @@ fn a_write_that_stops_anywhere_leaves_old_or_new_content_whole() {
                 Ok(())
             })
             .unwrap();
-        assert!(steps.contains(&Step::Swap), "{steps:?}");
+        assert!(steps.contains(&WriteStep::Swap), "{steps:?}");
         for (number, step) in steps.iter().enumerate() {
             for dies in [false, true] {
-                let room = Room::new();
+                let room = Fixture::new();
                 room.write(old);
                 let mut count = 0;
-                let mut at = |_: Step| {
+                let mut at = |_: WriteStep| {
                     count += 1;
                     if count <= number {
                         return Ok(());
@@ -250,13 +247,13 @@ fn a_write_that_stops_anywhere_leaves_old_or_new_content_whole() {
                     Ok(outcome) => assert!(!dies && outcome.is_err(), "{what}"),
                     Err(_) => assert!(dies, "{what}"),
                 }
-                let is_new = matches!(step, Step::RemoveLink | Step::RemoveOld);
+                let is_new = matches!(step, WriteStep::RemoveLink | WriteStep::RemoveOld);
                 assert_eq!(room.shown(), shown(if is_new { new } else { old }), "{what}");
                 if !dies && !is_new {
                     assert!(room.own().len() <= 2, "{what}: {:?}", room.own());
                 }
                 let again = room.write(new);
-                assert_eq!(again == Wrote::Files, !is_new, "{what}");
+                assert_eq!(again == WriteOutcome::Files, !is_new, "{what}");
                 assert_eq!(room.shown(), shown(new), "{what}");
                 assert_eq!(room.own().len(), 2, "{what}: {:?}", room.own());
                 let names = fs::read_dir(room.path("")).unwrap().count();
@@ -269,7 +266,7 @@ fn a_write_that_stops_anywhere_leaves_old_or_new_content_whole() {
 
 #[test]
 fn readers_see_all_of_one_content() {
-    let room = Room::new();
+    let room = Fixture::new();
     let text = |number: u32| number.to_string().repeat(3000);
     room.write(&[("a", &text(0)), ("d/b", &text(0))]);
     let (stop, whole) = (AtomicBool::new(false), std::sync::atomic::AtomicU32::new(0));
@@ -283,9 +280,10 @@ fn readers_see_all_of_one_content() {
                         assert!(is_whole(&bytes), "{} bytes", bytes.len());
                     }
                     // Files of one directory belong together. It may be removed meanwhile: then there is another.
-                    let Ok(data) =
-                        walk::open_dir_below(&room.path(""), &fs::read_link(room.path("..data")).unwrap())
-                    else {
+                    let Ok(data) = rooted_fs::open_dir_below(
+                        &room.path(""),
+                        &fs::read_link(room.path("..data")).unwrap(),
+                    ) else {
                         continue;
                     };
                     let read = |name: &str| fs::read(format!("/proc/self/fd/{}/{name}", data.as_raw_fd()));
@@ -310,7 +308,7 @@ fn readers_see_all_of_one_content() {
 #[test]
 fn links_that_lie_in_wait_lead_nowhere() {
     let files = [("a", "1"), ("d/b", "2")];
-    let traps: [Named<fn(&Room)>; 7] = [
+    let traps: [Named<fn(&Fixture)>; 7] = [
         ("data leads out", |room| symlink("../out", room.path("..data")).unwrap()),
         ("data leads out, absolute", |room| {
             symlink(room.dir.path().join("out"), room.path("..data")).unwrap();
@@ -330,9 +328,9 @@ fn links_that_lie_in_wait_lead_nowhere() {
         }),
     ];
     for (name, trap) in traps {
-        let room = Room::new();
+        let room = Fixture::new();
         trap(&room);
-        assert_eq!(room.write(&files), Wrote::Files, "{name}");
+        assert_eq!(room.write(&files), WriteOutcome::Files, "{name}");
         assert_eq!(room.shown(), shown(&files), "{name}");
         assert_eq!(room.own().len(), 2, "{name}: {:?}", room.own());
         assert!(room.is_dear_there(), "{name}");
@@ -341,7 +339,7 @@ fn links_that_lie_in_wait_lead_nowhere() {
 
 #[test]
 fn a_place_for_another_volume_stays() {
-    let room = Room::new();
+    let room = Fixture::new();
     fs::create_dir_all(room.path("other/deep")).unwrap();
     for files in [[("a", "1"), ("other/x", "1")], [("a", "2"), ("b", "2")]] {
         room.write(&files);

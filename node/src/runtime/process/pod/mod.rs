@@ -13,26 +13,26 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 
-use super::Shared;
-use super::decide::{Init, Next, Now, Policy, Which, next};
+use super::container_run;
+use super::decide::{ContainerProgress, ContainerRef, InitContainer, NextAction, RestartPolicy, next};
 use super::env::{Sources, environment};
-use super::life;
-use super::order::Attempt;
+use super::launch_spec::RunRecord;
 use super::plan::{self, pod_dir};
-use super::probe::Verdict;
-use super::status::{Seen, status};
-use crate::runtime::{PodPath, PodState, disk};
+use super::probe::ProbeResult;
+use super::shared::RuntimeContext;
+use super::status::{ContainerView, status};
+use crate::runtime::{PodPath, PodState, records};
 use crate::volume::PodKey;
 
-mod ending;
-mod follow;
+mod monitor;
+mod termination;
 
 /// How long a container waits whose environment cannot be made (upstream: the next sync of the pod).
 const CONFIG_RETRY: Duration = Duration::from_secs(5);
 
 /// What is on disk of a pod: `pod.json` beside its containers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct PodRecord {
     pub(super) pod: Pod,
     pub(super) paths: Vec<PodPath>,
     /// When it came here.
@@ -42,32 +42,32 @@ pub(super) struct Record {
 }
 
 /// What a pod's task is asked and told.
-pub(super) enum Message {
+pub(super) enum PodMessage {
     /// The pod is wanted, with these volumes.
     Start(Arc<Pod>, Vec<PodPath>),
     /// It is not wanted any more.
     Stop(Duration, oneshot::Sender<Result<(), String>>),
     /// A start came to its end.
-    Started(Which, u32, Result<Attempt, Refused>),
+    Started(ContainerRef, u32, Result<RunRecord, StartError>),
     /// A container ended.
-    Ended(Which, u32, Result<Attempt, String>),
+    Ended(ContainerRef, u32, Result<RunRecord, String>),
     /// What is to be done after its start is done, or has failed.
-    Hooked(Which, u32, Result<(), String>),
+    Hooked(ContainerRef, u32, Result<(), String>),
     /// A probe changed its mind.
-    Probed(Which, u32, Verdict),
+    Probed(ContainerRef, u32, ProbeResult),
 }
 
 /// A container was not started at all.
-pub(super) struct Refused {
+pub(super) struct StartError {
     reason: &'static str,
     message: String,
 }
 
-struct Slot {
+struct ContainerSlot {
     container: Container,
     /// The last run and the one before.
-    run: Option<(u32, Attempt)>,
-    before: Option<(u32, Attempt)>,
+    run: Option<(u32, RunRecord)>,
+    before: Option<(u32, RunRecord)>,
     /// A start is under way.
     is_starting: bool,
     /// Runs in a row that ended.
@@ -81,7 +81,7 @@ struct Slot {
     probes: Option<DropGuard>,
 }
 
-impl Slot {
+impl ContainerSlot {
     fn new(container: &Container) -> Self {
         Self {
             container: container.clone(),
@@ -97,11 +97,13 @@ impl Slot {
         }
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> ContainerProgress {
         match (&self.run, self.is_starting) {
-            (_, true) => Now::Busy,
-            (None, false) => Now::New,
-            (Some((_, attempt)), false) => attempt.end.as_ref().map_or(Now::Busy, |end| Now::Ended(end.code)),
+            (_, true) => ContainerProgress::Busy,
+            (None, false) => ContainerProgress::New,
+            (Some((_, attempt)), false) => {
+                attempt.end.as_ref().map_or(ContainerProgress::Busy, |end| ContainerProgress::Ended(end.code))
+            }
         }
     }
 
@@ -112,34 +114,34 @@ impl Slot {
 
 /// The task of a pod.
 pub(super) struct PodTask {
-    shared: Arc<Shared>,
-    record: Record,
+    shared: Arc<RuntimeContext>,
+    record: PodRecord,
     key: PodKey,
-    init: Vec<Slot>,
-    main: Vec<Slot>,
+    init: Vec<ContainerSlot>,
+    main: Vec<ContainerSlot>,
     /// The pod was given to this agent.
     is_wanted: bool,
     has_ended: bool,
     state: watch::Sender<PodState>,
-    own: mpsc::UnboundedSender<Message>,
+    own: mpsc::UnboundedSender<PodMessage>,
     /// Messages that came while containers were being ended.
-    late: VecDeque<Message>,
+    late: VecDeque<PodMessage>,
 }
 
 impl PodTask {
     /// A pod, with what is on disk of it.
     pub(super) fn new(
-        shared: Arc<Shared>,
-        record: Record,
+        shared: Arc<RuntimeContext>,
+        record: PodRecord,
         state: watch::Sender<PodState>,
-        own: mpsc::UnboundedSender<Message>,
+        own: mpsc::UnboundedSender<PodMessage>,
     ) -> Self {
         let key = PodKey::of(&record.pod);
         let spec = record.pod.spec.clone().unwrap_or_default();
         let dir = pod_dir(&shared.settings.paths, &key.uid);
         let slot = |container: &Container| {
-            let mut slot = Slot::new(container);
-            match life::runs(&dir.join(&container.name)) {
+            let mut slot = ContainerSlot::new(container);
+            match container_run::runs(&dir.join(&container.name)) {
                 Ok(runs) => {
                     let mut runs = runs.into_iter();
                     slot.run = runs.next();
@@ -175,7 +177,7 @@ impl PodTask {
     }
 
     /// Runs until the pod is stopped.
-    pub(super) async fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
+    pub(super) async fn run(mut self, mut messages: mpsc::UnboundedReceiver<PodMessage>) {
         for which in self.all() {
             if self.slot(which).is_running() {
                 self.follow(which, false);
@@ -193,7 +195,7 @@ impl PodTask {
                 (None, None) => messages.recv().await,
             };
             match message {
-                Some(Message::Stop(grace, reply)) => {
+                Some(PodMessage::Stop(grace, reply)) => {
                     let result = self.stop(grace, &mut messages).await;
                     let is_over = result.is_ok();
                     // Who asked may have gone; the result is in the state.
@@ -208,37 +210,37 @@ impl PodTask {
         }
     }
 
-    fn all(&self) -> Vec<Which> {
-        let init = (0..self.init.len()).map(Which::Init);
-        init.chain((0..self.main.len()).map(Which::Main)).collect()
+    fn all(&self) -> Vec<ContainerRef> {
+        let init = (0..self.init.len()).map(ContainerRef::Init);
+        init.chain((0..self.main.len()).map(ContainerRef::Main)).collect()
     }
 
-    fn slot(&self, which: Which) -> &Slot {
+    fn slot(&self, which: ContainerRef) -> &ContainerSlot {
         match which {
-            Which::Init(index) => &self.init[index],
-            Which::Main(index) => &self.main[index],
+            ContainerRef::Init(index) => &self.init[index],
+            ContainerRef::Main(index) => &self.main[index],
         }
     }
 
-    fn slot_mut(&mut self, which: Which) -> &mut Slot {
+    fn slot_mut(&mut self, which: ContainerRef) -> &mut ContainerSlot {
         match which {
-            Which::Init(index) => &mut self.init[index],
-            Which::Main(index) => &mut self.main[index],
+            ContainerRef::Init(index) => &mut self.init[index],
+            ContainerRef::Main(index) => &mut self.main[index],
         }
     }
 
-    fn dir(&self, which: Which) -> std::path::PathBuf {
+    fn dir(&self, which: ContainerRef) -> std::path::PathBuf {
         pod_dir(&self.shared.settings.paths, &self.key.uid).join(&self.slot(which).container.name)
     }
 
-    fn hear(&mut self, message: Message) {
+    fn hear(&mut self, message: PodMessage) {
         match message {
-            Message::Start(pod, paths) => {
+            PodMessage::Start(pod, paths) => {
                 self.is_wanted = true;
                 self.record.pod = Pod::clone(&pod);
                 self.record.paths = paths;
             }
-            Message::Started(which, restart, Ok(attempt)) => {
+            PodMessage::Started(which, restart, Ok(attempt)) => {
                 let slot = self.slot_mut(which);
                 slot.is_starting = false;
                 slot.waiting = None;
@@ -255,14 +257,14 @@ impl PodTask {
                     self.follow(which, true);
                 }
             }
-            Message::Started(which, _, Err(refused)) => {
+            PodMessage::Started(which, _, Err(refused)) => {
                 let slot = self.slot_mut(which);
                 slot.is_starting = false;
                 slot.not_before = Some(Instant::now() + CONFIG_RETRY);
                 slot.waiting = Some((refused.reason.to_owned(), refused.message.clone()));
                 self.event(EventType::Warning, "Failed", format!("Error: {}", refused.message));
             }
-            Message::Ended(which, restart, result) => {
+            PodMessage::Ended(which, restart, result) => {
                 if self.slot(which).run.as_ref().is_none_or(|(now, _)| *now != restart) {
                     return;
                 }
@@ -274,15 +276,15 @@ impl PodTask {
                     Err(why) => tracing::error!(pod = %self.key, "{why}"),
                 }
             }
-            Message::Hooked(which, restart, result) => self.hooked(which, restart, result),
-            Message::Probed(which, restart, verdict) => self.probed(which, restart, verdict),
+            PodMessage::Hooked(which, restart, result) => self.hooked(which, restart, result),
+            PodMessage::Probed(which, restart, verdict) => self.probed(which, restart, verdict),
             // Handled where it is received.
-            Message::Stop(..) => {}
+            PodMessage::Stop(..) => {}
         }
     }
 
     /// Notes that a run ended.
-    fn ended(&mut self, which: Which) {
+    fn ended(&mut self, which: ContainerRef) {
         let rule = self.shared.back_off;
         let slot = self.slot_mut(which);
         slot.probes = None;
@@ -309,7 +311,7 @@ impl PodTask {
     }
 
     /// Does what is next; returns when to look again.
-    async fn go_on(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) -> Option<Instant> {
+    async fn go_on(&mut self, messages: &mut mpsc::UnboundedReceiver<PodMessage>) -> Option<Instant> {
         if !self.is_wanted || self.has_ended {
             return None;
         }
@@ -318,15 +320,17 @@ impl PodTask {
             return None;
         }
         let policy = self.record.pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
-        let of_init = |slot: &Slot| match plan::is_sidecar(&slot.container) {
-            true => Init::Sidecar { now: slot.now(), is_started: slot.is_started },
-            false => Init::Once(slot.now()),
+        let of_init = |slot: &ContainerSlot| match plan::is_sidecar(&slot.container) {
+            true => InitContainer::Sidecar { now: slot.now(), is_started: slot.is_started },
+            false => InitContainer::Once(slot.now()),
         };
-        let init: Vec<Init> = self.init.iter().map(of_init).collect();
-        let main: Vec<Now> = self.main.iter().map(Slot::now).collect();
-        let due = match next(Policy::of(policy), &init, &main) {
-            Next::Done if self.all().into_iter().any(|which| self.slot(which).is_starting) => return None,
-            Next::Done => {
+        let init: Vec<InitContainer> = self.init.iter().map(of_init).collect();
+        let main: Vec<ContainerProgress> = self.main.iter().map(ContainerSlot::now).collect();
+        let due = match next(RestartPolicy::of(policy), &init, &main) {
+            NextAction::Done if self.all().into_iter().any(|which| self.slot(which).is_starting) => {
+                return None;
+            }
+            NextAction::Done => {
                 if let Err(why) = self.end_all(moment(self.grace()), messages).await {
                     tracing::error!(pod = %self.key, "{why}");
                     return Some(Instant::now() + CONFIG_RETRY);
@@ -334,7 +338,7 @@ impl PodTask {
                 self.has_ended = true;
                 return None;
             }
-            Next::Start(due) => due,
+            NextAction::Start(due) => due,
         };
         let deadline = self.deadline();
         if deadline.is_some_and(|at| at <= Instant::now()) {
@@ -364,7 +368,7 @@ impl PodTask {
         Some(moment(left))
     }
 
-    async fn out_of_time(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) {
+    async fn out_of_time(&mut self, messages: &mut mpsc::UnboundedReceiver<PodMessage>) {
         let message = "Pod was active on the node longer than the specified deadline".to_owned();
         self.event(EventType::Normal, "DeadlineExceeded", message.clone());
         self.record.failure = Some(("DeadlineExceeded".to_owned(), message));
@@ -377,13 +381,13 @@ impl PodTask {
 
     fn save(&self) {
         let file = pod_dir(&self.shared.settings.paths, &self.key.uid).join("pod.json");
-        if let Err(error) = disk::write(&file, &self.record) {
+        if let Err(error) = records::write(&file, &self.record) {
             tracing::error!(pod = %self.key, "{}: {error}", file.display());
         }
     }
 
     /// A container that failed waits.
-    fn hold_back(&mut self, which: Which) {
+    fn hold_back(&mut self, which: ContainerRef) {
         let rule = self.shared.back_off;
         let key = self.key.clone();
         let slot = self.slot_mut(which);
@@ -400,7 +404,7 @@ impl PodTask {
     }
 
     /// Starts a container, beside this task.
-    fn begin(&mut self, which: Which) {
+    fn begin(&mut self, which: ContainerRef) {
         let slot = self.slot_mut(which);
         slot.is_starting = true;
         let restart = slot.run.as_ref().map_or(0, |(last, _)| last + 1);
@@ -409,16 +413,16 @@ impl PodTask {
         tokio::spawn(async move {
             let result = start(&shared, &record, &container, restart).await;
             // The task may have ended: the record on disk says the same.
-            let _ = own.send(Message::Started(which, restart, result));
+            let _ = own.send(PodMessage::Started(which, restart, result));
         });
     }
 
     fn publish(&self, is_stopped: bool) {
-        let statuses = |slots: &[Slot], is_init: bool| {
+        let statuses = |slots: &[ContainerSlot], is_init: bool| {
             slots
                 .iter()
                 .map(|slot| {
-                    let seen = Seen {
+                    let seen = ContainerView {
                         uid: &self.key.uid,
                         is_init: is_init && !plan::is_sidecar(&slot.container),
                         has_init: !self.init.is_empty(),
@@ -454,18 +458,18 @@ impl PodTask {
 
 /// Starts one run of a container.
 async fn start(
-    shared: &Shared,
-    record: &Record,
+    shared: &RuntimeContext,
+    record: &PodRecord,
     container: &Container,
     restart: u32,
-) -> Result<Attempt, Refused> {
-    let wrong = |message| Refused { reason: "CreateContainerConfigError", message };
+) -> Result<RunRecord, StartError> {
+    let wrong = |message| StartError { reason: "CreateContainerConfigError", message };
     let namespace = record.pod.metadata.namespace.as_deref().unwrap_or_default();
     let mut sources = Sources::new(shared.client.clone(), namespace);
     let env = environment(&mut sources, &record.pod, container).await.map_err(wrong)?;
     let plan =
         plan::plan(&shared.settings, &record.pod, container, restart, &record.paths, env).map_err(wrong)?;
-    life::start(plan).await.map_err(|message| Refused { reason: "CreateContainerError", message })
+    container_run::start(plan).await.map_err(|message| StartError { reason: "CreateContainerError", message })
 }
 
 /// The moment after a time. The API takes times that no clock reaches.

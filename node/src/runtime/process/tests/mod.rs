@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-mod hostile;
+mod isolation;
 mod sidecars;
 
 /// Only a process that was started by an order obeys it; elsewhere this is a test that has nothing to do.
@@ -40,11 +40,7 @@ fn launcher() -> Vec<String> {
 
 /// Whether containers can be made here; tells it where they cannot.
 fn can_run() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("LEFT OUT: containers need root");
-    }
-    is_root
+    crate::testing::has_root("containers")
 }
 
 struct Rig {
@@ -93,10 +89,10 @@ impl Drop for Rig {
     /// Nothing of a test that failed goes on.
     fn drop(&mut self) {
         let pods = self.path("node/pods");
-        for uid in disk::names(&pods).unwrap_or_default() {
+        for uid in records::names(&pods).unwrap_or_default() {
             let dir = pods.join(uid).join("containers");
-            for name in disk::names(&dir).unwrap_or_default() {
-                for (_, attempt) in life::runs(&dir.join(name)).unwrap_or_default() {
+            for name in records::names(&dir).unwrap_or_default() {
+                for (_, attempt) in container_run::runs(&dir.join(name)).unwrap_or_default() {
                     for one in [attempt.main, Some(attempt.supervisor)].into_iter().flatten() {
                         let _ = one.signal(rustix::process::Signal::KILL);
                     }
@@ -270,12 +266,12 @@ async fn a_restarted_agent_takes_its_containers_over() {
     assert!(!state.ended);
 
     // A supervisor that is killed takes its container with it, and that is told.
-    let (_, attempt) = life::runs(&rig.path("node/pods/u/containers/killed")).unwrap().remove(0);
+    let (_, attempt) = container_run::runs(&rig.path("node/pods/u/containers/killed")).unwrap().remove(0);
     attempt.supervisor.signal(rustix::process::Signal::KILL).unwrap();
     let state = until(&second, "the other", |state| !is_running(state, 1)).await;
     assert_eq!((exit(&state, 1).0, exit(&state, 1).1.as_str()), (137, "ContainerStatusUnknown"));
     let main = attempt.main.unwrap();
-    assert!(identity::find(|stat| stat.session == main.pid && !stat.is_over).unwrap().is_empty());
+    assert!(process_id::find(|stat| stat.session == main.pid && !stat.is_over).unwrap().is_empty());
     second.start(pod(spec), vec![data]).await.unwrap();
     until(&second, "the end", |state| state.ended).await;
     second.stop("u", Duration::ZERO).await.unwrap();
@@ -305,11 +301,12 @@ async fn grace_hooks_and_the_whole_container() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let state = runtime.state("u").unwrap();
-    let (_, attempt) = life::runs(&rig.path("node/pods/u/containers/deaf")).unwrap().remove(0);
+    let (_, attempt) = container_run::runs(&rig.path("node/pods/u/containers/deaf")).unwrap().remove(0);
     let deaf = attempt.main.unwrap();
-    let children = identity::find(|stat| stat.parent == deaf.pid).unwrap();
+    let children = process_id::find(|stat| stat.parent == deaf.pid).unwrap();
     assert!(!children.is_empty());
-    let children: Vec<_> = children.into_iter().filter_map(|pid| identity::Identity::of(pid).ok()).collect();
+    let children: Vec<_> =
+        children.into_iter().filter_map(|pid| process_id::ProcessId::of(pid).ok()).collect();
     let begun = std::time::Instant::now();
     runtime.stop("u", Duration::from_secs(2)).await.unwrap();
     assert!(begun.elapsed() >= Duration::from_secs(2), "the deaf one has its grace");
@@ -457,7 +454,7 @@ async fn logs_of_runs() {
     let place = runtime.log("n", "p", "c", false).unwrap();
     let before = runtime.log("n", "p", "c", true).unwrap();
     assert_eq!((before.restart, place.restart), (1, 2));
-    assert_eq!(disk::names(&place.dir).unwrap(), ["1.log", "2.log"]);
+    assert_eq!(records::names(&place.dir).unwrap(), ["1.log", "2.log"]);
     assert_eq!(rig.log("c", 2), "stdout: said\n");
     let error = runtime.log("n", "p", "x", false).unwrap_err();
     assert_eq!(error.to_string(), "container \"x\" not found in pod \"p\"\n");

@@ -65,7 +65,7 @@ async fn sidecars_begin_in_order_and_end_last() {
     assert_eq!(lines(&data)[..2], ["one begins", "once"]);
 
     // One that ends is started again, whatever the policy of the pod says.
-    let (_, attempt) = life::runs(&rig.path("node/pods/u/containers/two")).unwrap().remove(0);
+    let (_, attempt) = container_run::runs(&rig.path("node/pods/u/containers/two")).unwrap().remove(0);
     attempt.main.unwrap().signal(rustix::process::Signal::KILL).unwrap();
     until(&runtime, "the second sidecar again", |state| {
         state.init[2].restart_count == 1 && state.init[2].ready

@@ -1,0 +1,226 @@
+//! One object of any kind, followed for as long as somebody holds on to it. Two that follow the same object share a watch.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource};
+use orlop_controller::informer::Informer;
+use orlop_controller::kept::Keep;
+use orlop_controller::lean::Lean;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// What is known of an object.
+#[derive(Debug)]
+pub enum Observed<K> {
+    /// Nothing yet.
+    Unknown,
+    /// It is not there.
+    Absent,
+    /// This.
+    There(Arc<K>),
+}
+
+impl<K> Clone for Observed<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Unknown => Self::Unknown,
+            Self::Absent => Self::Absent,
+            Self::There(object) => Self::There(Arc::clone(object)),
+        }
+    }
+}
+
+/// Follows objects of one kind. Clones share them.
+pub struct ObjectWatches<K> {
+    shared: Arc<WatchTable<K>>,
+}
+
+/// The kind in a namespace.
+type ApiOf<K> = Box<dyn Fn(&str) -> Api<Lean<K>> + Send + Sync>;
+/// By namespace and name.
+type ByName<K> = HashMap<(String, String), Weak<WatchedObject<K>>>;
+
+struct WatchTable<K> {
+    api: ApiOf<K>,
+    followed: Mutex<ByName<K>>,
+    shutdown: CancellationToken,
+}
+
+struct WatchedObject<K> {
+    seen: watch::Receiver<Observed<K>>,
+    _end: DropGuard,
+}
+
+/// Keeps an object followed; with the last clone its watch ends.
+pub struct ObjectWatch<K> {
+    one: Arc<WatchedObject<K>>,
+    seen: watch::Receiver<Observed<K>>,
+}
+
+impl<K> Clone for ObjectWatches<K> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<K> Clone for ObjectWatch<K> {
+    fn clone(&self) -> Self {
+        Self { one: Arc::clone(&self.one), seen: self.one.seen.clone() }
+    }
+}
+
+impl<K> ObjectWatch<K> {
+    /// What is known now.
+    pub fn get(&self) -> Observed<K> {
+        self.seen.borrow().clone()
+    }
+
+    /// What is known as soon as it is something.
+    pub async fn known(&mut self) -> Observed<K> {
+        match self.seen.wait_for(|seen| !matches!(seen, Observed::Unknown)).await {
+            Ok(seen) => seen.clone(),
+            Err(_) => Observed::Unknown,
+        }
+    }
+
+    /// Ends when the object has changed since the last [`known`](Self::known) or `changed`; false when nobody follows it any more.
+    pub async fn changed(&mut self) -> bool {
+        self.seen.changed().await.is_ok()
+    }
+}
+
+impl<K> ObjectWatches<K>
+where
+    K: Keep + Resource<DynamicType = ()> + Clone + Debug,
+{
+    /// A kind with namespaces. All watches end with `shutdown`.
+    pub fn namespaced(client: Client, shutdown: CancellationToken) -> Self
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+    {
+        Self::of(move |namespace| Api::namespaced(client.clone(), namespace), shutdown)
+    }
+
+    /// A kind without namespaces; they are the empty text.
+    pub fn cluster(client: Client, shutdown: CancellationToken) -> Self
+    where
+        K: Resource<Scope = ClusterResourceScope>,
+    {
+        Self::of(move |_| Api::all(client.clone()), shutdown)
+    }
+
+    fn of(api: impl Fn(&str) -> Api<Lean<K>> + Send + Sync + 'static, shutdown: CancellationToken) -> Self {
+        Self { shared: Arc::new(WatchTable { api: Box::new(api), followed: Mutex::default(), shutdown }) }
+    }
+
+    /// Follows an object, which need not be there.
+    pub fn follow(&self, namespace: &str, name: &str) -> ObjectWatch<K> {
+        let key = (namespace.to_owned(), name.to_owned());
+        let mut followed = self.followed();
+        followed.retain(|_, one| one.strong_count() > 0);
+        let one = followed.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let one = Arc::new(self.begin(namespace, name));
+            followed.insert(key, Arc::downgrade(&one));
+            one
+        });
+        let seen = one.seen.clone();
+        ObjectWatch { one, seen }
+    }
+
+    fn begin(&self, namespace: &str, name: &str) -> WatchedObject<K> {
+        let (sender, seen) = watch::channel(Observed::Unknown);
+        let end = self.shared.shutdown.child_token();
+        let (api, selected) = (
+            (self.shared.api)(namespace),
+            watcher::Config::default().fields(&format!("metadata.name={name}")),
+        );
+        let token = end.clone();
+        tokio::spawn(async move {
+            let informer = Informer::<K>::new();
+            let sender = Arc::new(sender);
+            let told = Arc::clone(&sender);
+            let _handler = informer.add_handler(move |change| {
+                told.send_replace(change.new.clone().map_or(Observed::Absent, Observed::There));
+            });
+            let synced = async {
+                informer.synced().await;
+                sender.send_if_modified(|seen| {
+                    let unknown = matches!(seen, Observed::Unknown);
+                    if unknown {
+                        *seen = Observed::Absent;
+                    }
+                    unknown
+                });
+            };
+            tokio::join!(informer.run_selected(api, selected, token.clone()), async {
+                tokio::select! {
+                    () = token.cancelled() => {}
+                    () = synced => {}
+                }
+            });
+        });
+        WatchedObject { seen, _end: end.drop_guard() }
+    }
+
+    fn followed(&self) -> MutexGuard<'_, ByName<K>> {
+        self.shared.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use orlop_controller::testing::FakeApi;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn map(name: &str, value: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": name}, "data": {"k": value}})
+    }
+
+    fn value(seen: &Observed<ConfigMap>) -> String {
+        match seen {
+            Observed::Unknown => "unknown".to_owned(),
+            Observed::Absent => "absent".to_owned(),
+            Observed::There(map) => {
+                map.data.as_ref().and_then(|data| data.get("k")).cloned().unwrap_or_default()
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_is_followed_from_before_it_is_there_until_nobody_cares() {
+        let api = FakeApi::new();
+        api.seed(map("other", "no"));
+        let shutdown = CancellationToken::new();
+        let follow: ObjectWatches<ConfigMap> = ObjectWatches::namespaced(api.client(), shutdown.clone());
+        let mut first = follow.follow("ns", "m");
+        assert_eq!(value(&first.get()), "unknown");
+        assert_eq!(value(&first.known().await), "absent");
+        let second = follow.follow("ns", "m");
+        api.settle().await;
+        let watches = || api.requests().iter().filter(|request| request.contains("configmaps")).count();
+        let before = watches();
+        api.create(map("m", "1"));
+        assert!(first.changed().await);
+        assert_eq!((value(&first.get()), value(&second.get())), ("1".to_owned(), "1".to_owned()));
+        api.patch("configmaps", "ns/m", "", json!({"data": {"k": "2"}}));
+        assert!(first.changed().await);
+        assert_eq!(value(&first.get()), "2");
+        assert_eq!(watches(), before, "both share a watch");
+        api.delete("configmaps", "ns/m");
+        assert!(first.changed().await);
+        assert_eq!(value(&first.get()), "absent");
+        drop((first, second));
+        api.settle().await;
+        api.disconnect(false);
+        api.settle().await;
+        assert_eq!(watches(), before, "nothing is asked for any more");
+    }
+}

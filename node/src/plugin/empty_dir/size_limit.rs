@@ -1,0 +1,147 @@
+//! How much is in an emptyDir, and whether that is too much (upstream: pkg/kubelet/eviction, emptyDirLimitEviction). Looking takes a bounded
+//! time: what was counted until then is in there at least, so a limit that it is over is broken, however much there is more.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use orlop_apimachinery::quantity::Quantity;
+use rustix::fs::{AtFlags, Dir, FileType, OFlags, fstat, fstatvfs, statat};
+use rustix::io::Errno;
+
+use crate::host::Host;
+use crate::plugin::volume_queue::VolumeQueue;
+use crate::plugin::{Place, PluginError};
+use crate::rooted_fs::{Resolver, RootedFsError, Stay, next_entry};
+
+/// How long it may be looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeasureBounds {
+    /// Files and directories at most.
+    pub entries: u64,
+    /// Time at most.
+    pub time: Duration,
+}
+
+impl Default for MeasureBounds {
+    fn default() -> Self {
+        Self { entries: 1_000_000, time: Duration::from_secs(10) }
+    }
+}
+
+/// How much there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirUsage {
+    /// Bytes on disk, as du(1) counts them: a file with several names once.
+    pub bytes: u64,
+    /// Everything was seen; otherwise there is more.
+    pub is_whole: bool,
+}
+
+/// A volume that is over its limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverLimit {
+    /// Its name in the pod.
+    pub volume: String,
+    /// What the pod is evicted with.
+    pub message: String,
+}
+
+/// The first volume of a pod that is over its limit. `used` has bytes by the names of volumes. Pure.
+pub fn over_limit(pod: &Pod, used: &BTreeMap<String, u64>) -> Option<OverLimit> {
+    let volumes = pod.spec.as_ref()?.volumes.iter().flatten();
+    volumes.into_iter().find_map(|volume| {
+        let text = &volume.empty_dir.as_ref()?.size_limit.as_ref()?.0;
+        let limit = Quantity::parse(text).ok()?;
+        let bytes = i64::try_from(*used.get(&volume.name)?).unwrap_or(i64::MAX);
+        let is_over = !limit.is_zero() && !limit.is_negative() && Quantity::from_bytes(bytes) > limit;
+        is_over.then(|| OverLimit {
+            volume: volume.name.clone(),
+            message: format!("Usage of EmptyDir volume {:?} exceeds the limit {text:?}. ", volume.name),
+        })
+    })
+}
+
+/// Measures an emptyDir. One that is not there is empty.
+///
+/// # Errors
+/// It cannot be looked at, or the volume's queue is taken.
+pub async fn measure(host: &Host, place: &Place, bounds: MeasureBounds) -> Result<DirUsage, PluginError> {
+    let path = host.paths.pod_volume(&place.uid, &place.plugin, &place.dir_name);
+    let queue = VolumeQueue::of_place(host, place);
+    let is_mounted = queue.mounted(&path)?.is_some();
+    let what = format!("measuring {}", path.display());
+    queue
+        .below(what, move |root| {
+            let top = match Resolver::best().open_path(root, &path, OFlags::RDONLY | OFlags::DIRECTORY) {
+                Err(error) if error.is_missing() => return Ok(DirUsage { bytes: 0, is_whole: true }),
+                other => other?,
+            };
+            if is_mounted {
+                // The file system is the volume's alone, and has counted already.
+                let found = fstatvfs(&top).map_err(|errno| refused(&path, errno))?;
+                let bytes = found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
+                return Ok(DirUsage { bytes, is_whole: true });
+            }
+            walk(&top, &path, bounds)
+        })
+        .await
+}
+
+fn refused(path: &Path, errno: Errno) -> RootedFsError {
+    let why = format!("it cannot be measured: {errno}");
+    RootedFsError::Refused { path: path.to_owned(), why, source: errno.into() }
+}
+
+/// The pod changes it meanwhile: what cannot be seen (any more) is left out.
+fn walk(top: &std::os::fd::OwnedFd, path: &Path, bounds: MeasureBounds) -> Result<DirUsage, RootedFsError> {
+    let until = Instant::now() + bounds.time;
+    let mut measured = DirUsage {
+        bytes: blocks(fstat(top).map_err(|errno| refused(path, errno))?.st_blocks),
+        is_whole: true,
+    };
+    let mut seen = HashSet::new();
+    let mut entries = 0_u64;
+    let mut left = vec![PathBuf::new()];
+    while let Some(at) = left.pop() {
+        let opened = Resolver::best().open(top, &at, OFlags::RDONLY | OFlags::DIRECTORY, Stay::InMount);
+        let mut dir = match opened.and_then(Dir::new) {
+            Ok(dir) => dir,
+            // It is gone, or something else now, or somebody's mount.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => continue,
+            Err(_) => {
+                measured.is_whole = false;
+                continue;
+            }
+        };
+        while let Some(entry) = next_entry(&mut dir) {
+            if entries == bounds.entries || Instant::now() > until {
+                return Ok(DirUsage { is_whole: false, ..measured });
+            }
+            entries += 1;
+            let Ok((name, _)) = entry else {
+                measured.is_whole = false;
+                break;
+            };
+            let name = Path::new(&name);
+            let Some(found) = dir.fd().ok().and_then(|fd| statat(fd, name, AtFlags::SYMLINK_NOFOLLOW).ok())
+            else {
+                continue;
+            };
+            let is_dir = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+            if is_dir {
+                left.push(at.join(name));
+            } else if found.st_nlink > 1 && !seen.insert((found.st_dev, found.st_ino)) {
+                continue;
+            }
+            measured.bytes = measured.bytes.saturating_add(blocks(found.st_blocks));
+        }
+    }
+    Ok(measured)
+}
+
+/// Blocks of stat(2) have 512 bytes each.
+fn blocks(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0).saturating_mul(512)
+}

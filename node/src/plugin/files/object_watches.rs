@@ -1,0 +1,260 @@
+//! What volumes of pods use of the API: ConfigMaps and Secrets, each followed by one watch while a volume shows it, and tokens. A volume is told
+//! when what it shows may have changed. Immutable objects are read once.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource};
+use orlop_controller::clock::Clock;
+use orlop_controller::kept::Keep;
+use tokio::sync::Notify;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::tokens::{self, Token, TokenKey};
+use crate::objects::object_watch::{ObjectWatch, ObjectWatches, Observed};
+use crate::plugin::Place;
+
+/// An object that is not known by then is an error of the set-up; it is told when it is known.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A wait for a wall-clock time is done in parts: clocks are set, and machines sleep.
+const PART: Duration = Duration::from_secs(300);
+/// A token that could not be renewed is not tried again sooner.
+const LEAST: SignedDuration = SignedDuration::from_secs(30);
+
+/// Volumes of pods whose content may have changed: each is to be set up again. For one reader; clones share it.
+#[derive(Clone, Default)]
+pub struct Changes {
+    waiting: Arc<ChangedVolumes>,
+}
+
+#[derive(Default)]
+struct ChangedVolumes {
+    places: Mutex<BTreeSet<Place>>,
+    told: Notify,
+}
+
+impl Changes {
+    /// The next volume, as soon as there is one. However often one changes meanwhile, it is told once.
+    pub async fn next(&self) -> Place {
+        loop {
+            let told = self.waiting.told.notified();
+            let next = self.waiting.places.lock().unwrap_or_else(PoisonError::into_inner).pop_first();
+            if let Some(place) = next {
+                return place;
+            }
+            told.await;
+        }
+    }
+
+    fn forget(&self, place: &Place) {
+        self.waiting.places.lock().unwrap_or_else(PoisonError::into_inner).remove(place);
+    }
+
+    fn tell(&self, place: &Place) {
+        self.waiting.places.lock().unwrap_or_else(PoisonError::into_inner).insert(place.clone());
+        self.waiting.told.notify_one();
+    }
+}
+
+/// What one volume of one pod uses.
+#[derive(Default)]
+pub(super) struct VolumeUse {
+    maps: HashMap<String, UsedObject<ConfigMap>>,
+    secrets: HashMap<String, UsedObject<Secret>>,
+    tokens: HashMap<TokenKey, Token>,
+    renewal: Option<DropGuard>,
+}
+
+enum UsedObject<K> {
+    /// It may change.
+    Followed { object: ObjectWatch<K>, _told: DropGuard },
+    /// It cannot.
+    Kept(Arc<K>),
+}
+
+/// All uses. A volume is set up by one at a time.
+pub(super) struct VolumeUses {
+    client: Client,
+    shutdown: CancellationToken,
+    maps: ObjectWatches<ConfigMap>,
+    secrets: ObjectWatches<Secret>,
+    changes: Changes,
+    used: Mutex<HashMap<Place, Arc<tokio::sync::Mutex<VolumeUse>>>>,
+}
+
+impl VolumeUses {
+    pub(super) fn new(client: Client, shutdown: CancellationToken) -> Self {
+        Self {
+            maps: ObjectWatches::namespaced(client.clone(), shutdown.clone()),
+            secrets: ObjectWatches::namespaced(client.clone(), shutdown.clone()),
+            client,
+            shutdown,
+            changes: Changes::default(),
+            used: Mutex::default(),
+        }
+    }
+
+    pub(super) fn changes(&self) -> Changes {
+        self.changes.clone()
+    }
+
+    /// What a volume uses; nothing at first.
+    pub(super) fn of(&self, place: &Place) -> Arc<tokio::sync::Mutex<VolumeUse>> {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(used.entry(place.clone()).or_default())
+    }
+
+    /// The volume is gone: nothing of it is followed or known any more.
+    pub(super) fn forget(&self, place: &Place) {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).remove(place);
+        self.changes.forget(place);
+    }
+
+    pub(super) fn reader<'a>(&'a self, place: &'a Place, namespace: &'a str) -> Reader<'a> {
+        Reader { uses: self, place, namespace }
+    }
+
+    /// Tells a volume that a token of it is getting old.
+    pub(super) fn remind(
+        &self,
+        used: &mut VolumeUse,
+        place: &Place,
+        renewal: Option<Timestamp>,
+        clock: Clock,
+    ) {
+        let Some(renewal) = renewal else {
+            used.renewal = None;
+            return;
+        };
+        let soon = clock.now().saturating_add(LEAST).unwrap_or(Timestamp::MAX);
+        let due = renewal.max(soon);
+        let (end, changes, place) = (self.shutdown.child_token(), self.changes.clone(), place.clone());
+        used.renewal = Some(end.clone().drop_guard());
+        tokio::spawn(async move {
+            loop {
+                let left = Duration::try_from(due.duration_since(clock.now())).unwrap_or_default();
+                tokio::select! {
+                    () = end.cancelled() => return,
+                    () = tokio::time::sleep(left.min(PART)) => {}
+                }
+                if clock.now() >= due {
+                    return changes.tell(&place);
+                }
+            }
+        });
+    }
+}
+
+/// Reads for one volume.
+pub(super) struct Reader<'a> {
+    uses: &'a VolumeUses,
+    place: &'a Place,
+    namespace: &'a str,
+}
+
+impl Reader<'_> {
+    /// A ConfigMap as it is; none when it is not there.
+    ///
+    /// # Errors
+    /// The server does not tell.
+    pub(super) async fn config_map(
+        &self,
+        used: &mut VolumeUse,
+        name: &str,
+    ) -> Result<Option<Arc<ConfigMap>>, String> {
+        let is_immutable = |map: &ConfigMap| map.immutable == Some(true);
+        let known = self.look(&mut used.maps, &self.uses.maps, name, is_immutable).await;
+        known.ok_or_else(|| late("configmap"))
+    }
+
+    /// A Secret as it is; none when it is not there.
+    ///
+    /// # Errors
+    /// The server does not tell.
+    pub(super) async fn secret(
+        &self,
+        used: &mut VolumeUse,
+        name: &str,
+    ) -> Result<Option<Arc<Secret>>, String> {
+        let is_immutable = |secret: &Secret| secret.immutable == Some(true);
+        let known = self.look(&mut used.secrets, &self.uses.secrets, name, is_immutable).await;
+        known.ok_or_else(|| late("secret"))
+    }
+
+    /// A token of the pod.
+    ///
+    /// # Errors
+    /// There is none that is good.
+    pub(super) async fn token(
+        &self,
+        used: &mut VolumeUse,
+        pod: &Pod,
+        key: &TokenKey,
+        now: Timestamp,
+    ) -> Result<Token, String> {
+        let token = tokens::fetch(&self.uses.client, pod, key, used.tokens.get(key), now).await?;
+        used.tokens.insert(key.clone(), token.clone());
+        Ok(token)
+    }
+
+    /// None: it is not known.
+    async fn look<K>(
+        &self,
+        held: &mut HashMap<String, UsedObject<K>>,
+        follow: &ObjectWatches<K>,
+        name: &str,
+        is_immutable: impl Fn(&K) -> bool,
+    ) -> Option<Option<Arc<K>>>
+    where
+        K: Keep + Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug,
+    {
+        let seen = match held.get(name) {
+            Some(UsedObject::Kept(object)) => return Some(Some(Arc::clone(object))),
+            Some(UsedObject::Followed { object, .. }) => {
+                let mut object = object.clone();
+                tokio::time::timeout(PATIENCE, object.known()).await.unwrap_or(Observed::Unknown)
+            }
+            None => {
+                let mut object = follow.follow(self.namespace, name);
+                let seen = tokio::time::timeout(PATIENCE, object.known()).await.unwrap_or(Observed::Unknown);
+                // Whatever comes after what was just seen is told.
+                let (kept, end) = (object.clone(), self.uses.shutdown.child_token());
+                let (changes, place) = (self.uses.changes.clone(), self.place.clone());
+                let told = end.clone().drop_guard();
+                tokio::spawn(async move {
+                    loop {
+                        let is_changed = tokio::select! {
+                            () = end.cancelled() => false,
+                            is_changed = object.changed() => is_changed,
+                        };
+                        if !is_changed {
+                            return;
+                        }
+                        changes.tell(&place);
+                    }
+                });
+                held.insert(name.to_owned(), UsedObject::Followed { object: kept, _told: told });
+                seen
+            }
+        };
+        match seen {
+            Observed::Unknown => None,
+            Observed::Absent => Some(None),
+            Observed::There(object) => {
+                if is_immutable(&object) {
+                    held.insert(name.to_owned(), UsedObject::Kept(Arc::clone(&object)));
+                }
+                Some(Some(object))
+            }
+        }
+    }
+}
+
+fn late(kind: &str) -> String {
+    format!("failed to sync {kind} cache: timed out waiting for the condition")
+}

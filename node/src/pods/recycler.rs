@@ -1,0 +1,113 @@
+//! Pods that empty a volume ([`crate::scrub`]), where nothing runs them: the agent does it, and tells the end as theirs. It does not come back
+//! before the last file was looked at: while it deletes, the volume has to stay what it is (I8).
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus, Pod,
+};
+use orlop_controller::recorder::EventType;
+use tokio_util::sync::CancellationToken;
+
+use super::active_deadline;
+use super::context::WorkerContext;
+use super::facts::{PodFailure, seconds};
+use crate::config::RuntimeKind;
+use crate::runtime::{PodPath, PodState};
+use crate::scrub;
+use crate::volume::PodKey;
+
+/// Whether the agent does what this pod is made for.
+pub(super) fn is_ours(shared: &WorkerContext, pod: &Pod) -> bool {
+    shared.host.config.runtime == RuntimeKind::None && scrub::is_recycler(pod)
+}
+
+/// Empties the volume. The pod is here since `begun`. `cancel` breaks it off; what was deleted until then is gone.
+pub(super) async fn run(
+    shared: &WorkerContext,
+    pod: &Arc<Pod>,
+    paths: &[PodPath],
+    begun: Timestamp,
+    cancel: CancellationToken,
+) -> PodState {
+    let started = shared.host.clock.now();
+    let outcome = empty(shared, pod, paths, begun, cancel).await;
+    let (code, failure) = match outcome {
+        Ok(entries) => {
+            tracing::info!(pod = %PodKey::of(pod), entries, "the volume is empty");
+            (0, None)
+        }
+        Err(failure) => (1, Some(failure)),
+    };
+    let terminated = ContainerStateTerminated {
+        exit_code: code,
+        reason: Some(if code == 0 { "Completed" } else { "Error" }.to_owned()),
+        started_at: Some(seconds(started)),
+        finished_at: Some(seconds(shared.host.clock.now())),
+        ..ContainerStateTerminated::default()
+    };
+    let state = ContainerState { terminated: Some(terminated), ..ContainerState::default() };
+    PodState { containers: containers(pod, &state, false), ended: true, failure, ..PodState::default() }
+}
+
+async fn empty(
+    shared: &WorkerContext,
+    pod: &Pod,
+    paths: &[PodPath],
+    begun: Timestamp,
+    cancel: CancellationToken,
+) -> Result<u64, (String, String)> {
+    let failed = |why: String| ("RecycleFailed".to_owned(), why);
+    let host = &shared.host;
+    if host.config.is_virtual {
+        return Err(failed("a virtual node has no volume to empty: nothing was deleted".to_owned()));
+    }
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+    // A token of the pod may be among them; the recycler has one volume besides.
+    let is_its = |path: &&PodPath| {
+        volumes.iter().any(|volume| volume.name == path.volume && volume.projected.is_none())
+    };
+    let dir = paths.iter().find(is_its).map(|path| path.path.clone());
+    let dir = dir.ok_or_else(|| failed("the pod has no volume".to_owned()))?;
+    let left = active_deadline::left(pod, begun, host.clock.now());
+    let key = PodKey::of(pod);
+    let scrubbing = scrub::run(&host.client, &host.mounts, host.paths.root(), &key, &dir, cancel.clone());
+    tokio::pin!(scrubbing);
+    let (outcome, is_late) = tokio::select! {
+        outcome = &mut scrubbing => (outcome, false),
+        () = active_deadline::over(left) => {
+            cancel.cancel();
+            (scrubbing.await, true)
+        }
+    };
+    match outcome {
+        Ok(scrubbed) => Ok(scrubbed.entries),
+        Err(_) if is_late => {
+            let PodFailure { reason, message } = active_deadline::verdict();
+            host.events.event(pod, EventType::Normal, &reason, message.as_str());
+            Err((reason, message))
+        }
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// How the pod is while its volume is emptied.
+pub(super) fn running(pod: &Pod, now: Timestamp) -> PodState {
+    let running = ContainerStateRunning { started_at: Some(seconds(now)) };
+    let state = ContainerState { running: Some(running), ..ContainerState::default() };
+    PodState { containers: containers(pod, &state, true), ..PodState::default() }
+}
+
+fn containers(pod: &Pod, state: &ContainerState, ready: bool) -> Vec<ContainerStatus> {
+    let spec = pod.spec.iter().flat_map(|spec| &spec.containers);
+    spec.map(|container| ContainerStatus {
+        name: container.name.clone(),
+        image: container.image.clone().unwrap_or_default(),
+        ready,
+        started: Some(ready),
+        state: Some(state.clone()),
+        ..ContainerStatus::default()
+    })
+    .collect()
+}

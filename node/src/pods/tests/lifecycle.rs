@@ -1,0 +1,258 @@
+//! Lives.
+
+use std::time::Duration;
+
+use orlop_controller::testing::{Fault, FaultKind};
+use serde_json::json;
+
+use super::fixture::{Fixture, condition, state};
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_life() {
+    let rig = Fixture::started().await;
+    assert_eq!(rig.asked(), ["synced"]);
+    rig.room.stuck.lock().unwrap().insert("a".to_owned());
+    rig.pod("a", json!({}));
+    rig.settle().await;
+    let status = rig.status("a");
+    assert_eq!(status["phase"], "Pending");
+    assert_eq!(status["containerStatuses"][0]["state"]["waiting"]["reason"], "ContainerCreating");
+    assert_eq!(condition(&status, "Ready"), ("False".to_owned(), "ContainersNotReady".to_owned()));
+    assert_eq!(condition(&status, "PodReadyToStartContainers").0, "False");
+    assert_eq!((&status["hostIP"], &status["qosClass"]), (&json!("10.1.2.3"), &json!("BestEffort")));
+    tokio::time::sleep(Duration::from_secs(125)).await;
+    rig.settle().await;
+    let text = "Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process volumes=[]";
+    assert!(rig.api.events().iter().any(|event| event.contains(text)), "{:?}", rig.api.events());
+
+    rig.room.go_on("a");
+    rig.settle().await;
+    assert_eq!(rig.asked(), ["start a"]);
+    let status = rig.status("a");
+    assert_eq!((&status["phase"], &status["podIP"]), (&json!("Running"), &json!("10.1.2.3")));
+    for type_ in ["Ready", "ContainersReady", "Initialized", "PodReadyToStartContainers", "PodScheduled"] {
+        assert_eq!(condition(&status, type_).0, "True", "{type_}");
+    }
+
+    // Its volumes are the last to go, and its object after them.
+    rig.room.stuck.lock().unwrap().insert("a".to_owned());
+    rig.api.delete("pods", "d/a");
+    rig.settle().await;
+    assert_eq!(rig.asked(), ["stop a 30", "release a"]);
+    let status = rig.status("a");
+    assert_eq!((&status["phase"], condition(&status, "Ready").0.as_str()), (&json!("Running"), "False"));
+    assert_eq!(status["containerStatuses"][0]["state"]["terminated"]["exitCode"], 0);
+    let text = "UnmountVolume.TearDown failed for volume \"v\" : it is busy";
+    let told = || rig.api.events().iter().filter(|event| event.contains(text)).count();
+    assert_eq!(told(), 1, "{:?}", rig.api.events());
+    rig.room.go_on("a");
+    rig.settle().await;
+    assert_eq!(rig.get("a"), None);
+    assert_eq!(rig.asked(), ["forget a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_ends_by_itself_stays_ended() {
+    let mut rig = Fixture::started().await;
+    for (name, kind, phase, reason) in
+        [("a", "well", "Succeeded", "PodCompleted"), ("b", "ill", "Failed", "PodFailed")]
+    {
+        rig.pod(name, json!({"spec": {"restartPolicy": "Never"}}));
+        rig.settle().await;
+        rig.containers.say(name, state(kind));
+        rig.settle().await;
+        let status = rig.status(name);
+        assert_eq!(status["phase"], phase, "{name}");
+        assert_eq!(condition(&status, "Ready"), ("False".to_owned(), reason.to_owned()), "{name}");
+        assert_eq!(condition(&status, "PodReadyToStartContainers").0, "False", "{name}");
+    }
+    rig.asked();
+    // The next agent lets it be, and lets it go when it is deleted.
+    rig.start();
+    rig.settle().await;
+    assert_eq!(rig.status("b")["phase"], "Failed");
+    rig.api.delete("pods", "d/a");
+    rig.settle().await;
+    assert_eq!(rig.get("a"), None);
+    assert!(!rig.asked().iter().any(|line| line.starts_with("start")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_hangs_holds_up_nobody() {
+    let rig = Fixture::started().await;
+    rig.room.stuck.lock().unwrap().insert("a".to_owned());
+    rig.containers.stubborn.lock().unwrap().insert("b".to_owned());
+    for name in ["a", "b", "c"] {
+        rig.pod(name, json!({}));
+    }
+    rig.settle().await;
+    rig.asked();
+    rig.api.delete("pods", "d/b");
+    rig.api.delete("pods", "d/c");
+    // Less than the grace of the one that does not stop.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(rig.status("a")["phase"], "Pending");
+    assert!(rig.get("b").is_some());
+    assert_eq!(rig.get("c"), None);
+    // Less time than before counts at once.
+    rig.api.delete_with("pods", "d/b", json!({"gracePeriodSeconds": 2}));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(rig.get("b"), None);
+    let asked = rig.asked();
+    assert!(asked.contains(&"stop b 30".to_owned()) && asked.contains(&"stop b 2".to_owned()), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn vanished_pods_end_without_a_word() {
+    let mut rig = Fixture::started().await;
+    rig.pod("a", json!({}));
+    rig.settle().await;
+    rig.asked();
+    rig.api.delete_with("pods", "d/a", json!({"gracePeriodSeconds": 0}));
+    // Another one has its name at once.
+    rig.pod("a", json!({"metadata": {"uid": "a2"}}));
+    rig.settle().await;
+    let mut asked = rig.asked();
+    asked.sort();
+    assert_eq!(asked, ["forget a", "release a", "start a2", "stop a 30"]);
+    assert_eq!(rig.status("a")["phase"], "Running");
+
+    // While the agent was away.
+    rig.containers.say("lost", state("running"));
+    rig.start();
+    rig.settle().await;
+    let asked = rig.asked();
+    let lost: Vec<&String> = asked.iter().filter(|line| line.contains("lost") || *line == "synced").collect();
+    assert_eq!(lost, ["hold lost", "synced", "stop lost 30", "release lost", "forget lost"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_fit_fails() {
+    let rig = Fixture::started().await;
+    rig.pod("a", json!({"spec": {"nodeSelector": {"disk": "hdd"}}}));
+    rig.room.full.lock().unwrap().insert("v".to_owned());
+    rig.pod("v", json!({}));
+    rig.settle().await;
+    for name in ["b", "c", "d", "e"] {
+        rig.pod(name, json!({}));
+        rig.settle().await;
+    }
+    for (name, phase, reason, message) in [
+        (
+            "a",
+            "Failed",
+            "NodeAffinity",
+            "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+        ),
+        (
+            "v",
+            "Failed",
+            "VolumeAttachmentLimitExceeded",
+            "Pod was rejected: Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[v], \
+             unattached volumes=[v], failed to process volumes=[]: no room",
+        ),
+        ("d", "Running", "", ""),
+        (
+            "e",
+            "Failed",
+            "OutOfpods",
+            "Pod was rejected: Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3",
+        ),
+    ] {
+        let status = rig.status(name);
+        let text = |key: &str| status[key].as_str().unwrap_or_default().to_owned();
+        let expected = (phase.to_owned(), reason.to_owned(), message.to_owned());
+        assert_eq!((text("phase"), text("reason"), text("message")), expected, "{name}");
+    }
+    assert!(rig.status("a").get("containerStatuses").is_none());
+    assert!(!rig.asked().iter().any(|line| line == "start a" || line == "start e"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_is_away_and_others_write_too() {
+    let rig = Fixture::started().await;
+    *rig.containers.failures.lock().unwrap() = 2;
+    rig.pod("a", json!({"status": {"conditions": [{"type": "Mine", "status": "True"}]}}));
+    for kind in [FaultKind::Status(409, "Conflict", "changed"), FaultKind::Broken, FaultKind::AnswerLost] {
+        rig.api.fail(Fault { verb: "patch", resource: "pods/status", skip: 0, kind });
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    rig.settle().await;
+    let status = rig.status("a");
+    assert_eq!(status["phase"], "Running");
+    assert_eq!(condition(&status, "Mine").0, "True");
+    assert!(rig.api.events().iter().any(|event| event.contains("FailedSync")));
+    rig.api.set_away(true);
+    rig.containers.say("a", state("ill"));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(rig.asked().contains(&"release a".to_owned()), "the way back does not wait for the server");
+    rig.api.set_away(false);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    rig.settle().await;
+    assert_eq!(rig.status("a")["phase"], "Failed");
+    // Nothing is written when nothing is new.
+    let before = rig.api.take_writes().len();
+    rig.settle().await;
+    assert!(before > 0 && rig.api.take_writes().is_empty());
+}
+
+const LATE: (&str, &str) =
+    ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
+
+/// The time of a pod runs whatever it does: while its volumes do not come, while the runtime does not take it, while it runs; and over a restart of
+/// the agent.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_pod_is_over() {
+    let mut rig = Fixture::started().await;
+    rig.room.stuck.lock().unwrap().insert("a".to_owned());
+    *rig.containers.failures.lock().unwrap() = 100;
+    for name in ["a", "b"] {
+        rig.pod(name, json!({"spec": {"activeDeadlineSeconds": 570, "restartPolicy": "Never"}}));
+    }
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    rig.settle().await;
+    *rig.containers.failures.lock().unwrap() = 0;
+    rig.pod("c", json!({"spec": {"activeDeadlineSeconds": 240, "terminationGracePeriodSeconds": 7}}));
+    rig.settle().await;
+    *rig.containers.failures.lock().unwrap() = 100;
+    assert_eq!(rig.status("c")["phase"], "Running");
+    rig.start();
+    for (after, ended) in [(85, &[][..]), (10, &["c"]), (10, &["a", "b", "c"])] {
+        tokio::time::sleep(Duration::from_secs(after)).await;
+        rig.settle().await;
+        for name in ["a", "b", "c"] {
+            let status = rig.status(name);
+            let is_over = ended.contains(&name);
+            assert_eq!(status["phase"] == "Failed", is_over, "{after} {name}: {status:#}");
+            if is_over {
+                assert_eq!(
+                    (&status["reason"], &status["message"]),
+                    (&json!(LATE.0), &json!(LATE.1)),
+                    "{name}"
+                );
+            }
+        }
+    }
+    let asked = rig.asked();
+    assert!(asked.contains(&"stop c 7".to_owned()), "its own grace: {asked:?}");
+    for name in ["a", "b", "c"] {
+        let line = format!("Pod d/{name} Normal {} {}", LATE.0, LATE.1);
+        let events = rig.api.events();
+        assert_eq!(events.iter().filter(|event| event.contains(&line)).count(), 1, "{events:?}");
+        assert!(asked.contains(&format!("release {name}")), "{asked:?}");
+    }
+}
+
+/// Somebody writes the pod in the moment in which it is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_collides_is_tried_again() {
+    let rig = Fixture::started().await;
+    rig.pod("a", json!({}));
+    rig.settle().await;
+    let kind = FaultKind::Status(409, "Conflict", "the object has been modified");
+    rig.api.fail(Fault { verb: "delete", resource: "pods", skip: 0, kind });
+    rig.api.delete("pods", "d/a");
+    rig.settle().await;
+    assert_eq!(rig.api.pending_faults(), 0, "it has happened");
+    assert_eq!(rig.get("a"), None);
+}

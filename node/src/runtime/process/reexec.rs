@@ -1,0 +1,60 @@
+//! The hidden mode of the binary: what it does when it is started by itself, beside or in the place of a container. The order comes on
+//! the standard input, so that what is secret in it is seen nowhere.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::launch_spec::LaunchOrder;
+use super::{enter, supervise};
+
+/// The first argument of the hidden mode; `-` follows it.
+pub const HIDDEN: &str = "container-main";
+
+/// The standard input, as the name of an order.
+const STDIN: &str = "-";
+
+/// Does what an order says: `-` is the standard input, which is also where the answer goes. Call it before any thread is started.
+pub fn container_main(spec: &Path) -> ExitCode {
+    match obey(spec) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever gave the order reads why on the pipe.
+        Err(_) => ExitCode::from(126),
+    }
+}
+
+fn obey(spec: &Path) -> io::Result<()> {
+    let mut text = Vec::new();
+    if spec != Path::new(STDIN) {
+        return Err(io::Error::other("an order comes on the standard input"));
+    }
+    io::stdin().lock().read_to_end(&mut text)?;
+    let answer: OwnedFd = rustix::io::fcntl_dupfd_cloexec(io::stdin().as_fd(), 3)?;
+    let null = File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    let mut answer = UnixStream::from(answer);
+    match serde_json::from_slice(&text)? {
+        LaunchOrder::Supervise(plan) => {
+            let mut told = answer.try_clone()?;
+            let result = supervise::run(*plan, answer);
+            if let Err(error) = &result {
+                // The agent may have gone.
+                let _ = told.write_all(error.to_string().as_bytes());
+            }
+            result
+        }
+        LaunchOrder::Enter(plan) => refused(&mut answer, enter::container(&plan)),
+        LaunchOrder::Join(plan) => refused(&mut answer, enter::join(&plan)),
+    }
+}
+
+/// Only a refusal comes back.
+fn refused(answer: &mut UnixStream, result: Result<Infallible, String>) -> io::Result<()> {
+    let Err(why) = result;
+    answer.write_all(why.as_bytes())?;
+    Err(io::Error::other(why))
+}

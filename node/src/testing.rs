@@ -1,0 +1,33 @@
+//! Tests that need privileges. Without them such a test is left out: it writes a line that begins with `LEFT OUT` to the standard error, and fails
+//! where privileges are required (`ORLOP_REQUIRE_ROOT=1` or `CI=true`). The tests of the binary include this file too.
+
+use std::io::Write as _;
+
+/// Makes a missing privilege a failure.
+const REQUIRED: &str = "ORLOP_REQUIRE_ROOT";
+
+/// Whether this process is root. If it is not, reports that `what` is not tested.
+///
+/// # Panics
+/// Root is required here.
+pub(crate) fn has_root(what: &str) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        left_out(what, "it needs root");
+    }
+    is_root
+}
+
+/// Reports that `what` is not tested on this machine, and why.
+///
+/// # Panics
+/// It is required here.
+pub(crate) fn left_out(what: &str, why: &str) {
+    let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
+    assert!(!is(REQUIRED, "1") && !is("CI", "true"), "{what}: {why}; and {REQUIRED}=1 or CI=true is set");
+    let test = std::thread::current();
+    let test = test.name().unwrap_or_default();
+    // The test runner captures what `eprintln!` prints in a test that passes.
+    let _ =
+        writeln!(std::io::stderr(), "\nLEFT OUT: {test}: {what}: {why}. {REQUIRED}=1 makes this a failure");
+}

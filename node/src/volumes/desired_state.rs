@@ -1,0 +1,235 @@
+//! What should be: the pods that want volumes, and what is known of each volume. What a pod has wanted it goes on wanting until it
+//! is released, also when its claim cannot be read any more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use tokio::time::Instant;
+
+use super::Uid;
+use super::actual_state::OperationFailure;
+use super::populator::{ResolvedVolume, VolumeUses, claim_keys, used_volumes};
+use crate::plugin::{Place, VolumeCapabilities};
+use crate::volume::VolumeSpec;
+
+/// A volume of a pod.
+#[derive(Clone)]
+pub(super) enum DesiredVolume {
+    /// Not looked up yet.
+    New,
+    /// It could not be; why.
+    Failed(String),
+    /// It is this.
+    Known(Arc<ResolvedVolume>),
+}
+
+/// A pod.
+pub(super) struct DesiredPod {
+    pub(super) pod: Arc<Pod>,
+    /// Earlier pods have smaller numbers.
+    pub(super) order: u64,
+    /// Grows when what volumes may show of the pod has changed.
+    pub(super) version: u64,
+    /// By name in the pod: those that a container uses.
+    pub(super) volumes: BTreeMap<String, DesiredVolume>,
+    /// Its claims in use, as they were taken.
+    pub(super) claims: Vec<String>,
+    /// Volumes are being looked up.
+    pub(super) resolving: bool,
+    /// They have to be looked up (again).
+    pub(super) due: bool,
+    /// The last lookup failed.
+    pub(super) failure: Option<OperationFailure>,
+}
+
+impl DesiredPod {
+    /// What every volume of it is is known.
+    pub(super) fn is_known(&self) -> bool {
+        self.volumes.values().all(|wish| matches!(wish, DesiredVolume::Known(_)))
+    }
+
+    /// What is known of its volumes, with their names in the pod.
+    pub(super) fn known(&self) -> impl Iterator<Item = (&String, &Arc<ResolvedVolume>)> {
+        self.volumes.iter().filter_map(|(name, wish)| match wish {
+            DesiredVolume::Known(wanted) => Some((name, wanted)),
+            DesiredVolume::New | DesiredVolume::Failed(_) => None,
+        })
+    }
+
+    /// A volume by its unique name. A claim may be in a pod under two names; who may write wins.
+    pub(super) fn volume(&self, unique: &str) -> Option<&Arc<ResolvedVolume>> {
+        let all = self.known().map(|(_, wanted)| wanted).filter(|wanted| &*wanted.unique == unique);
+        all.min_by_key(|wanted| wanted.spec.read_only)
+    }
+}
+
+/// All pods.
+#[derive(Default)]
+pub(super) struct DesiredState {
+    pods: BTreeMap<Uid, DesiredPod>,
+    next: u64,
+}
+
+impl DesiredState {
+    /// Takes a pod up, or what has become of it. False when nothing of it matters that was not known before.
+    pub(super) fn want(&mut self, uid: &Uid, pod: Arc<Pod>) -> bool {
+        let uses = VolumeUses::of(&pod);
+        let names: Vec<String> =
+            used_volumes(&pod, &uses).into_iter().map(|volume| volume.name.clone()).collect();
+        let claims = claim_keys(&pod);
+        let Some(known) = self.pods.get_mut(uid) else {
+            self.next += 1;
+            let wanted = DesiredPod {
+                volumes: names.into_iter().map(|name| (name, DesiredVolume::New)).collect(),
+                order: self.next,
+                version: 1,
+                pod,
+                claims,
+                resolving: false,
+                due: true,
+                failure: None,
+            };
+            self.pods.insert(uid.clone(), wanted);
+            return true;
+        };
+        let same = shows_the_same(&known.pod, &pod);
+        known.pod = pod;
+        if same {
+            return false;
+        }
+        known.version += 1;
+        known.claims = claims;
+        for name in names {
+            if let std::collections::btree_map::Entry::Vacant(new) = known.volumes.entry(name) {
+                new.insert(DesiredVolume::New);
+                known.due = true;
+                known.failure = None;
+            }
+        }
+        true
+    }
+
+    /// Forgets a pod.
+    pub(super) fn release(&mut self, uid: &str) -> Option<DesiredPod> {
+        self.pods.remove(uid)
+    }
+
+    pub(super) fn get(&self, uid: &str) -> Option<&DesiredPod> {
+        self.pods.get(uid)
+    }
+
+    pub(super) fn get_mut(&mut self, uid: &str) -> Option<&mut DesiredPod> {
+        self.pods.get_mut(uid)
+    }
+
+    pub(super) fn pods(&self) -> impl Iterator<Item = (&Uid, &DesiredPod)> {
+        self.pods.iter()
+    }
+
+    /// Who wants a volume.
+    pub(super) fn of_volume(
+        &self,
+        unique: &str,
+    ) -> impl Iterator<Item = (&Uid, &DesiredPod, &Arc<ResolvedVolume>)> {
+        self.pods.iter().filter_map(move |(uid, pod)| Some((uid, pod, pod.volume(unique)?)))
+    }
+
+    /// The pods that have a claim.
+    pub(super) fn of_claim(&self, key: &str) -> Vec<Uid> {
+        let having = self.pods.iter().filter(|(_, pod)| pod.claims.iter().any(|claim| claim == key));
+        having.map(|(uid, _)| uid.clone()).collect()
+    }
+
+    /// Whether something in a place is to stay: its pod wants it, or wants something that is not known yet.
+    pub(super) fn keeps(&self, place: &Place) -> bool {
+        self.pods
+            .get(place.uid.as_str())
+            .is_some_and(|pod| !pod.is_known() || pod.known().any(|(_, wanted)| wanted.place == *place))
+    }
+
+    /// Puts down what a lookup has found. What was known before stays when it fails, and when it names another volume.
+    pub(super) fn resolved(
+        &mut self,
+        uid: &str,
+        name: &str,
+        found: Result<ResolvedVolume, String>,
+    ) -> Option<Arc<str>> {
+        let wish = self.pods.get_mut(uid)?.volumes.get_mut(name)?;
+        match (&*wish, found) {
+            (DesiredVolume::Known(_), Err(why)) => {
+                tracing::debug!(pod = uid, volume = name, why, "a mounted volume cannot be looked up");
+                None
+            }
+            (DesiredVolume::New | DesiredVolume::Failed(_), Err(why)) => {
+                *wish = DesiredVolume::Failed(why);
+                None
+            }
+            (DesiredVolume::Known(old), Ok(new)) if old.unique != new.unique || old.place != new.place => {
+                tracing::warn!(
+                    pod = uid,
+                    volume = name,
+                    old = &*old.unique,
+                    new = &*new.unique,
+                    "a volume changed its name; the old one stays"
+                );
+                None
+            }
+            (DesiredVolume::New | DesiredVolume::Failed(_) | DesiredVolume::Known(_), Ok(new)) => {
+                let unique = Arc::clone(&new.unique);
+                *wish = DesiredVolume::Known(Arc::new(new));
+                Some(unique)
+            }
+        }
+    }
+
+    /// A claim was read, or written, after it was looked up.
+    pub(super) fn refreshed(&mut self, unique: &str, claim: &Arc<PersistentVolumeClaim>) {
+        for wanted in self.wishes_for(unique) {
+            let mut spec = VolumeSpec::clone(&wanted.spec);
+            spec.claim = Some(Arc::clone(claim));
+            *wanted = Arc::new(ResolvedVolume { spec: Arc::new(spec), ..ResolvedVolume::clone(wanted) });
+        }
+    }
+
+    /// Asks again what can be done with a volume. True if that is something else than before.
+    pub(super) fn review(
+        &mut self,
+        unique: &str,
+        abilities: impl Fn(&ResolvedVolume) -> VolumeCapabilities,
+    ) -> bool {
+        let mut changed = false;
+        for wanted in self.wishes_for(unique) {
+            let now = abilities(wanted);
+            if now != wanted.abilities {
+                *wanted = Arc::new(ResolvedVolume { abilities: now, ..ResolvedVolume::clone(wanted) });
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    fn wishes_for(&mut self, unique: &str) -> impl Iterator<Item = &mut Arc<ResolvedVolume>> {
+        let wishes = self.pods.values_mut().flat_map(|pod| pod.volumes.values_mut());
+        wishes.filter_map(move |wish| match wish {
+            DesiredVolume::Known(wanted) if &*wanted.unique == unique => Some(wanted),
+            DesiredVolume::New | DesiredVolume::Failed(_) | DesiredVolume::Known(_) => None,
+        })
+    }
+
+    /// Whether volumes of a pod are to be looked up now.
+    pub(super) fn begin_lookup(&mut self, uid: &str, now: Instant) -> Option<Arc<Pod>> {
+        let pod = self.pods.get_mut(uid)?;
+        if pod.resolving || !pod.due || pod.failure.as_ref().is_some_and(|failure| failure.until > now) {
+            return None;
+        }
+        (pod.resolving, pod.due) = (true, false);
+        Some(Arc::clone(&pod.pod))
+    }
+}
+
+/// Nothing has changed that a volume could show or a container could use.
+fn shows_the_same(old: &Pod, new: &Pod) -> bool {
+    let (a, b) = (&old.metadata, &new.metadata);
+    a.labels == b.labels && a.annotations == b.annotations && old.spec == new.spec
+}
