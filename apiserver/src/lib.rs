@@ -21,21 +21,17 @@ pub mod insight;
 pub mod limits;
 mod managed;
 mod metrics;
-pub mod object;
 mod own_service;
 pub mod patch;
 mod projection;
-mod query;
 pub mod registry;
 mod reserve;
 mod routes;
 pub mod server;
 pub mod services;
-pub mod status;
-#[cfg(test)]
-mod thread_time;
-pub mod validate;
 mod verbs;
 
+pub(crate) use orlop_api::query;
+pub use orlop_api::{object, status, validate};
 pub use projection::Projection;
 pub use server::{Config, Server, ServerError};

@@ -6,6 +6,7 @@
 //! turn their forms into a document in memory first, `body` puts the errors together.
 
 mod body;
+mod custom;
 mod duplicates;
 mod json;
 mod protobuf;
@@ -22,7 +23,6 @@ use serde_json::{Map, Value};
 use crate::object::Object;
 use crate::registry::Kind;
 
-pub(crate) use body::read_open;
 pub use body::{conform_patched, decode_named, decode_object, decode_typed};
 pub use walk::Finding;
 
@@ -94,14 +94,12 @@ pub fn conform(value: Value, ty: TypeId) -> Result<Conformed, String> {
 
 /// Fits a document to the type of a kind.
 pub fn conform_to(kind: &dyn Kind, value: Value) -> Result<Conformed, String> {
-    match kind.custom() {
-        Some(custom) => crate::custom::decode::conform(custom, value),
-        None => {
-            let schema = kind.names().schema;
-            let ty = types().named(schema).ok_or_else(|| format!("no type {schema} is known"))?;
-            conform(value, ty)
-        }
+    if kind.is_custom() {
+        return custom::conform(kind, value);
     }
+    let schema = kind.names().schema;
+    let ty = types().named(schema).ok_or_else(|| format!("no type {schema} is known"))?;
+    conform(value, ty)
 }
 
 /// Fits a document to what every object has, its metadata, and leaves the rest as it is.

@@ -17,7 +17,7 @@ pub(crate) fn write_object(
     record: &Record<Projection>,
     revision: Revision,
 ) {
-    if kind.custom().is_some() {
+    if kind.is_custom() {
         return write_whole(out, kind, record, revision);
     }
     let names = kind.names();
@@ -37,7 +37,7 @@ pub(crate) fn write_object(
 /// Appends a record as an item of a list, without kind and apiVersion.
 pub(crate) fn write_item(out: &mut Vec<u8>, kind: &dyn Kind, record: &Record<Projection>) {
     // Items of custom kinds say what they are.
-    if kind.custom().is_some() {
+    if kind.is_custom() {
         return write_whole(out, kind, record, record.mod_revision);
     }
     write_body(out, kind, record, record.mod_revision, 0);

@@ -60,7 +60,7 @@ pub(crate) fn answer(
             let names = kind.names();
             let items: Vec<Value> = listed.records.iter().map(|record| item(&**kind, record)).collect();
             json!({
-                "kind": list_kind(&**kind), "apiVersion": names.api_version(),
+                "kind": kind.list_kind(), "apiVersion": names.api_version(),
                 "metadata": listed.metadata(), "items": items,
             })
         }
@@ -89,15 +89,10 @@ pub(crate) fn answer(
     answer::value_answer(200, wanted, &value)
 }
 
-/// What the kind of a list is called.
-fn list_kind(kind: &dyn Kind) -> String {
-    kind.custom().map_or_else(|| format!("{}List", kind.names().kind), |custom| custom.list_kind().to_owned())
-}
-
 /// An item of a list that is no copy. Those of custom kinds say what they are.
 fn item(kind: &dyn Kind, record: &Record<Projection>) -> Value {
     let object = stored::decode_as(kind, record);
-    if kind.custom().is_some() { shape::with_kind(kind, object) } else { object.into_value() }
+    if kind.is_custom() { shape::with_kind(kind, object) } else { object.into_value() }
 }
 
 /// The list as copies of stored bytes.
@@ -108,7 +103,7 @@ fn copied(kind: &KindRef, listed: Listed, wanted: Wanted) -> Response {
     let _ = write!(
         head,
         "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-        list_kind(&**kind),
+        kind.list_kind(),
         names.api_version()
     );
     let size: usize = listed.records.iter().map(|record| record.value.len() + 40).sum();

@@ -67,7 +67,7 @@ fn write(kind: &dyn Kind, object: &Object) -> (Vec<u8>, Projection) {
         }
     }
     out.push(b'}');
-    let projection = Projection::new(kind, object, splice);
+    let projection = Projection(orlop_api::projection::Projection::new(kind, object, splice));
     (out, projection)
 }
 

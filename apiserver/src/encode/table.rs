@@ -112,7 +112,7 @@ impl Table {
     fn write_row(&self, out: &mut Vec<u8>, record: &Record<Projection>, revision: Revision) {
         let kind = &*self.kind;
         // A custom object is completed when it is read.
-        let needs_all = kind.is_view() || kind.custom().is_some() || self.include == IncludeObject::Object;
+        let needs_all = kind.is_view() || kind.is_custom() || self.include == IncludeObject::Object;
         let Some(lean) = (!needs_all).then(|| Lean::read(record, revision)).flatten() else {
             let mut object = stored::decode_as(kind, record);
             object.set(&["metadata", "resourceVersion"], revision.to_string());

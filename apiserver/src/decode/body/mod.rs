@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::json::Reader;
 use super::source::InMemory;
 use super::walk::{Walked, walk};
-use super::{Conformed, Decoded, FieldValidation, Media, conform, protobuf, scalar, yaml};
+use super::{Conformed, Decoded, FieldValidation, Media, conform, custom, protobuf, scalar, yaml};
 use crate::object::Object;
 use crate::registry::{Kind, Names};
 use crate::status::ApiError;
@@ -47,9 +47,10 @@ pub fn decode_object(
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<Decoded, ApiError> {
-    match kind.custom() {
-        Some(custom) => crate::custom::decode::object(custom, media, body, validation),
-        None => decode_named(kind.names(), media, body, validation),
+    if kind.is_custom() {
+        custom::object(kind, media, body, validation)
+    } else {
+        decode_named(kind.names(), media, body, validation)
     }
 }
 

@@ -253,7 +253,7 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
             }
             (Shape::Either(id), Token::Object) => self.structure(self.types.get(*id)).map(Value::Object),
             (Shape::Either(_), Token::Array) => self.list(ty, shape).map(Value::Array),
-            // Custom kinds are not read by the arena (`custom::decode`).
+            // Custom kinds are not read by the arena (`decode::custom`).
             (Shape::Json | Shape::Either(_) | Shape::Inline(_) | Shape::Deduced, _) => {
                 self.free(token, self.path.len())
             }

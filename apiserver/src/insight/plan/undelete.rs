@@ -11,11 +11,11 @@ use super::model::{Plan, PlanOptions, Refusal, Step, as_new, no};
 use super::past::{Version, version_at};
 use super::recover::{deletion_warnings, living_claim, restored, waiting_claim};
 use super::world::{World, kind, volumes};
-use crate::custom::is_bundled;
 use crate::insight::Target;
 use crate::insight::redact::is_secret;
 use crate::object::Object;
 use crate::registry::Scope;
+use orlop_crd::bundled;
 
 /// What is known of the past.
 pub(super) struct Past<'a> {
@@ -44,8 +44,8 @@ pub(super) fn plan(
     }
     let names = target.kind.names();
     let version = version_at(past.versions, options.at()?, past.oldest)?;
-    if let Some(custom) = target.kind.custom() {
-        definition_stays(world, &custom.definition().name)?;
+    if let Some(definition) = target.kind.definition() {
+        definition_stays(world, definition.name)?;
     }
     if target.kind.scope() == Scope::Namespaced {
         match world.get(kind("", "namespaces"), "", namespace) {
@@ -92,7 +92,7 @@ pub(super) fn plan(
 /// ever remove this one. The commit rests on it.
 fn definition_stays(world: &World<'_>, name: &str) -> Result<(), Refusal> {
     // Those that orlop brings lie in no store and never go.
-    if is_bundled(name) {
+    if bundled::has(name) {
         return Ok(());
     }
     match world.get(kind("apiextensions.k8s.io", "customresourcedefinitions"), "", name) {

@@ -15,7 +15,7 @@ use super::update::{Conflict, Writer, disown, empty_object, list, set_list, stri
 use super::{conflicts, last_applied};
 use crate::decode::conform_to;
 use crate::object::Object;
-use crate::registry::{Kind, KindRef, TypeRef};
+use crate::registry::{Kind, KindRef, TypeRef, sibling};
 use crate::status::ApiError;
 
 /// Owns what was there before anybody applied, where nobody was tracked.
@@ -230,7 +230,7 @@ struct Form {
 
 impl Form {
     fn of(kind: &dyn Kind, api_version: &str) -> Option<Self> {
-        let kind = kind.sibling(api_version)?;
+        let kind = sibling(kind, api_version)?;
         let ty = kind.struct_type()?;
         Some(Form { kind, ty })
     }

@@ -16,7 +16,7 @@ use super::fields_v1::path_text;
 use super::set::{Element, Set};
 use crate::decode::zero_object;
 use crate::object::Object;
-use crate::registry::{Kind, StatusSubresource};
+use crate::registry::{self, Kind, StatusSubresource};
 
 /// Who writes what, and when.
 pub(crate) struct Writer<'a> {
@@ -54,7 +54,7 @@ impl Writer<'_> {
         match (self.kind.policy().status, self.subresource, names.plural) {
             (StatusSubresource::None, _, _) => &NOTHING,
             // Of a custom kind a write of the status changes nothing else.
-            (_, "status", _) if self.kind.custom().is_some() => &CUSTOM_STATUS,
+            (_, "status", _) if self.kind.is_custom() => &CUSTOM_STATUS,
             (StatusSubresource::StatusOnly, "status", _) => &ALL_BUT_STATUS,
             (StatusSubresource::WithMetadata, "status", "pods") => &POD,
             (StatusSubresource::WithMetadata, "status", "deployments") => &DEPLOYMENT,
@@ -193,8 +193,8 @@ pub(super) fn disown(
     for entry in &entries.0 {
         let theirs = &entry.owner.api_version;
         if *theirs != version && !kept(entry) && !others.iter().any(|(known, _)| known == theirs) {
-            let changes =
-                (writer.kind.sibling(theirs)).and_then(|kind| changes_in(writer.kind, &*kind, old, new));
+            let changes = (registry::sibling(writer.kind, theirs))
+                .and_then(|kind| changes_in(writer.kind, &*kind, old, new));
             others.push((theirs.clone(), changes));
         }
     }

@@ -50,7 +50,7 @@ fn long_lists() {
     let texts =
         |from: usize| -> Vec<Value> { (from..from + COUNT).map(|n| format!("n{n}").into()).collect() };
     let gone: Vec<Value> = (0..COUNT).map(|n| json!({"name": format!("n{n}"), "$patch": "delete"})).collect();
-    let started = crate::thread_time::ThreadTime::start();
+    let started = orlop_apimachinery::thread_time::ThreadTime::start();
     for (case, name, live, patch, left) in [
         ("1 objects", "containers", items(0), items(COUNT / 2), COUNT * 3 / 2),
         ("2 deletes", "containers", items(0), gone, 0),
