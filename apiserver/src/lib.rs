@@ -11,7 +11,6 @@ pub mod admission;
 pub mod auth;
 mod background;
 pub mod custom;
-pub mod decode;
 mod dispatch;
 mod encode;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -19,10 +18,8 @@ pub mod fuzzing;
 mod handler;
 pub mod insight;
 pub mod limits;
-mod managed;
 mod metrics;
 mod own_service;
-pub mod patch;
 mod projection;
 pub mod registry;
 mod reserve;
@@ -32,6 +29,9 @@ pub mod services;
 mod verbs;
 
 pub(crate) use orlop_api::query;
+// The old names of moved modules.
 pub use orlop_api::{object, status, validate};
+pub(crate) use orlop_codec::managed_fields as managed;
+pub use orlop_codec::{decode, patch};
 pub use projection::Projection;
 pub use server::{Config, Server, ServerError};

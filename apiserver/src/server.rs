@@ -19,6 +19,7 @@ use crate::admission::Chain;
 use crate::auth::Auth;
 use crate::auth::kubelet::KubeletTokens;
 use crate::custom::{Kinds, crd_controller};
+use crate::encode::{COMPRESS_ABOVE, LongBody};
 use crate::handler;
 use crate::insight::why::Explains;
 use crate::limits::connection::Connections;
@@ -246,13 +247,6 @@ impl Server {
 /// Upstream's rule: answers of more than 128 KiB are compressed, streams never.
 #[derive(Clone, Copy)]
 struct LargeLists;
-
-/// Bytes.
-pub(crate) const COMPRESS_ABOVE: usize = 128 * 1024;
-
-/// Marks an answer that is long though its length is not known yet.
-#[derive(Clone, Copy)]
-pub(crate) struct LongBody;
 
 impl Predicate for LargeLists {
     fn should_compress<B: http_body::Body>(&self, response: &http::Response<B>) -> bool {

@@ -3,9 +3,8 @@
 //! Upstream: client-go `util/jsonpath`, apiextensions-apiserver `pkg/registry/customresource/tableconvertor`.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
-
 use orlop_api::registry::ago;
+use serde_json::{Value, json};
 
 /// A column: its path and type.
 #[derive(Debug)]

@@ -3,6 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
+use orlop_api::object::Object;
+use orlop_api::registry::{
+    DefinitionId, DeleteAnswer, Generation, Kind, KindRef, NameRule, Names, Policy, ScalePaths,
+    ScaleSelector, Scope, StatusSubresource, Subresource, TypeRef, UnknownField,
+};
+use orlop_api::validate::{FieldErrors, Path};
 use orlop_openapi::StructType;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -12,12 +18,6 @@ use crate::definition::{condition, is_established};
 use crate::names::{intern, intern_list};
 use crate::schema::Schema;
 use crate::{default, prune, rules, validate};
-use orlop_api::object::Object;
-use orlop_api::registry::{
-    DefinitionId, DeleteAnswer, Generation, Kind, KindRef, NameRule, Names, Policy, ScalePaths,
-    ScaleSelector, Scope, StatusSubresource, Subresource, TypeRef, UnknownField,
-};
-use orlop_api::validate::{FieldErrors, Path};
 
 /// The verbs of a custom kind, in discovery's order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];

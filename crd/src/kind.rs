@@ -1,12 +1,12 @@
 //! The kind `CustomResourceDefinition`. Its rules are in `definition`.
 
 use jiff::Timestamp;
-
-use crate::definition;
 use orlop_api::object::Object;
 use orlop_api::registry::custom_resource_definition::{NAMES, PREFIX};
 use orlop_api::registry::{Generation, Kind, KindRef, Names, Policy, Scope, StatusSubresource};
 use orlop_api::validate::FieldErrors;
+
+use crate::definition;
 
 /// The kind `CustomResourceDefinition`.
 #[derive(Debug)]

@@ -14,11 +14,10 @@ use serde_json::{Map, Value, json};
 
 use crate::encode::negotiate::{Media, Transform, Wanted};
 use crate::encode::table::{IncludeObject, Table};
-use crate::encode::{answer, envelope, shape, stored};
+use crate::encode::{COMPRESS_ABOVE, LongBody, answer, shape, stored};
 use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::{Kind, KindRef};
-use crate::server::{COMPRESS_ABOVE, LongBody};
 use crate::status::ApiError;
 
 /// The records of a list and what its metadata says.
@@ -79,7 +78,7 @@ pub(crate) fn answer(
         (Transform::Table(version), _) => {
             let table = Table::new(kind.clone(), version, IncludeObject::parse(query)?, now);
             if wanted.media == Media::Json {
-                let records = listed.records.iter().map(|record| (&**record, record.mod_revision));
+                let records = listed.records.iter().map(|record| stored::at(record, record.mod_revision));
                 return Ok(answer::json_bytes(200, wanted, table.bytes(listed.metadata(), records, true)));
             }
             let objects = listed.records.iter().map(|record| stored::decode_as(&**kind, record)).collect();
@@ -112,7 +111,7 @@ fn copied(kind: &KindRef, listed: Listed, wanted: Wanted) -> Response {
             if at > 0 {
                 head.push(b',');
             }
-            envelope::write_item(&mut head, &**kind, record);
+            stored::write_item(&mut head, &**kind, record);
         }
         head.extend_from_slice(b"]}");
         return answer::json_bytes(200, wanted, head);
@@ -147,7 +146,7 @@ fn fill(
         if at > 0 {
             out.push(b',');
         }
-        envelope::write_item(&mut out, kind, record);
+        stored::write_item(&mut out, kind, record);
         at += 1;
         if out.len() >= PIECE {
             return (out, at);

@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, header};
+use orlop_apimachinery::version::version_order;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha512};
 
@@ -19,7 +20,6 @@ use crate::insight;
 use crate::registry::{KINDS, Kind, KindRef, Scope, StatusSubresource};
 use crate::server::Inner;
 use crate::status::ApiError;
-use orlop_apimachinery::version::version_order;
 
 /// Groups in upstream's order, which decides between kinds of the same short name. Only those with
 /// kinds here are shown.

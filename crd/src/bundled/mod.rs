@@ -9,11 +9,11 @@
 
 use std::sync::LazyLock;
 
+use orlop_api::object::Object;
 use serde_json::Value;
 
 use crate::accept::accept;
 use crate::definition;
-use orlop_api::object::Object;
 
 const TEXTS: [&str; 3] = [
     include_str!("volumesnapshots.json"),
@@ -46,9 +46,10 @@ pub fn has(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use orlop_api::validate::FieldErrors;
+
     use super::*;
     use crate::definition::is_established;
-    use orlop_api::validate::FieldErrors;
 
     #[test]
     fn they_would_be_taken_if_somebody_wrote_them() {

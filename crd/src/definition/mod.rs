@@ -2,11 +2,11 @@
 //!
 //! Upstream: apiextensions-apiserver `pkg/apis/apiextensions/validation`.
 
+use orlop_api::object::Object;
+use orlop_api::validate::{FieldErrors, Path};
 use serde_json::{Value, json};
 
 use crate::{columns, structural};
-use orlop_api::object::Object;
-use orlop_api::validate::{FieldErrors, Path};
 
 /// Upstream's texts about names.
 const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \

@@ -2,6 +2,7 @@
 //!
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema/cel`.
 
+use orlop_api::validate::{FieldErrors, Path};
 use serde_json::Value;
 
 use crate::cel::{Budget, Failure, Input, Program, Val};
@@ -9,7 +10,6 @@ use crate::columns::simple_path;
 use crate::rule::Rule;
 use crate::schema::{Schema, members};
 use crate::validate::Twins;
-use orlop_api::validate::{FieldErrors, Path};
 
 /// Reasons that a rule may give.
 const REASONS: [&str; 4] =

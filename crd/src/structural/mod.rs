@@ -4,13 +4,13 @@
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema/validation.go` and
 //! `pkg/apis/apiextensions/validation`.
 
+use orlop_api::validate::{FieldErrors, Path};
 use serde_json::Value;
 
 use crate::pattern::compile;
 use crate::rules;
 use crate::schema::{Schema, Type, members};
 use crate::{default, prune, validate as values};
-use orlop_api::validate::{FieldErrors, Path};
 
 /// Schemas may be this deep.
 const MAX_DEPTH: usize = 64;

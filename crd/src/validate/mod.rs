@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 
+use orlop_api::validate::{FieldErrors, Path};
 use serde_json::Value;
 
 use crate::format;
 use crate::schema::{Items, Schema, Type, members};
-use orlop_api::validate::{FieldErrors, Path};
 
 /// Holds a value against its schema; `old` is the stored value, if there is one.
 pub(crate) fn validate(

@@ -8,6 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use orlop_api::registry::custom_resource_definition::PREFIX;
+use orlop_crd::accept::accept;
+use orlop_crd::bundled;
+use orlop_crd::definition::{FINALIZER, set_condition};
 use orlop_store::{Expect, Key, Op, Record, Snapshot, Write};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -26,10 +30,6 @@ use crate::services::Held;
 use crate::verbs::delete::delete_named;
 use crate::verbs::delete_options::DeleteOptions;
 use crate::verbs::request::Request;
-use orlop_api::registry::custom_resource_definition::PREFIX;
-use orlop_crd::accept::accept;
-use orlop_crd::bundled;
-use orlop_crd::definition::{FINALIZER, set_condition};
 
 /// Before something that failed is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);

@@ -3,6 +3,8 @@
 //! It is a new object: its uid is new, and so whoever pointed to it by uid does not any more. Of volumes and claims
 //! those pointers are the binding, so they are put right in the same commit. A volume comes back with policy Retain.
 
+use orlop_crd::bundled;
+
 use super::facts::{
     BIND_COMPLETED, claim_ref, key_of, phase, policy, reference_to, set_phase, some, users, volume_name,
     volumes_pointing_to,
@@ -15,7 +17,6 @@ use crate::insight::Target;
 use crate::insight::redact::is_secret;
 use crate::object::Object;
 use crate::registry::Scope;
-use orlop_crd::bundled;
 
 /// What is known of the past.
 pub(super) struct Past<'a> {

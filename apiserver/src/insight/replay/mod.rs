@@ -7,6 +7,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use line::{Line, Said};
+use orlop_api::registry::custom_resource_definition::PREFIX;
 use orlop_store::{Clock, Expect, Key, Kv, Op, Revision, SystemClock, Write};
 use tokio_util::sync::CancellationToken;
 
@@ -19,9 +21,6 @@ use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::{KindRef, Scope};
 use crate::reserve;
-use orlop_api::registry::custom_resource_definition::PREFIX;
-
-use line::{Line, Said};
 
 mod line;
 

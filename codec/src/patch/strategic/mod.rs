@@ -1,0 +1,185 @@
+//! Strategic merge patches: like merge patches, but lists whose type names a merge key are merged
+//! item by item, and directives (members that begin with `$`) say more than a value can.
+//! Upstream: apimachinery `pkg/util/strategicpatch`.
+//!
+//! Reading order: `rules` is what a merge must know of the types, this file merges maps,
+//! `directives` are `$retainKeys` and `$setElementOrder`, `lists` merges lists and `order` puts
+//! them in order.
+
+mod directives;
+mod lists;
+mod order;
+mod rules;
+
+#[cfg(test)]
+mod tests;
+
+use orlop_api::status::ApiError;
+use orlop_openapi::{TypeId, Types};
+use serde_json::{Map, Value};
+
+use self::rules::Rules;
+use super::{body, go_text};
+
+const PATCH: &str = "$patch";
+const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
+const SET_ORDER: &str = "$setElementOrder";
+const RETAIN_KEYS: &str = "$retainKeys";
+
+/// Why a patch cannot be merged. The texts are upstream's; which of them are the client's fault
+/// and which answer 500 is upstream's choice as well.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum Fault {
+    /// A directive has the wrong form: 400.
+    #[error("invalid patch format of {0}")]
+    Format(&'static str),
+    /// The patch contradicts itself, or means lists of lists: 422 without a text.
+    #[error("the patch cannot be carried out")]
+    Unprocessable,
+    /// An item has no merge key: 500.
+    #[error("map: {map} does not contain declared merge key: {key}")]
+    NoMergeKey { map: String, key: String },
+    /// A directive that does not exist: 500.
+    #[error("unknown patch type: {directive} in map: {map}")]
+    UnknownDirective { directive: String, map: String },
+    /// A value of the wrong kind where a directive needs another: 500.
+    #[error("expected a {expected}, but received a {found}")]
+    Kind { expected: &'static str, found: &'static str },
+    /// The type has no such field: 500.
+    #[error("unable to find api field in struct {owner} for the json field \"{field}\"")]
+    NoField { owner: String, field: String },
+    /// Items in another order than the directive says: 500.
+    #[error("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n")]
+    Order { patch: String, order: String },
+    /// Lists of different things cannot be merged: 500.
+    #[error("list element types are not identical: [{0} {1}]")]
+    Mixed(String, String),
+    /// The list cannot be merged by a key: 500.
+    #[error("cannot merge lists without merge key for type {0}")]
+    NoKeyDeclared(String),
+    /// `$patch: merge` in an item: 500.
+    #[error("merging lists cannot yet be specified in the patch")]
+    MergeInList,
+}
+
+impl Fault {
+    fn kind(expected: &'static str, found: &Value) -> Self {
+        Fault::Kind { expected, found: go_text::type_name(found) }
+    }
+
+    fn answer(self) -> ApiError {
+        match self {
+            Fault::Format(_) => ApiError::bad_request(self.to_string()),
+            Fault::Unprocessable => ApiError::unprocessable(),
+            Fault::NoMergeKey { .. }
+            | Fault::UnknownDirective { .. }
+            | Fault::Kind { .. }
+            | Fault::NoField { .. }
+            | Fault::Order { .. }
+            | Fault::Mixed(..)
+            | Fault::NoKeyDeclared(_)
+            | Fault::MergeInList => ApiError::plain_internal(self.to_string()),
+        }
+    }
+}
+
+/// Applies a strategic merge patch to a document of the type `ty`.
+pub(super) fn apply(document: Value, patch: &[u8], types: &Types, ty: TypeId) -> Result<Value, ApiError> {
+    let patch = read(patch).map_err(ApiError::bad_request)?;
+    let Value::Object(document) = document else { return Ok(document) };
+    let rules = rules::Declared::of(types, ty);
+    merge(document, patch, rules).map(Value::Object).map_err(Fault::answer)
+}
+
+/// Reads a patch; `null` is an empty one.
+fn read(patch: &[u8]) -> Result<Map<String, Value>, String> {
+    match body::read(patch)? {
+        Value::Object(patch) => Ok(patch),
+        Value::Null => Ok(Map::new()),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            let kind = body::kind(&other);
+            Err(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
+        }
+    }
+}
+
+/// Merges a patch into an object or map.
+fn merge<'a, R: Rules<'a>>(
+    mut live: Map<String, Value>,
+    mut patch: Map<String, Value>,
+    rules: R,
+) -> Result<Map<String, Value>, Fault> {
+    match patch.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
+        None => {}
+        Some("replace") => {
+            patch.remove(PATCH);
+            return Ok(patch);
+        }
+        Some("delete") => return Ok(Map::new()),
+        Some("merge") => {
+            patch.remove(PATCH);
+        }
+        Some(_) => return Err(unknown_directive(patch)),
+    }
+    directives::retain_keys(&mut live, &mut patch)?;
+    directives::set_order(&mut live, &mut patch, rules)?;
+    for (key, value) in patch {
+        merge_member(&mut live, key, value, rules)?;
+    }
+    Ok(live)
+}
+
+fn unknown_directive(patch: Map<String, Value>) -> Fault {
+    let directive = patch.get(PATCH).map(go_text::shown).unwrap_or_default();
+    Fault::UnknownDirective { directive, map: go_text::shown(&Value::Object(patch)) }
+}
+
+fn merge_member<'a, R: Rules<'a>>(
+    live: &mut Map<String, Value>,
+    key: String,
+    value: Value,
+    rules: R,
+) -> Result<(), Fault> {
+    let (key, deletes) = match key.strip_prefix(DELETE_FROM_LIST) {
+        Some(list) => (list.strip_prefix('/').ok_or(Fault::Format("primitive list"))?.to_owned(), true),
+        None => (key, false),
+    };
+    if value.is_null() {
+        live.remove(&key);
+        return Ok(());
+    }
+    let merged = match (live.remove(&key), value) {
+        (Some(Value::Object(old)), Value::Object(patch)) if !deletes => {
+            let (below, _) = rules.member(&key)?;
+            Some(Value::Object(merge(old, patch, below)?))
+        }
+        (Some(Value::Array(old)), Value::Array(patch)) => {
+            let (below, strategy) = rules.member(&key)?;
+            Some(Value::Array(lists::merge(old, patch, below, strategy, deletes)?))
+        }
+        // There is nothing of the kind to take items from.
+        (old, _) if deletes => old,
+        (_, value) => plain(value),
+    };
+    if let Some(merged) = merged {
+        live.insert(key, merged);
+    }
+    Ok(())
+}
+
+/// A value of a patch that meets nothing to be merged with: nulls and directives mean nothing
+/// then. `None` when the value itself is a directive.
+fn plain(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(members) if members.contains_key(PATCH) => None,
+        Value::Object(members) => Some(Value::Object(
+            members
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .filter_map(|(key, value)| Some((key, plain(value)?)))
+                .collect(),
+        )),
+        Value::Array(items) => Some(items.into_iter().filter_map(plain).collect()),
+        scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => Some(scalar),
+    }
+}
