@@ -19,10 +19,11 @@ mod yaml;
 
 use orlop_api::object::Object;
 use orlop_api::registry::Kind;
+use orlop_api::status::ApiError;
 use orlop_openapi::{TypeId, types};
 use serde_json::{Map, Value};
 
-pub use body::{conform_patched, decode_named, decode_object, decode_typed};
+pub use body::{conform_patched, decode_named, decode_typed};
 pub use walk::Finding;
 
 /// What is done about unknown and duplicate fields.
@@ -67,6 +68,22 @@ pub struct Conformed {
     pub unknown: Vec<String>,
     /// `apiVersion` and `kind` as the document gives them; empty when it does not.
     pub type_meta: (String, String),
+}
+
+/// Decodes the body of a create or an update. A missing `kind` or `apiVersion` is taken from the
+/// path; another one is refused, as are, with [`FieldValidation::Strict`], unknown and duplicate
+/// fields. Errors are 400 in upstream's words.
+pub fn decode_object(
+    kind: &dyn Kind,
+    media: Media,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, ApiError> {
+    if kind.is_custom() {
+        custom::object(kind, media, body, validation)
+    } else {
+        decode_named(kind.names(), media, body, validation)
+    }
 }
 
 /// Reads the document of an apply: YAML, of which JSON is a part. With it come lines about keys that

@@ -4,38 +4,8 @@ use std::rc::Rc;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
+use super::cost::{Budget, Failure, Meter, Result, fail};
 use super::{Program, Val, extensions, functions};
-
-/// What one expression may cost, as upstream has it: a step is one.
-const PER_RULE: u64 = 1_000_000;
-/// What all expressions for one object may cost.
-const PER_OBJECT: u64 = 10_000_000;
-
-/// What is left to be spent on an object.
-pub(crate) struct Budget(u64);
-
-impl Budget {
-    pub(crate) fn new() -> Self {
-        Budget(PER_OBJECT)
-    }
-}
-
-/// Why an expression has no value.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Failure {
-    /// It failed: `no such key: foo`.
-    Error(String),
-    /// It costs more than one expression may.
-    RuleTooCostly,
-    /// There is nothing left for this object.
-    ObjectTooCostly,
-}
-
-pub(super) type Result<T> = std::result::Result<T, Failure>;
-
-pub(super) fn fail<T>(why: impl Into<String>) -> Result<T> {
-    Err(Failure::Error(why.into()))
-}
 
 /// What an expression is about.
 pub(crate) struct Input<'v> {
@@ -46,34 +16,22 @@ pub(crate) struct Input<'v> {
 impl Program {
     /// Runs the expression.
     pub(crate) fn run<'v>(&self, input: &Input<'v>, budget: &mut Budget) -> Result<Val<'v>> {
-        let mut run = Run { input, bound: Vec::new(), spent: 0, left: budget.0 };
+        let mut run = Run { input, bound: Vec::new(), meter: Meter::new(budget) };
         let result = run.expr(&self.expr);
-        budget.0 = budget.0.saturating_sub(run.spent);
+        run.meter.charge(budget);
         result
     }
 }
 
-pub(super) struct Run<'r, 'v> {
+struct Run<'r, 'v> {
     input: &'r Input<'v>,
     bound: Vec<(String, Val<'v>)>,
-    spent: u64,
-    left: u64,
+    meter: Meter,
 }
 
 impl<'v> Run<'_, 'v> {
-    pub(super) fn pay(&mut self, cost: u64) -> Result<()> {
-        self.spent = self.spent.saturating_add(cost);
-        if self.spent > PER_RULE {
-            return Err(Failure::RuleTooCostly);
-        }
-        if self.spent > self.left {
-            return Err(Failure::ObjectTooCostly);
-        }
-        Ok(())
-    }
-
     fn expr(&mut self, expr: &IdedExpr) -> Result<Val<'v>> {
-        self.pay(1)?;
+        self.meter.pay(1)?;
         match &expr.expr {
             Expr::Unspecified => fail("an expression is missing"),
             Expr::Literal(literal) => Ok(self::literal(literal)),
@@ -165,7 +123,7 @@ impl<'v> Run<'_, 'v> {
             }
             (None, None) => return fail("no such overload"),
         };
-        self.pay(items.len() as u64)?;
+        self.meter.pay(items.len() as u64)?;
         let init = self.expr(&all.accu_init)?;
         let depth = self.bound.len();
         self.bound.push((all.accu_var.clone(), init));
@@ -255,11 +213,13 @@ impl<'v> Run<'_, 'v> {
             args.push(self.expr(arg)?);
         }
         let weight = args.iter().map(Val::weight).sum();
-        self.pay(weight)?;
+        self.meter.pay(weight)?;
         let name = full_name.as_deref().unwrap_or(name);
-        match functions::call(self, name, &args) {
+        match functions::call(&mut self.meter, name, &args) {
             Some(result) => result,
-            None => extensions::call(self, name, &args).unwrap_or_else(|| fail("no such overload")),
+            None => {
+                extensions::call(&mut self.meter, name, &args).unwrap_or_else(|| fail("no such overload"))
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use orlop_apimachinery::quantity::Quantity;
 
 use super::Val;
-use super::eval::{Result, Run, fail};
+use super::cost::{Meter, Result, fail};
 use crate::pattern::compile;
 
 const KNOWN: &[&str] = &[
@@ -68,8 +68,8 @@ pub(super) fn is_known(name: &str) -> bool {
 }
 
 /// Calls a function, if it is one of these; a method's receiver is its first argument.
-pub(super) fn call<'v>(run: &mut Run<'_, 'v>, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
-    texts(run, name, args)
+pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
+    texts(meter, name, args)
         .or_else(|| lists(name, args))
         .or_else(|| quantities(name, args))
         .or_else(|| urls(name, args))
@@ -80,7 +80,7 @@ fn number<'v>(value: usize) -> Val<'v> {
     Val::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-fn texts<'v>(run: &mut Run<'_, 'v>, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
+fn texts<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
     let [Val::Text(text), rest @ ..] = args else {
         return match (name, args) {
             ("join", [list]) => Some(join(list, "")),
@@ -116,20 +116,20 @@ fn texts<'v>(run: &mut Run<'_, 'v>, name: &str, args: &[Val<'v>]) -> Option<Resu
         ("lowerAscii", []) => Ok(Val::text(&text.to_ascii_lowercase())),
         ("upperAscii", []) => Ok(Val::text(&text.to_ascii_uppercase())),
         ("trim", []) => Ok(Val::text(text.trim())),
-        ("replace", [Val::Text(from), Val::Text(to)]) => replaced(run, text, from, to, usize::MAX),
+        ("replace", [Val::Text(from), Val::Text(to)]) => replaced(meter, text, from, to, usize::MAX),
         ("replace", [Val::Text(from), Val::Text(to), Val::Int(times)]) => {
-            replaced(run, text, from, to, usize::try_from(*times).unwrap_or(usize::MAX))
+            replaced(meter, text, from, to, usize::try_from(*times).unwrap_or(usize::MAX))
         }
         ("split", [Val::Text(by)]) => Ok(split(text, by, None)),
         ("split", [Val::Text(by), Val::Int(most)]) => Ok(split(text, by, usize::try_from(*most).ok())),
-        ("find", [Val::Text(pattern)]) => found(run, text, pattern, 1)
+        ("find", [Val::Text(pattern)]) => found(meter, text, pattern, 1)
             .map(|found| found.into_iter().next().unwrap_or_else(|| Val::text(""))),
         ("findAll", [Val::Text(pattern)]) => {
-            found(run, text, pattern, usize::MAX).map(|found| Val::List(Rc::new(found)))
+            found(meter, text, pattern, usize::MAX).map(|found| Val::List(Rc::new(found)))
         }
         ("findAll", [Val::Text(pattern), Val::Int(most)]) => {
             let most = usize::try_from(*most).unwrap_or(usize::MAX);
-            found(run, text, pattern, most).map(|found| Val::List(Rc::new(found)))
+            found(meter, text, pattern, most).map(|found| Val::List(Rc::new(found)))
         }
         _ => return None,
     })
@@ -140,10 +140,10 @@ fn place<'v>(text: &str, at: Option<usize>) -> Val<'v> {
     at.map_or(Val::Int(-1), |at| number(text[..at].chars().count()))
 }
 
-fn replaced<'v>(run: &mut Run<'_, 'v>, text: &str, from: &str, to: &str, times: usize) -> Result<Val<'v>> {
+fn replaced<'v>(meter: &mut Meter, text: &str, from: &str, to: &str, times: usize) -> Result<Val<'v>> {
     // What comes out may be far longer than what goes in.
     let hits = text.matches(from).count().min(times) as u64;
-    run.pay(hits.saturating_mul(1 + to.len() as u64 / 16))?;
+    meter.pay(hits.saturating_mul(1 + to.len() as u64 / 16))?;
     Ok(Val::text(&text.replacen(from, to, times)))
 }
 
@@ -168,8 +168,8 @@ fn join<'v>(list: &Val<'v>, between: &str) -> Result<Val<'v>> {
     Ok(Val::text(&texts.join(between)))
 }
 
-fn found<'v>(run: &mut Run<'_, 'v>, text: &str, pattern: &str, most: usize) -> Result<Vec<Val<'v>>> {
-    run.pay(200 + (pattern.len() as u64) * (1 + text.len() as u64 / 100))?;
+fn found<'v>(meter: &mut Meter, text: &str, pattern: &str, most: usize) -> Result<Vec<Val<'v>>> {
+    meter.pay(200 + (pattern.len() as u64) * (1 + text.len() as u64 / 100))?;
     match compile(pattern) {
         Ok(pattern) => {
             Ok(pattern.find_iter(text).take(most).map(|found| Val::text(found.as_str())).collect())

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Val;
-use super::eval::{Result, Run, fail};
+use super::cost::{Meter, Result, fail};
 use crate::pattern::compile;
 
 /// Functions whose names have dots stand behind these words.
@@ -88,7 +88,7 @@ pub(super) fn type_named(name: &str) -> Option<&'static str> {
 }
 
 /// Calls a function, if it is one of these; a method's receiver is its first argument.
-pub(super) fn call<'v>(run: &mut Run<'_, 'v>, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
+pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
     Some(match (name, args) {
         ("!_", [Val::Bool(value)]) => Ok(Val::Bool(!value)),
         ("_==_", [a, b]) => Ok(Val::Bool(a.equals(b))),
@@ -97,7 +97,7 @@ pub(super) fn call<'v>(run: &mut Run<'_, 'v>, name: &str, args: &[Val<'v>]) -> O
         ("_<=_", [a, b]) => ordered(a, b, Ordering::is_le),
         ("_>_", [a, b]) => ordered(a, b, Ordering::is_gt),
         ("_>=_", [a, b]) => ordered(a, b, Ordering::is_ge),
-        ("_+_", [a, b]) => add(run, a, b),
+        ("_+_", [a, b]) => add(meter, a, b),
         ("_-_", [a, b]) => subtract(a, b),
         ("_*_" | "_/_" | "_%_", [a, b]) => arithmetic(name, a, b),
         ("-_", [Val::Int(value)]) => whole(value.checked_neg()),
@@ -119,7 +119,7 @@ pub(super) fn call<'v>(run: &mut Run<'_, 'v>, name: &str, args: &[Val<'v>]) -> O
         ("contains", [Val::Text(text), Val::Text(part)]) => Ok(Val::Bool(text.contains(part.as_ref()))),
         ("startsWith", [Val::Text(text), Val::Text(part)]) => Ok(Val::Bool(text.starts_with(part.as_ref()))),
         ("endsWith", [Val::Text(text), Val::Text(part)]) => Ok(Val::Bool(text.ends_with(part.as_ref()))),
-        ("matches", [Val::Text(text), Val::Text(pattern)]) => matches(run, text, pattern),
+        ("matches", [Val::Text(text), Val::Text(pattern)]) => matches(meter, text, pattern),
         ("int" | "uint" | "double" | "string" | "bytes" | "bool", [value]) => convert(name, value),
         ("dyn", [value]) => Ok(value.clone()),
         ("type", [value]) => Ok(Val::Type(value.type_name())),
@@ -166,7 +166,7 @@ pub(super) fn call<'v>(run: &mut Run<'_, 'v>, name: &str, args: &[Val<'v>]) -> O
         ("or", [value @ Val::Optional(found), other @ Val::Optional(_)]) => {
             Ok(if found.is_some() { value.clone() } else { other.clone() })
         }
-        ("sets.contains" | "sets.equivalent" | "sets.intersects", [a, b]) => sets(run, name, a, b),
+        ("sets.contains" | "sets.equivalent" | "sets.intersects", [a, b]) => sets(meter, name, a, b),
         ("ip.isCanonical", [Val::Text(text)]) => match text.parse::<std::net::IpAddr>() {
             Ok(address) => Ok(Val::Bool(address.to_string() == **text)),
             Err(_) => fail(format!("IP Address {text:?} parse error during conversion from string")),
@@ -188,7 +188,7 @@ fn whole<'v>(value: Option<i64>) -> Result<Val<'v>> {
     value.map_or_else(|| fail("integer overflow"), |value| Ok(Val::Int(value)))
 }
 
-fn add<'v>(run: &mut Run<'_, 'v>, a: &Val<'v>, b: &Val<'v>) -> Result<Val<'v>> {
+fn add<'v>(meter: &mut Meter, a: &Val<'v>, b: &Val<'v>) -> Result<Val<'v>> {
     let overflow = || fail("timestamp overflow");
     match (a, b) {
         (Val::Int(a), Val::Int(b)) => whole(a.checked_add(*b)),
@@ -204,7 +204,7 @@ fn add<'v>(run: &mut Run<'_, 'v>, a: &Val<'v>, b: &Val<'v>) -> Result<Val<'v>> {
         (Val::Span(a), Val::Span(b)) => a.checked_add(*b).map_or_else(overflow, |span| Ok(Val::Span(span))),
         (a, b) => match (a.items(), b.items()) {
             (Some(mut items), Some(more)) => {
-                run.pay((items.len() + more.len()) as u64)?;
+                meter.pay((items.len() + more.len()) as u64)?;
                 items.extend(more);
                 Ok(Val::List(Rc::new(items)))
             }
@@ -275,9 +275,9 @@ fn is_in<'v>(value: &Val<'v>, range: &Val<'v>) -> Result<Val<'v>> {
     }
 }
 
-fn matches<'v>(run: &mut Run<'_, 'v>, text: &str, pattern: &str) -> Result<Val<'v>> {
+fn matches<'v>(meter: &mut Meter, text: &str, pattern: &str) -> Result<Val<'v>> {
     // Patterns are compiled each time, which costs more than the search.
-    run.pay(200 + (pattern.len() as u64) * (1 + text.len() as u64 / 100))?;
+    meter.pay(200 + (pattern.len() as u64) * (1 + text.len() as u64 / 100))?;
     match compile(pattern) {
         Ok(pattern) => Ok(Val::Bool(pattern.is_match(text))),
         Err(error) => fail(format!("error parsing regexp: {error}")),
@@ -384,9 +384,9 @@ fn part<'v>(name: &str, time: Timestamp, zone: &str) -> Result<Val<'v>> {
     Ok(Val::Int(value))
 }
 
-fn sets<'v>(run: &mut Run<'_, 'v>, name: &str, a: &Val<'v>, b: &Val<'v>) -> Result<Val<'v>> {
+fn sets<'v>(meter: &mut Meter, name: &str, a: &Val<'v>, b: &Val<'v>) -> Result<Val<'v>> {
     let (Some(a), Some(b)) = (a.items(), b.items()) else { return fail("no such overload") };
-    run.pay((a.len() as u64).saturating_mul(b.len() as u64))?;
+    meter.pay((a.len() as u64).saturating_mul(b.len() as u64))?;
     let has = |list: &[Val<'v>], value: &Val<'v>| list.iter().any(|item| item.equals(value));
     let contains = |a: &[Val<'v>], b: &[Val<'v>]| b.iter().all(|value| has(a, value));
     Ok(Val::Bool(match name {

@@ -7,11 +7,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::deployment::STRATEGY;
-use super::pod_spec::defaults;
 use super::workload::{self, collisions, counts, given, percent, spec, table, template, text};
 use super::{cells, checks};
 use crate::kind::{Column, Generation, Kind, Names, Policy, Scope, StatusSubresource};
 use crate::object::Object;
+use crate::registry::json_defaults;
 use crate::validate::label_selector::validate_label_selector;
 use crate::validate::{FieldErrors, Path};
 
@@ -170,14 +170,14 @@ fn set_template_generation(set: &mut Object, generation: i64) {
 }
 
 fn default_strategy(spec: &mut Map<String, Value>) {
-    defaults::value(spec, "updateStrategy", json!({}));
-    let Some(strategy) = defaults::object(spec, "updateStrategy") else { return };
-    defaults::text(strategy, "type", ROLLING_UPDATE);
+    json_defaults::value(spec, "updateStrategy", json!({}));
+    let Some(strategy) = json_defaults::object(spec, "updateStrategy") else { return };
+    json_defaults::text(strategy, "type", ROLLING_UPDATE);
     if strategy.get("type").is_some_and(|kind| kind == ROLLING_UPDATE) {
-        defaults::value(strategy, "rollingUpdate", json!({}));
-        if let Some(rolling) = defaults::object(strategy, "rollingUpdate") {
-            defaults::value(rolling, "maxUnavailable", 1);
-            defaults::value(rolling, "maxSurge", 0);
+        json_defaults::value(strategy, "rollingUpdate", json!({}));
+        if let Some(rolling) = json_defaults::object(strategy, "rollingUpdate") {
+            json_defaults::value(rolling, "maxUnavailable", 1);
+            json_defaults::value(rolling, "maxSurge", 0);
         }
     }
 }

@@ -4,7 +4,6 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::go_format::{Fields, Shape};
-use super::pod_spec::defaults;
 use super::replica_set::warnings;
 use super::workload::{self, collisions, counts, percent, spec, status_numbers, table, template, text};
 use super::{cells, checks};
@@ -12,6 +11,7 @@ use crate::kind::{
     Column, Generation, Kind, Names, Policy, ScalePaths, Scope, StatusSubresource, Subresource,
 };
 use crate::object::Object;
+use crate::registry::json_defaults;
 use crate::validate::{FieldErrors, Path};
 
 /// The kind.
@@ -169,14 +169,14 @@ impl Kind for Deployment {
 }
 
 fn default_strategy(spec: &mut Map<String, Value>) {
-    defaults::value(spec, "strategy", json!({}));
-    let Some(strategy) = defaults::object(spec, "strategy") else { return };
-    defaults::text(strategy, "type", ROLLING_UPDATE);
+    json_defaults::value(spec, "strategy", json!({}));
+    let Some(strategy) = json_defaults::object(spec, "strategy") else { return };
+    json_defaults::text(strategy, "type", ROLLING_UPDATE);
     if strategy.get("type").is_some_and(|kind| kind == ROLLING_UPDATE) {
-        defaults::value(strategy, "rollingUpdate", json!({}));
-        if let Some(rolling) = defaults::object(strategy, "rollingUpdate") {
-            defaults::value(rolling, "maxUnavailable", "25%");
-            defaults::value(rolling, "maxSurge", "25%");
+        json_defaults::value(strategy, "rollingUpdate", json!({}));
+        if let Some(rolling) = json_defaults::object(strategy, "rollingUpdate") {
+            json_defaults::value(rolling, "maxUnavailable", "25%");
+            json_defaults::value(rolling, "maxSurge", "25%");
         }
     }
 }

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use orlop_apimachinery::names;
 use serde_json::{Map, Value, json};
 
-use super::pod_spec::{self, Owner, defaults, warnings};
+use super::pod_owner::Owner;
+use super::pod_spec::{self, defaults, warnings};
 use super::pod_update::{ephemeral, resize};
 use super::{pod_status, pod_table, pod_update};
 use crate::kind::{

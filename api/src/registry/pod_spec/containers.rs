@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1 as api;
 
-use super::{Owner, Surroundings, env, items, mounts, ports, probes, resources, security, text};
+use super::{Surroundings, env, items, mounts, ports, probes, resources, security, text};
 use crate::registry::checks;
 use crate::validate::{FieldErrors, Path};
 
@@ -233,13 +233,5 @@ fn as_container(given: &api::EphemeralContainer) -> api::Container {
         volume_devices: given.volume_devices,
         volume_mounts: given.volume_mounts,
         working_dir: given.working_dir,
-    }
-}
-
-/// Whether the rules for bare pods apply.
-pub(super) fn is_pod(owner: Owner<'_>) -> bool {
-    match owner {
-        Owner::Pod(_) => true,
-        Owner::Template => false,
     }
 }

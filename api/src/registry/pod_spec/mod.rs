@@ -6,7 +6,7 @@
 
 mod containers;
 pub(super) mod defaults;
-pub(super) mod env;
+mod env;
 mod mounts;
 pub(super) mod network;
 mod platform;
@@ -25,18 +25,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::go_format::RESOURCE_CLAIM;
+use super::pod_owner::Owner;
 use super::{checks, pod_volume};
 use crate::validate::label_selector::validate_labels;
 use crate::validate::{FieldErrors, Path};
-
-/// Whose spec it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner<'a> {
-    /// A pod's own; the pod's name, `""` when it has none yet.
-    Pod(&'a str),
-    /// A template's of another kind.
-    Template,
-}
 
 /// What the rules of a container need to know of the pod around it.
 struct Surroundings<'a> {

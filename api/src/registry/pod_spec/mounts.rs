@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1 as api;
 
-use super::env::descending_path;
 use super::{items, text};
 use crate::registry::checks;
+use crate::registry::field_refs::descending_path;
 use crate::validate::{FieldErrors, Path};
 
 /// Where volumes are mounted.

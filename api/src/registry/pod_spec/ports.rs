@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1 as api;
 use orlop_apimachinery::names;
 
-use super::containers::is_pod;
 use super::{Owner, items, text};
 use crate::registry::checks;
 use crate::validate::{FieldErrors, Path};
@@ -79,7 +78,7 @@ pub(super) fn validate_host_network(
     for (i, container) in spec.containers.iter().enumerate() {
         for (j, port) in items(&container.ports).iter().enumerate() {
             let host = port.host_port.unwrap_or_default();
-            if (is_pod(owner) || host != 0) && host != port.container_port {
+            if (owner.is_pod() || host != 0) && host != port.container_port {
                 let path = path.child("containers").index(i).child("ports").index(j).child("hostPort");
                 errors.invalid(&path, host, "must match `containerPort` when `hostNetwork` is true");
             }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1 as api;
 
-use super::env::descending_path;
 use super::items;
 use crate::registry::checks;
+use crate::registry::field_refs::descending_path;
 use crate::registry::go_format::SECURITY_CONTEXT;
 use crate::validate::{FieldErrors, Path};
 

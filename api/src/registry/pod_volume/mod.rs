@@ -8,8 +8,10 @@ use k8s_openapi::api::core::v1 as api;
 use orlop_apimachinery::names;
 use serde_json::{Map, Value, json};
 
-use super::pod_spec::Owner;
-use super::pod_spec::defaults::{field_ref, list, object, objects, pull_policy, text, value};
+use super::field_refs::default_api_version;
+use super::json_defaults::{list, object, objects, text, value};
+use super::pod_owner::Owner;
+use super::pull_policy::pull_policy;
 use super::{checks, volume_source};
 use crate::validate::{FieldErrors, Path};
 
@@ -64,7 +66,7 @@ fn source_defaults(volume: &mut Map<String, Value>) {
 /// Files of the downward API.
 fn files(downward: &mut Map<String, Value>) {
     for file in objects(list(downward, "items")) {
-        field_ref(file);
+        default_api_version(file);
     }
 }
 

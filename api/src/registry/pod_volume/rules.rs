@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::registry::field_refs::{descending_path, field_ref, local_path, resource_field_ref};
 use crate::registry::persistent_volume_claim::PersistentVolumeClaim;
-use crate::registry::pod_spec::env::{descending_path, field_ref, local_path, resource_field_ref};
 use crate::registry::{checks, volume_rules};
 use crate::validate::label_selector::validate_labels;
 use crate::validate::meta::validate_annotations;

@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 
 use super::cells;
 use super::persistent_volume_claim::fractional;
-use super::pod_spec::defaults;
 use super::workload::{self, collisions, spec, status_numbers, table, template};
 use crate::kind::{
     Column, Generation, Kind, NameRule, Names, Policy, ScalePaths, Scope, StatusSubresource, Subresource,
 };
 use crate::object::Object;
+use crate::registry::json_defaults;
 use crate::validate::{FieldErrors, Path};
 
 /// The kind.
@@ -80,14 +80,14 @@ impl Kind for StatefulSet {
         set.set_default(&["spec", "replicas"], 1);
         set.set_default(&["spec", "revisionHistoryLimit"], 10);
         let spec = set.object_at(&["spec"]);
-        defaults::text(spec, "podManagementPolicy", "OrderedReady");
+        json_defaults::text(spec, "podManagementPolicy", "OrderedReady");
         default_strategy(spec);
-        defaults::value(spec, "persistentVolumeClaimRetentionPolicy", json!({}));
-        if let Some(retention) = defaults::object(spec, "persistentVolumeClaimRetentionPolicy") {
-            defaults::text(retention, "whenDeleted", "Retain");
-            defaults::text(retention, "whenScaled", "Retain");
+        json_defaults::value(spec, "persistentVolumeClaimRetentionPolicy", json!({}));
+        if let Some(retention) = json_defaults::object(spec, "persistentVolumeClaimRetentionPolicy") {
+            json_defaults::text(retention, "whenDeleted", "Retain");
+            json_defaults::text(retention, "whenScaled", "Retain");
         }
-        for claim in defaults::objects(defaults::list(spec, "volumeClaimTemplates")) {
+        for claim in json_defaults::objects(json_defaults::list(spec, "volumeClaimTemplates")) {
             default_claim(claim);
         }
         template::fill(spec);
@@ -156,31 +156,31 @@ impl Kind for StatefulSet {
 /// Who names no strategy gets rolling updates from the first pod on; who names them keeps what is
 /// left out left out.
 fn default_strategy(spec: &mut Map<String, Value>) {
-    defaults::value(spec, "updateStrategy", json!({}));
-    let Some(strategy) = defaults::object(spec, "updateStrategy") else { return };
+    json_defaults::value(spec, "updateStrategy", json!({}));
+    let Some(strategy) = json_defaults::object(spec, "updateStrategy") else { return };
     if workload::text(&Value::Object(strategy.clone()), "type").is_empty() {
         strategy.insert("type".to_owned(), rules::ROLLING_UPDATE.into());
-        defaults::value(strategy, "rollingUpdate", json!({}));
+        json_defaults::value(strategy, "rollingUpdate", json!({}));
     }
     if strategy.get("type").is_some_and(|kind| kind == rules::ROLLING_UPDATE)
-        && let Some(rolling) = defaults::object(strategy, "rollingUpdate")
+        && let Some(rolling) = json_defaults::object(strategy, "rollingUpdate")
     {
-        defaults::value(rolling, "partition", 0);
+        json_defaults::value(rolling, "partition", 0);
     }
 }
 
 /// A claim in a set is a whole claim, down to its status.
 fn default_claim(claim: &mut Map<String, Value>) {
-    defaults::text(claim, "kind", "PersistentVolumeClaim");
-    defaults::text(claim, "apiVersion", "v1");
+    json_defaults::text(claim, "kind", "PersistentVolumeClaim");
+    json_defaults::text(claim, "apiVersion", "v1");
     for member in ["metadata", "spec", "status"] {
-        defaults::value(claim, member, json!({}));
+        json_defaults::value(claim, member, json!({}));
     }
-    if let Some(spec) = defaults::object(claim, "spec") {
-        defaults::value(spec, "volumeMode", "Filesystem");
-        defaults::value(spec, "resources", json!({}));
+    if let Some(spec) = json_defaults::object(claim, "spec") {
+        json_defaults::value(spec, "volumeMode", "Filesystem");
+        json_defaults::value(spec, "resources", json!({}));
     }
-    if let Some(status) = defaults::object(claim, "status") {
-        defaults::text(status, "phase", "Pending");
+    if let Some(status) = json_defaults::object(claim, "status") {
+        json_defaults::text(status, "phase", "Pending");
     }
 }

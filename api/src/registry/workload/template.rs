@@ -4,7 +4,9 @@ use orlop_apimachinery::labels::Selector;
 use serde_json::{Map, Value, json};
 
 use super::{given, text};
-use crate::registry::pod_spec::{self, Owner, defaults, warnings};
+use crate::registry::json_defaults;
+use crate::registry::pod_owner::Owner;
+use crate::registry::pod_spec::{self, defaults, warnings};
 use crate::registry::pod_update;
 use crate::validate::label_selector::validate_labels;
 use crate::validate::meta::validate_annotations;
@@ -12,10 +14,10 @@ use crate::validate::{FieldErrors, Path};
 
 /// Fills in what the template of a spec leaves out.
 pub(in crate::registry) fn fill(spec: &mut Map<String, Value>) {
-    let Some(template) = defaults::object(spec, "template") else { return };
-    defaults::value(template, "metadata", json!({}));
-    defaults::value(template, "spec", json!({}));
-    if let Some(pod) = defaults::object(template, "spec") {
+    let Some(template) = json_defaults::object(spec, "template") else { return };
+    json_defaults::value(template, "metadata", json!({}));
+    json_defaults::value(template, "spec", json!({}));
+    if let Some(pod) = json_defaults::object(template, "spec") {
         defaults::pod_spec(pod, Owner::Template);
     }
 }

@@ -2,7 +2,7 @@
 //! errors and warnings about it.
 
 use orlop_api::object::Object;
-use orlop_api::registry::{Kind, Names};
+use orlop_api::registry::Names;
 use orlop_api::status::ApiError;
 use orlop_openapi::{TypeId, types};
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::json::Reader;
 use super::source::InMemory;
 use super::walk::{Walked, walk};
-use super::{Conformed, Decoded, FieldValidation, Media, conform, custom, protobuf, scalar, yaml};
+use super::{Conformed, Decoded, FieldValidation, Media, conform, protobuf, scalar, yaml};
 
 /// How upstream's scheme is called in its errors.
 const SCHEME: &str = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
@@ -38,23 +38,7 @@ struct Read {
     yaml_duplicates: Vec<String>,
 }
 
-/// Decodes the body of a create or an update. A missing `kind` or `apiVersion` is taken from the
-/// path; another one is refused, as are, with [`FieldValidation::Strict`], unknown and duplicate
-/// fields. Errors are 400 in upstream's words.
-pub fn decode_object(
-    kind: &dyn Kind,
-    media: Media,
-    body: &[u8],
-    validation: FieldValidation,
-) -> Result<Decoded, ApiError> {
-    if kind.is_custom() {
-        custom::object(kind, media, body, validation)
-    } else {
-        decode_named(kind.names(), media, body, validation)
-    }
-}
-
-/// The same for an object with names of its own that is not stored: `Binding`, `Scale`.
+/// Decodes an object with names of its own: a built-in kind, or one that is not stored (`Binding`, `Scale`).
 pub fn decode_named(
     names: &Names,
     media: Media,

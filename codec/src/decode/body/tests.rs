@@ -1,6 +1,7 @@
 use orlop_api::registry;
 
 use super::*;
+use crate::decode::decode_object;
 
 fn decode(plural: &str, media: Media, body: &str, validation: FieldValidation) -> Result<Decoded, String> {
     let kind =

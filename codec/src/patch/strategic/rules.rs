@@ -2,7 +2,7 @@
 
 use orlop_openapi::{Shape, Strategic, StructType, TypeId, Types};
 
-use super::Fault;
+use super::fault::Fault;
 
 /// The rules below an object, a map, or the items of a list.
 pub(super) trait Rules<'a>: Copy {

@@ -2,8 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Owner;
+use crate::registry::field_refs::default_api_version;
+use crate::registry::json_defaults::{list, number, object, objects, text, value};
+use crate::registry::pod_owner::Owner;
 use crate::registry::pod_volume;
+use crate::registry::pull_policy::pull_policy;
 
 /// Fills in what a pod spec leaves out.
 pub(in crate::registry) fn pod_spec(spec: &mut Map<String, Value>, owner: Owner<'_>) {
@@ -76,7 +79,7 @@ fn container(container: &mut Map<String, Value>) {
     }
     for variable in objects(list(container, "env")) {
         if let Some(from) = object(variable, "valueFrom") {
-            field_ref(from);
+            default_api_version(from);
             if let Some(file) = object(from, "fileKeyRef") {
                 value(file, "optional", false);
             }
@@ -115,13 +118,6 @@ fn http_get(handler: &mut Map<String, Value>) {
     }
 }
 
-/// The API version of a `fieldRef` in an environment variable or a file of the downward API.
-pub(in crate::registry) fn field_ref(holder: &mut Map<String, Value>) {
-    if let Some(reference) = object(holder, "fieldRef") {
-        text(reference, "apiVersion", "v1");
-    }
-}
-
 fn requests_from_limits(container: &mut Map<String, Value>) {
     let Some(resources) = object(container, "resources") else {
         return;
@@ -140,34 +136,9 @@ fn requests_from_limits(container: &mut Map<String, Value>) {
 
 /// On the host's network a container's port is the host's port.
 fn host_port(port: &mut Map<String, Value>) {
-    if let Some(number) = port.get("containerPort").and_then(Value::as_i64) {
-        self::number(port, "hostPort", number);
+    if let Some(own) = port.get("containerPort").and_then(Value::as_i64) {
+        number(port, "hostPort", own);
     }
-}
-
-/// When to pull: always for images without a tag or digest and for `latest`.
-pub(in crate::registry) fn pull_policy(image: &str) -> &'static str {
-    let (name, digest) = match image.split_once('@') {
-        Some((name, _)) => (name, true),
-        None => (image, false),
-    };
-    let rest = match name.split_once('/') {
-        // A first part with a dot, a port or capitals is a registry, as is localhost.
-        Some((first, rest))
-            if first.contains(['.', ':']) || first == "localhost" || first.to_lowercase() != first =>
-        {
-            rest
-        }
-        Some(_) | None => name,
-    };
-    let (path, tag) = match rest.rsplit_once(':') {
-        Some((path, tag)) if !tag.contains('/') => (path, tag),
-        Some(_) | None => (rest, ""),
-    };
-    // What is no image name has no tag either; validation speaks about it.
-    let is_name = !path.is_empty() && !path.contains(|c: char| c.is_uppercase() || c.is_whitespace());
-    let latest = tag == "latest" || (tag.is_empty() && !digest);
-    if is_name && latest { "Always" } else { "IfNotPresent" }
 }
 
 /// Resources finer than a thousandth are rounded up to thousandths.
@@ -188,48 +159,6 @@ fn rounded_to_milli(quantity: &str) -> Option<String> {
     let fine: i128 = digits.parse().ok()?;
     let milli = fine / per_milli + (fine % per_milli).signum();
     Some(if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") })
-}
-
-// === small steps on JSON ===
-
-/// Sets a text unless there is a non-empty one.
-pub(in crate::registry) fn text(map: &mut Map<String, Value>, field: &str, default: &str) {
-    if map.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
-        map.insert(field.to_owned(), default.into());
-    }
-}
-
-/// Sets a number unless there is one that is not zero.
-fn number(map: &mut Map<String, Value>, field: &str, default: i64) {
-    if map.get(field).and_then(Value::as_i64).unwrap_or_default() == 0 {
-        map.insert(field.to_owned(), default.into());
-    }
-}
-
-/// Sets a value unless there is one, whatever it is.
-pub(in crate::registry) fn value(map: &mut Map<String, Value>, field: &str, default: impl Into<Value>) {
-    let entry = map.entry(field.to_owned()).or_insert(Value::Null);
-    if entry.is_null() {
-        *entry = default.into();
-    }
-}
-
-/// A member that is an object.
-pub(in crate::registry) fn object<'a>(
-    map: &'a mut Map<String, Value>,
-    field: &str,
-) -> Option<&'a mut Map<String, Value>> {
-    map.get_mut(field).and_then(Value::as_object_mut)
-}
-
-/// A member that is a list; nothing when it is not there.
-pub(in crate::registry) fn list<'a>(map: &'a mut Map<String, Value>, field: &str) -> &'a mut [Value] {
-    map.get_mut(field).and_then(Value::as_array_mut).map_or(&mut [], Vec::as_mut_slice)
-}
-
-/// The objects of a list.
-pub(in crate::registry) fn objects(list: &mut [Value]) -> impl Iterator<Item = &mut Map<String, Value>> {
-    list.iter_mut().filter_map(Value::as_object_mut)
 }
 
 #[cfg(test)]
