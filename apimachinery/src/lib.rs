@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`quantity`] amounts such as `5Gi`, [`names`] what names and keys may look like,
 //! [`labels`] and [`fields`] the two selector languages, [`duration`] spans of time as people and
-//! Go write them, [`query`] booleans and numbers in query strings, [`quota`] what objects count.
+//! Go write them, [`query`] booleans and numbers in query strings, [`quota`] what objects count, [`version`] the order of
+//! API versions.
 
 pub mod duration;
 pub mod fields;
@@ -11,6 +12,9 @@ pub mod names;
 pub mod quantity;
 pub mod query;
 pub mod quota;
+#[cfg(feature = "testing")]
+pub mod thread_time;
+pub mod version;
 
 /// A text in double quotes as Go's `%q` shows it; error texts show values like this.
 pub fn quoted(text: &str) -> String {

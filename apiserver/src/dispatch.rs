@@ -107,7 +107,7 @@ pub(crate) fn target(kinds: &Kinds, path: &str) -> Target {
 
 /// The kind at a path: given kinds first.
 fn kind_at(kinds: &Kinds, group: &str, version: &str, plural: &str) -> Option<KindRef> {
-    let given = registry::by_resource(group, version, plural).map(KindRef::Given);
+    let given = registry::by_resource(group, version, plural).map(KindRef::Builtin);
     given.or_else(|| kinds.by_resource(group, version, plural))
 }
 
@@ -119,7 +119,7 @@ fn resource(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Option<
     let (namespace, rest) = match rest {
         // What follows a namespace's name is one of its subresources, or a resource inside.
         ["namespaces", name, sub @ ("status" | "finalize")] if group.is_empty() => {
-            let kind = KindRef::Given(registry::by_resource(group, version, "namespaces")?);
+            let kind = KindRef::Builtin(registry::by_resource(group, version, "namespaces")?);
             return item(kind, "", name, sub, watch_path);
         }
         ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),

@@ -11,7 +11,6 @@ pub mod admission;
 pub mod auth;
 mod background;
 pub mod custom;
-pub mod decode;
 mod dispatch;
 mod encode;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -19,23 +18,20 @@ pub mod fuzzing;
 mod handler;
 pub mod insight;
 pub mod limits;
-mod managed;
 mod metrics;
-pub mod object;
 mod own_service;
-pub mod patch;
 mod projection;
-mod query;
 pub mod registry;
 mod reserve;
 mod routes;
 pub mod server;
 pub mod services;
-pub mod status;
-#[cfg(test)]
-mod thread_time;
-pub mod validate;
 mod verbs;
 
+pub(crate) use orlop_api::query;
+// The old names of moved modules.
+pub use orlop_api::{object, status, validate};
+pub(crate) use orlop_codec::managed_fields as managed;
+pub use orlop_codec::{decode, patch};
 pub use projection::Projection;
 pub use server::{Config, Server, ServerError};

@@ -18,7 +18,8 @@ use crate::accounts::Accounts;
 use crate::admission::Chain;
 use crate::auth::Auth;
 use crate::auth::kubelet::KubeletTokens;
-use crate::custom::{Kinds, keeper};
+use crate::custom::{Kinds, crd_controller};
+use crate::encode::{COMPRESS_ABOVE, LongBody};
 use crate::handler;
 use crate::insight::why::Explains;
 use crate::limits::connection::Connections;
@@ -190,9 +191,9 @@ impl Server {
         background::create_system_namespaces(&inner).await.map_err(ServerError::Bootstrap)?;
         background::create_system_priority_classes(&inner).await.map_err(ServerError::Bootstrap)?;
         background::keep_own_service(&inner).await;
-        keeper::serve_stored(&inner);
+        crd_controller::serve_stored(&inner);
         let tasks = TaskTracker::new();
-        tasks.spawn(keeper::follow(inner.clone()));
+        tasks.spawn(crd_controller::follow(inner.clone()));
         tasks.spawn(background::keep_system_objects(inner.clone()));
         tasks.spawn(background::expire_events(inner.clone()));
         tasks.close();
@@ -246,13 +247,6 @@ impl Server {
 /// Upstream's rule: answers of more than 128 KiB are compressed, streams never.
 #[derive(Clone, Copy)]
 struct LargeLists;
-
-/// Bytes.
-pub(crate) const COMPRESS_ABOVE: usize = 128 * 1024;
-
-/// Marks an answer that is long though its length is not known yet.
-#[derive(Clone, Copy)]
-pub(crate) struct LongBody;
 
 impl Predicate for LargeLists {
     fn should_compress<B: http_body::Body>(&self, response: &http::Response<B>) -> bool {

@@ -1,19 +1,18 @@
 //! The custom kinds that are served now: one immutable snapshot, replaced when a definition is written.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
+use orlop_apimachinery::version::version_order;
+use orlop_crd::{CustomKind, Definition, bundled};
 use tokio_util::sync::CancellationToken;
 
-use super::bundled;
-use super::keeper::Listed;
-use super::made::{CustomKind, Definition};
+use super::documents::Documents;
+use super::listed::Listed;
 use crate::object::Object;
-use crate::registry::KindRef;
-use crate::routes::Documents;
+use crate::registry::{DefinitionId, Kind as _, KindRef};
 
 /// The custom kinds of a server.
 #[derive(Default)]
@@ -31,10 +30,24 @@ impl fmt::Debug for Kinds {
     }
 }
 
+/// A definition that is served.
+#[derive(Clone)]
+struct Live {
+    definition: Arc<Definition>,
+    /// Cancelled when its objects are no longer served in this form.
+    ended: CancellationToken,
+}
+
+impl Live {
+    fn name(&self) -> &str {
+        self.definition.id().name
+    }
+}
+
 /// What is served at one time.
 #[derive(Default)]
 pub(crate) struct Served {
-    definitions: Vec<Arc<Definition>>,
+    definitions: Vec<Live>,
     kinds: HashMap<(&'static str, &'static str, &'static str), KindRef>,
     /// Groups and their versions, the preferred one first.
     groups: BTreeMap<&'static str, Vec<&'static str>>,
@@ -64,12 +77,28 @@ impl Kinds {
         self.served.load().kinds.get(&(group, version, plural)).cloned()
     }
 
-    /// Whether the definition of a kind is being deleted by now; `None` when it is gone or is another one.
-    pub(crate) fn is_terminating(&self, kind: &CustomKind) -> Option<bool> {
-        let own = kind.definition();
+    /// Whether a definition is being deleted by now; `None` when it no longer exists.
+    pub(crate) fn is_terminating(&self, definition: DefinitionId<'_>) -> Option<bool> {
         let served = self.served.load();
-        let now = served.definitions.iter().find(|known| known.name == own.name && known.uid == own.uid);
-        now.map(|definition| definition.is_terminating)
+        let found = served.definitions.iter().map(|live| &live.definition).find(|known| {
+            let id = known.id();
+            id.name == definition.name && id.uid == definition.uid
+        });
+        found.map(|known| known.is_terminating)
+    }
+
+    /// Cancelled when the objects of a definition are no longer served in this form.
+    pub(crate) fn ended(&self, definition: DefinitionId<'_>) -> CancellationToken {
+        let served = self.served.load();
+        let found = served.definitions.iter().find(|live| live.definition.id() == definition);
+        found.map_or_else(
+            || {
+                let ended = CancellationToken::new();
+                ended.cancel();
+                ended
+            },
+            |live| live.ended.clone(),
+        )
     }
 
     /// Serves these definitions from now on, and the bundled ones, which stand before stored ones of their names. What is
@@ -77,28 +106,37 @@ impl Kinds {
     pub(crate) fn serve(&self, definitions: &[Listed], closing: &CancellationToken) {
         let _one = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.now();
-        let by_name: HashMap<&str, &Arc<Definition>> =
-            before.definitions.iter().map(|known| (known.name.as_str(), known)).collect();
+        let by_name: HashMap<&str, &Live> =
+            before.definitions.iter().map(|live| (live.name(), live)).collect();
         let one = |head: &Object, whole: &dyn Fn() -> Object| {
             let known = by_name.get(head.name()).copied();
-            match known.filter(|known| known.is_same(head)) {
-                Some(known) => Some(known.clone()),
-                None => Definition::of(&whole(), known.map(Arc::as_ref), closing).map(Arc::new),
+            if let Some(known) = known.filter(|known| known.definition.is_same(head)) {
+                return Some(known.clone());
             }
+            let definition = Definition::of(&whole())?;
+            let same_form = known.filter(|known| definition.is_version_of(&known.definition));
+            let ended = same_form.map_or_else(|| closing.child_token(), |known| known.ended.clone());
+            Some(Live { definition: Arc::new(definition), ended })
         };
         let bundled = bundled::definitions().iter().filter_map(|object| one(object, &|| object.clone()));
         let own = definitions.iter().filter(|listed| !bundled::has(listed.head.name()));
         let own = own.filter_map(|listed| one(&listed.head, &|| listed.whole()));
-        let made: Vec<Arc<Definition>> = bundled.chain(own).collect();
-        let same = made.len() == before.definitions.len()
-            && made.iter().zip(&before.definitions).all(|(new, old)| Arc::ptr_eq(new, old));
+        let live: Vec<Live> = bundled.chain(own).collect();
+        let same = live.len() == before.definitions.len()
+            && live
+                .iter()
+                .zip(&before.definitions)
+                .all(|(new, old)| Arc::ptr_eq(&new.definition, &old.definition));
         if same {
             return;
         }
-        let next = Arc::new(Served { lists_own: self.lists_own, ..Served::of(made) });
+        let next = Arc::new(Served { lists_own: self.lists_own, ..Served::of(live) });
         self.served.store(next.clone());
         for old in &before.definitions {
-            let goes_on = next.definitions.iter().any(|new| new.name == old.name && new.is_version_of(old));
+            let goes_on = next
+                .definitions
+                .iter()
+                .any(|new| new.name() == old.name() && new.definition.is_version_of(&old.definition));
             if !goes_on {
                 old.ended.cancel();
             }
@@ -107,9 +145,9 @@ impl Kinds {
 }
 
 impl Served {
-    fn of(definitions: Vec<Arc<Definition>>) -> Self {
+    fn of(definitions: Vec<Live>) -> Self {
         let mut served = Served::default();
-        for kind in definitions.iter().flat_map(CustomKind::all) {
+        for kind in definitions.iter().flat_map(|live| CustomKind::all(&live.definition)) {
             let kind = KindRef::Custom(Arc::new(kind));
             let names = kind.names();
             let (group, version, plural) = (names.group, names.version, names.plural);
@@ -131,8 +169,8 @@ impl Served {
 
     /// A kind that shows the objects of a definition, whether it is served or not.
     pub(crate) fn any_of(&self, definition: &str) -> Option<KindRef> {
-        let found = self.definitions.iter().find(|known| known.name == definition)?;
-        Some(KindRef::Custom(Arc::new(CustomKind::first(found))))
+        let found = self.definitions.iter().find(|live| live.name() == definition)?;
+        Some(KindRef::Custom(Arc::new(CustomKind::first(&found.definition))))
     }
 
     /// Groups and their versions, the preferred one first.
@@ -142,56 +180,15 @@ impl Served {
 
     /// Name and prefix of each definition, once each.
     pub(crate) fn prefixes(&self) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-        self.definitions.iter().map(|definition| {
-            let kind = CustomKind::first(definition);
+        self.definitions.iter().map(|live| {
+            let kind = CustomKind::first(&live.definition);
             let names = kind.own_names();
-            (names.group, names.plural, definition.prefix())
+            (names.group, names.plural, kind.storage_prefix())
         })
     }
 
-    /// The documents about all kinds, given and custom.
-    pub(crate) fn documents(&self) -> &Documents {
-        self.documents.get_or_init(|| Documents::with(self))
-    }
-}
-
-/// Versions as Kubernetes orders them: stable before beta before alpha, newer before older, and names
-/// that are no versions behind, by the alphabet.
-pub(crate) fn version_order(a: &str, b: &str) -> Ordering {
-    match (parts(a), parts(b)) {
-        (Some(a), Some(b)) => b.cmp(&a),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (None, None) => a.cmp(b),
-    }
-}
-
-/// Stage, major and minor: `v1beta2` is a 1 of beta 2.
-fn parts(version: &str) -> Option<(u8, u64, u64)> {
-    let rest = version.strip_prefix('v')?;
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    let major = rest[..digits].parse().ok()?;
-    let (stage, minor) = match &rest[digits..] {
-        "" => return Some((2, major, 0)),
-        rest => match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
-            (Some(minor), _) => (1, minor),
-            (None, Some(minor)) => (0, minor),
-            (None, None) => return None,
-        },
-    };
-    Some((stage, major, minor.parse().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_have_an_order() {
-        let mut versions =
-            ["foo1", "v1alpha1", "v2", "v11beta2", "v10", "v1", "v3beta1", "foo10", "v12alpha1"];
-        versions.sort_by(|a, b| version_order(a, b));
-        let want = ["v10", "v2", "v1", "v11beta2", "v3beta1", "v12alpha1", "v1alpha1", "foo1", "foo10"];
-        assert_eq!(versions, want);
+    /// The documents about all kinds, built-in and custom.
+    pub(crate) fn documents(&self, build: impl FnOnce() -> Documents) -> &Documents {
+        self.documents.get_or_init(build)
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::encode::negotiate::{Media, Transform, Wanted};
 use crate::encode::table::{IncludeObject, Table, single_metadata};
-use crate::encode::{envelope, pretty, shape, stored};
+use crate::encode::{pretty, shape, stored};
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::query::Query;
@@ -58,7 +58,7 @@ pub(crate) fn record(
         return object(kind, code, stored::decode_as(&**kind, found), wanted, query, now);
     }
     let mut out = Vec::with_capacity(found.value.len() + 128);
-    envelope::write_object(&mut out, &**kind, found, found.mod_revision);
+    stored::write_object(&mut out, &**kind, found, found.mod_revision);
     Ok(json_bytes(code, wanted, out))
 }
 

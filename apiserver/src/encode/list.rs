@@ -14,11 +14,10 @@ use serde_json::{Map, Value, json};
 
 use crate::encode::negotiate::{Media, Transform, Wanted};
 use crate::encode::table::{IncludeObject, Table};
-use crate::encode::{answer, envelope, shape, stored};
+use crate::encode::{COMPRESS_ABOVE, LongBody, answer, shape, stored};
 use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::{Kind, KindRef};
-use crate::server::{COMPRESS_ABOVE, LongBody};
 use crate::status::ApiError;
 
 /// The records of a list and what its metadata says.
@@ -60,7 +59,7 @@ pub(crate) fn answer(
             let names = kind.names();
             let items: Vec<Value> = listed.records.iter().map(|record| item(&**kind, record)).collect();
             json!({
-                "kind": list_kind(&**kind), "apiVersion": names.api_version(),
+                "kind": kind.list_kind(), "apiVersion": names.api_version(),
                 "metadata": listed.metadata(), "items": items,
             })
         }
@@ -79,7 +78,7 @@ pub(crate) fn answer(
         (Transform::Table(version), _) => {
             let table = Table::new(kind.clone(), version, IncludeObject::parse(query)?, now);
             if wanted.media == Media::Json {
-                let records = listed.records.iter().map(|record| (&**record, record.mod_revision));
+                let records = listed.records.iter().map(|record| stored::at(record, record.mod_revision));
                 return Ok(answer::json_bytes(200, wanted, table.bytes(listed.metadata(), records, true)));
             }
             let objects = listed.records.iter().map(|record| stored::decode_as(&**kind, record)).collect();
@@ -89,15 +88,10 @@ pub(crate) fn answer(
     answer::value_answer(200, wanted, &value)
 }
 
-/// What the kind of a list is called.
-fn list_kind(kind: &dyn Kind) -> String {
-    kind.custom().map_or_else(|| format!("{}List", kind.names().kind), |custom| custom.list_kind().to_owned())
-}
-
 /// An item of a list that is no copy. Those of custom kinds say what they are.
 fn item(kind: &dyn Kind, record: &Record<Projection>) -> Value {
     let object = stored::decode_as(kind, record);
-    if kind.custom().is_some() { shape::with_kind(kind, object) } else { object.into_value() }
+    if kind.is_custom() { shape::with_kind(kind, object) } else { object.into_value() }
 }
 
 /// The list as copies of stored bytes.
@@ -108,7 +102,7 @@ fn copied(kind: &KindRef, listed: Listed, wanted: Wanted) -> Response {
     let _ = write!(
         head,
         "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-        list_kind(&**kind),
+        kind.list_kind(),
         names.api_version()
     );
     let size: usize = listed.records.iter().map(|record| record.value.len() + 40).sum();
@@ -117,7 +111,7 @@ fn copied(kind: &KindRef, listed: Listed, wanted: Wanted) -> Response {
             if at > 0 {
                 head.push(b',');
             }
-            envelope::write_item(&mut head, &**kind, record);
+            stored::write_item(&mut head, &**kind, record);
         }
         head.extend_from_slice(b"]}");
         return answer::json_bytes(200, wanted, head);
@@ -152,7 +146,7 @@ fn fill(
         if at > 0 {
             out.push(b',');
         }
-        envelope::write_item(&mut out, kind, record);
+        stored::write_item(&mut out, kind, record);
         at += 1;
         if out.len() >= PIECE {
             return (out, at);

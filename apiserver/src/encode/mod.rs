@@ -1,13 +1,14 @@
-//! From objects to answers. What is stored is copied ([`envelope`]); only what has to look
-//! different (tables, metadata alone, YAML, protobuf) is decoded first.
+//! HTTP answers with objects. The encodings are in `orlop-codec`; here are the bodies, and records of the store.
 
 pub(crate) mod answer;
-pub(crate) mod envelope;
 pub(crate) mod list;
-pub(crate) mod negotiate;
-pub(crate) mod pretty;
-pub(crate) mod protobuf;
-mod rows;
-pub(crate) mod shape;
 pub(crate) mod stored;
-pub(crate) mod table;
+
+pub(crate) use orlop_codec::encode::{negotiate, pretty, protobuf, shape, table};
+
+/// Bodies above this size are compressed, bytes.
+pub(crate) const COMPRESS_ABOVE: usize = 128 * 1024;
+
+/// Marks an answer that is long though its length is not known yet.
+#[derive(Clone, Copy)]
+pub(crate) struct LongBody;

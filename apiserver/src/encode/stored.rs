@@ -1,102 +1,57 @@
-//! From an object in flight to the bytes that are stored, and back.
-//!
-//! Stored bytes are canonical: the same object always gives the same bytes, so that a write that
-//! changes nothing is found by comparing them. They hold no kind, apiVersion or resourceVersion.
+//! Records of the store as `orlop-codec` encodes and decodes them.
 
 use bytes::Bytes;
-use orlop_store::Record;
-use serde_json::Value;
+use orlop_codec::encode::envelope;
+use orlop_codec::encode::stored::{self, StoredObject};
+use orlop_store::{Record, Revision};
 
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::Kind;
 
-/// The members of `metadata` in upstream's order, the resourceVersion left out.
-const METADATA: &[&str] = &[
-    "name",
-    "generateName",
-    "namespace",
-    "uid",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-];
+/// The stored object of a record, shown at a revision (its own, or that of the deletion).
+pub(crate) fn at(record: &Record<Projection>, revision: Revision) -> StoredObject<'_> {
+    StoredObject { value: &record.value, splice: record.view.splice, revision: revision.0 }
+}
+
+fn current(record: &Record<Projection>) -> StoredObject<'_> {
+    at(record, record.mod_revision)
+}
 
 /// Bytes and projection of an object. The object is in its stored form (no view) and has a uid
 /// and a creation time.
 pub(crate) fn encode(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
-    let (out, projection) = write(kind, object);
-    (exact(out), projection)
+    let (value, projection) = stored::encode(kind, object);
+    (value, Projection(projection))
 }
 
-/// Bytes that take no more memory than they are long: they are kept as long as the object lives.
-fn exact(out: Vec<u8>) -> Bytes {
-    Bytes::from(out.into_boxed_slice())
-}
-
-fn write(kind: &dyn Kind, object: &Object) -> (Vec<u8>, Projection) {
-    let mut out = Vec::with_capacity(2048);
-    out.extend_from_slice(b"{\"metadata\":{");
-    let mut splice = out.len();
-    if let Some(metadata) = object.at(&["metadata"]).and_then(Value::as_object) {
-        let mut first = true;
-        for name in METADATA {
-            let Some(value) = metadata.get(*name) else { continue };
-            if !first {
-                out.push(b',');
-            }
-            first = false;
-            write_member(&mut out, name, value);
-            if *name == "uid" {
-                // The creation time follows, and with it the comma that ends the splice point.
-                splice = out.len() + 1;
-            }
-        }
-    }
-    out.push(b'}');
-    for (name, value) in &object.0 {
-        if name != "metadata" {
-            out.push(b',');
-            write_member(&mut out, name, value);
-        }
-    }
-    out.push(b'}');
-    let projection = Projection::new(kind, object, splice);
-    (out, projection)
-}
-
-fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
-    // Writing JSON into memory cannot fail.
-    let _ = serde_json::to_writer(&mut *out, name);
-    out.push(b':');
-    let _ = serde_json::to_writer(&mut *out, value);
-}
-
-/// The same for a new object. Where the first update must write ([`Kind::first_update_writes`])
-/// the bytes are not quite canonical: a blank stands behind them, which is nothing to JSON.
+/// The same for a new object.
 pub(crate) fn encode_new(kind: &dyn Kind, object: &Object) -> (Bytes, Projection) {
-    let (mut out, view) = write(kind, object);
-    if kind.first_update_writes() {
-        out.push(b' ');
-    }
-    (exact(out), view)
+    let (value, projection) = stored::encode_new(kind, object);
+    (value, Projection(projection))
 }
 
 /// The object of a record in its stored form, with its resourceVersion.
 pub(crate) fn decode(record: &Record<Projection>) -> Object {
-    let mut object =
-        serde_json::from_slice::<Value>(&record.value).map(Object::from_value).unwrap_or_default();
-    object.set(&["metadata", "resourceVersion"], record.mod_revision.to_string());
-    object
+    stored::decode(current(record))
 }
 
 /// The object of a record as a kind shows it.
 pub(crate) fn decode_as(kind: &dyn Kind, record: &Record<Projection>) -> Object {
-    kind.to_shown(decode(record))
+    stored::decode_as(kind, current(record))
+}
+
+/// Appends a record as a single object, with kind and apiVersion, at a revision.
+pub(crate) fn write_object(
+    out: &mut Vec<u8>,
+    kind: &dyn Kind,
+    record: &Record<Projection>,
+    revision: Revision,
+) {
+    envelope::write_object(out, kind, at(record, revision));
+}
+
+/// Appends a record as an item of a list, without kind and apiVersion.
+pub(crate) fn write_item(out: &mut Vec<u8>, kind: &dyn Kind, record: &Record<Projection>) {
+    envelope::write_item(out, kind, current(record));
 }

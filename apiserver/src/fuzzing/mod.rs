@@ -53,12 +53,6 @@ fn choice(group: &str, plural: &str) -> u8 {
     found.and_then(|at| u8::try_from(at).ok()).unwrap_or_default()
 }
 
-/// An object of every kind, as it is shown.
-#[cfg(test)]
-pub(crate) fn sample_objects() -> Vec<(&'static dyn Kind, crate::object::Object)> {
-    kinds().map(|kind| (kind, seeds::object(kind))).collect()
-}
-
 /// An object as it is sent, with its kind.
 fn whole(kind: &dyn Kind, object: &crate::object::Object) -> Value {
     crate::encode::shape::with_kind(kind, object.clone())

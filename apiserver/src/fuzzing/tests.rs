@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::mutate::{Change, Cut, change, changes, cut, cuts};
 use super::patches::BETWEEN;
 use super::*;
-use crate::thread_time::ThreadTime;
+use orlop_apimachinery::thread_time::ThreadTime;
 
 /// No input of these runs takes longer. They are small; what is slow for them would hang for large ones.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -90,7 +90,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), pretty),
     };
     let deprecated = resource.kind.deprecated();
-    let is_custom = resource.kind.custom().is_some();
+    let is_custom = resource.kind.is_custom();
     let labels = labels(verb, &resource, &query);
     let open_watch = (verb == Verb::Watch).then(|| server.metrics.begin_watch(&labels));
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::past::time_text;
 use super::places::Place;
 use super::redact;
-use crate::encode::{envelope, shape, stored};
+use crate::encode::{shape, stored};
 use crate::projection::Projection;
 use crate::routes::version::git_version;
 use crate::status::ApiError;
@@ -123,7 +123,7 @@ fn write_object(
         return;
     }
     let start = out.len();
-    envelope::write_object(out, kind, record, revision);
+    stored::write_object(out, kind, record, revision);
     if !managed_fields && let Some(found) = managed_member(&out[start..]) {
         out.drain(start + found.start..start + found.end);
     }

@@ -12,7 +12,7 @@ use crate::registry::{KINDS, KindRef};
 /// Every kind that has objects, once each, in its preferred version: the given ones first.
 pub(super) fn kinds(served: &Served) -> Vec<KindRef> {
     let mut all: Vec<KindRef> =
-        KINDS.iter().filter(|kind| kind.is_stored()).map(|kind| KindRef::Given(*kind)).collect();
+        KINDS.iter().filter(|kind| kind.is_stored()).map(|kind| KindRef::Builtin(*kind)).collect();
     let rank = |kind: &KindRef| {
         let names = kind.names();
         let versions = served.groups().get(names.group).map(Vec::as_slice).unwrap_or_default();

@@ -21,9 +21,10 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::lines::{self, Type};
 use super::past::{expired, moment_of, places, read_error};
 use super::places::Places;
+use crate::encode::LongBody;
 use crate::projection::Projection;
 use crate::query::Query;
-use crate::server::{Inner, LongBody};
+use crate::server::Inner;
 use crate::status::ApiError;
 
 pub(super) const CONTENT_TYPE: &str = "application/x-ndjson";

@@ -7,10 +7,13 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, header};
+use orlop_apimachinery::version::version_order;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha512};
 
-use crate::custom::{Served, version_order};
+use super::documents;
+use crate::custom::Served;
+use crate::custom::documents::Discovery;
 use crate::encode::answer;
 use crate::encode::negotiate::{Endpoint, Media, error_media, negotiate};
 use crate::insight;
@@ -149,7 +152,7 @@ async fn core_versions(headers: HeaderMap) -> Response {
 async fn group_list(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
     let served = server.kinds.now();
     match form(&headers) {
-        Ok(Form::Aggregated) => aggregated(&headers, served.documents().discovery()),
+        Ok(Form::Aggregated) => aggregated(&headers, &documents(&served).discovery),
         Ok(Form::Legacy) => {
             let groups = groups(&served);
             let groups: Vec<Value> =
@@ -254,7 +257,7 @@ fn subresources(kind: &dyn Kind) -> Vec<Sub> {
 
 fn kinds_of(served: &Served, group: &str, version: &str) -> Vec<KindRef> {
     let is_there = |kind: &KindRef| kind.names().group == group && kind.names().version == version;
-    let given = KINDS.iter().map(|kind| KindRef::Given(*kind)).filter(is_there);
+    let given = KINDS.iter().map(|kind| KindRef::Builtin(*kind)).filter(is_there);
     let mut kinds: Vec<KindRef> = given.collect();
     kinds.extend(served.kinds().filter(|kind| is_there(kind)).cloned());
     kinds.sort_by_key(|kind| kind.names().plural);
@@ -302,20 +305,14 @@ fn resources(served: &Served, group: &str, version: &str) -> Vec<Value> {
     list
 }
 
-/// A document of the new form and its tag.
-pub(super) struct Document {
-    bytes: Vec<u8>,
-    tag: String,
-}
-
-static CORE: LazyLock<Document> = LazyLock::new(|| document(&Served::default(), vec![("", vec![VERSION])]));
+static CORE: LazyLock<Discovery> = LazyLock::new(|| document(&Served::default(), vec![("", vec![VERSION])]));
 
 /// The document of the named groups.
-pub(super) fn named(served: &Served) -> Document {
+pub(super) fn named(served: &Served) -> Discovery {
     document(served, groups(served))
 }
 
-fn document(served: &Served, groups: Vec<(&'static str, Vec<&'static str>)>) -> Document {
+fn document(served: &Served, groups: Vec<(&'static str, Vec<&'static str>)>) -> Discovery {
     let items: Vec<Value> = groups
         .into_iter()
         .map(|(group, versions)| {
@@ -340,7 +337,7 @@ fn document(served: &Served, groups: Vec<(&'static str, Vec<&'static str>)>) -> 
     });
     let bytes = list.to_string().into_bytes();
     let tag = Sha512::digest(&bytes).iter().map(|byte| format!("{byte:02X}")).collect();
-    Document { bytes, tag }
+    Discovery { bytes, tag }
 }
 
 fn discovered(served: &Served, group: &str, version: &str) -> Vec<Value> {
@@ -394,7 +391,7 @@ fn discovered(served: &Served, group: &str, version: &str) -> Vec<Value> {
     list
 }
 
-fn aggregated(headers: &HeaderMap, document: &Document) -> Response {
+fn aggregated(headers: &HeaderMap, document: &Discovery) -> Response {
     let tag = format!("\"{}\"", document.tag);
     let known = headers.get(header::IF_NONE_MATCH).is_some_and(|given| given.as_bytes() == tag.as_bytes());
     let mut response = if known {

@@ -18,29 +18,14 @@ use http::{HeaderMap, header};
 use serde_json::json;
 
 use crate::custom::Served;
+use crate::custom::documents::Documents;
 use crate::encode::answer;
 use crate::encode::negotiate::Wanted;
 use crate::server::Inner;
 
-/// The documents that say which kinds there are, with the custom ones.
-pub(crate) struct Documents {
-    openapi: openapi::Custom,
-    discovery: discovery::Document,
-}
-
-impl Documents {
-    /// The documents with what is served.
-    pub(crate) fn with(served: &Served) -> Self {
-        Documents { openapi: openapi::Custom::of(served), discovery: discovery::named(served) }
-    }
-
-    fn openapi(&self) -> &openapi::Custom {
-        &self.openapi
-    }
-
-    fn discovery(&self) -> &discovery::Document {
-        &self.discovery
-    }
+/// The documents of the kinds that are served now.
+fn documents(served: &Served) -> &Documents {
+    served.documents(|| Documents { openapi: openapi::of(served), discovery: discovery::named(served) })
 }
 
 /// Their router. Everything else falls through to the resources.

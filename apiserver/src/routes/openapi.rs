@@ -10,7 +10,9 @@ use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use orlop_openapi::document::{Document, Documents, ResourceDoc, SubresourceDoc, index};
 
+use super::documents;
 use crate::custom::Served;
+use crate::custom::documents::CustomOpenApi;
 use crate::encode::answer;
 use crate::insight::document;
 use crate::query::Query;
@@ -36,30 +38,29 @@ fn given() -> Vec<ResourceDoc> {
     KINDS.iter().map(|kind| resource(*kind)).collect()
 }
 
-/// The documents about custom kinds.
-pub(super) struct Custom {
-    /// One document per group and version that has no given kinds.
-    own: Documents,
-    index: OnceLock<Document>,
-    /// Whether the index names the group of orlop's own paths.
-    lists_own: bool,
-    /// Given and custom: in the old form there is one document for all.
-    all: OnceLock<Documents>,
-    resources: Vec<ResourceDoc>,
+/// The OpenAPI documents of the custom kinds.
+pub(super) fn of(served: &Served) -> CustomOpenApi {
+    CustomOpenApi::of(served)
 }
 
-impl Custom {
-    pub(super) fn of(served: &Served) -> Self {
+impl CustomOpenApi {
+    fn of(served: &Served) -> Self {
         let mut resources: Vec<ResourceDoc> = served
             .kinds()
             .map(|kind| {
-                let own_schema = kind.custom().map(|custom| custom.version().raw());
+                let own_schema = kind.openapi_schema();
                 ResourceDoc { own_schema, ..resource(&**kind) }
             })
             .collect();
         resources.sort_by(|a, b| (a.group, a.version, a.plural).cmp(&(b.group, b.version, b.plural)));
         let own = Documents::new(&resources);
-        Custom { own, index: OnceLock::new(), lists_own: served.lists_own, all: OnceLock::new(), resources }
+        CustomOpenApi {
+            own,
+            index: OnceLock::new(),
+            lists_own: served.lists_own,
+            all: OnceLock::new(),
+            resources,
+        }
     }
 
     fn index(&self) -> &Document {
@@ -120,7 +121,7 @@ fn resource(kind: &dyn Kind) -> ResourceDoc {
 
 async fn v2(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
     let served = server.kinds.now();
-    let documents = served.documents().openapi().all();
+    let documents = documents(&served).openapi.all();
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut response = if accept.contains("proto-openapi.spec.v2") {
         answer::body(200, V2_PROTOBUF, documents.v2_protobuf().body.to_vec())
@@ -134,7 +135,7 @@ async fn v2(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
 async fn v3_index(State(server): State<Arc<Inner>>) -> Response {
     let served = server.kinds.now();
     // Upstream labels this document as text.
-    answer::body(200, "text/plain; charset=utf-8", served.documents().openapi().index().body.to_vec())
+    answer::body(200, "text/plain; charset=utf-8", documents(&served).openapi.index().body.to_vec())
 }
 
 async fn v3(
@@ -145,7 +146,7 @@ async fn v3(
     let served = server.kinds.now();
     let name = path.trim_end_matches('/');
     let own = (served.lists_own && name == document::PATH).then(document::document);
-    let found = GIVEN.v3(name).or_else(|| served.documents().openapi().own.v3(name)).or(own);
+    let found = GIVEN.v3(name).or_else(|| documents(&served).openapi.own.v3(name)).or(own);
     let Some(document) = found else {
         // Upstream answers this one with nothing but the code.
         return StatusCode::NOT_FOUND.into_response();

@@ -54,7 +54,7 @@ pub(crate) async fn create_tracked(
     warnings: &mut Vec<String>,
 ) -> Result<Written, ApiError> {
     let kind = request.kind();
-    if kind.custom().is_some_and(|custom| custom.definition().is_terminating) {
+    if kind.is_terminating() {
         return Err(terminating_definition());
     }
     let given_version = object.str_at(&["metadata", "resourceVersion"]).to_owned();
@@ -130,10 +130,10 @@ fn terminating_definition() -> ApiError {
 /// the request began, and its body may have taken a while; behind the last look for objects that are left
 /// nobody else would ever remove this one.
 async fn settled(request: &Request, written: Written) -> Result<Written, StoreError> {
-    let (Some(custom), Written::Record(record)) = (request.kind().custom(), &written) else {
+    let (Some(definition), Written::Record(record)) = (request.kind().definition(), &written) else {
         return Ok(written);
     };
-    let error = match request.server.kinds.is_terminating(custom) {
+    let error = match request.server.kinds.is_terminating(definition) {
         Some(false) => return Ok(written),
         Some(true) => terminating_definition(),
         None => ApiError::no_such_resource(),

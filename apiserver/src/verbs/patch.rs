@@ -79,7 +79,7 @@ pub(crate) fn patched(
     validation: FieldValidation,
 ) -> Result<(Object, Vec<String>), ApiError> {
     // Only strategic patches look at the type.
-    let is_custom = kind.is_some_and(|kind| kind.custom().is_some());
+    let is_custom = kind.is_some_and(|kind| kind.is_custom());
     let schema = if is_custom { OPEN_OBJECT } else { names.schema };
     let Some(ty) = types().named(schema) else {
         return Err(ApiError::internal(format!("no type {schema} is known")));

@@ -68,8 +68,7 @@ impl Request {
     /// The form of the answer.
     pub(crate) fn wanted(&self, endpoint: Endpoint) -> Result<Wanted, ApiError> {
         let list_route = self.resource.name.is_empty() && endpoint != Endpoint::Single;
-        let offered =
-            self.accept.as_deref().filter(|_| self.kind().custom().is_some()).and_then(without_protobuf);
+        let offered = self.accept.as_deref().filter(|_| self.kind().is_custom()).and_then(without_protobuf);
         let mut wanted = negotiate(offered.as_deref().or(self.accept.as_deref()), endpoint, list_route)?;
         wanted.pretty |= self.pretty;
         Ok(wanted)

@@ -186,7 +186,7 @@ fn show(
 ) -> Result<Response, ApiError> {
     let scale = scales::of(object, &paths(request)?).map_err(ApiError::internal)?;
     let mut response =
-        answer::object(&KindRef::Given(&Scale), 200, scale, wanted, &request.query, request.now())?;
+        answer::object(&KindRef::Builtin(&Scale), 200, scale, wanted, &request.query, request.now())?;
     answer::add_warnings(response.headers_mut(), warnings);
     Ok(response)
 }

@@ -4,7 +4,7 @@ use crate::registry::KINDS;
 
 fn kind(plural: &str) -> KindRef {
     let found = KINDS.iter().find(|kind| kind.names().plural == plural && !kind.is_view());
-    KindRef::Given(*found.unwrap())
+    KindRef::Builtin(*found.unwrap())
 }
 
 fn told(kind: KindRef, from: &Value, to: &Value) -> Vec<String> {

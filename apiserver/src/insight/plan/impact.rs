@@ -349,7 +349,7 @@ fn node(world: &World<'_>, node: &Object, found: &mut Found) {
 
 /// The kinds whose objects lie in the store.
 fn stored(custom: &[KindRef]) -> impl Iterator<Item = KindRef> {
-    let given = KINDS.iter().copied().map(KindRef::Given);
+    let given = KINDS.iter().copied().map(KindRef::Builtin);
     given.chain(custom.iter().cloned()).filter(|kind| kind.is_stored() && !kind.is_view())
 }
 

@@ -128,7 +128,7 @@ fn impact_now(server: &Arc<Inner>, target: &Target) -> Result<Value, ApiError> {
         return Ok(carry_out::shown(&impact::refused(target, &error.message), snapshot.revision(), &[]));
     }
     let mut custom = kinds(&server.kinds.now());
-    custom.retain(|kind| kind.custom().is_some());
+    custom.retain(|kind| kind.is_custom());
     let world = World::new(&snapshot);
     let plan = impact::plan(&world, target, &custom).map_err(|refusal| refusal.error(target))?;
     Ok(carry_out::shown(&plan, snapshot.revision(), &[]))

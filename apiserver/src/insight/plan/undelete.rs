@@ -3,6 +3,8 @@
 //! It is a new object: its uid is new, and so whoever pointed to it by uid does not any more. Of volumes and claims
 //! those pointers are the binding, so they are put right in the same commit. A volume comes back with policy Retain.
 
+use orlop_crd::bundled;
+
 use super::facts::{
     BIND_COMPLETED, claim_ref, key_of, phase, policy, reference_to, set_phase, some, users, volume_name,
     volumes_pointing_to,
@@ -11,7 +13,6 @@ use super::model::{Plan, PlanOptions, Refusal, Step, as_new, no};
 use super::past::{Version, version_at};
 use super::recover::{deletion_warnings, living_claim, restored, waiting_claim};
 use super::world::{World, kind, volumes};
-use crate::custom::is_bundled;
 use crate::insight::Target;
 use crate::insight::redact::is_secret;
 use crate::object::Object;
@@ -44,8 +45,8 @@ pub(super) fn plan(
     }
     let names = target.kind.names();
     let version = version_at(past.versions, options.at()?, past.oldest)?;
-    if let Some(custom) = target.kind.custom() {
-        definition_stays(world, &custom.definition().name)?;
+    if let Some(definition) = target.kind.definition() {
+        definition_stays(world, definition.name)?;
     }
     if target.kind.scope() == Scope::Namespaced {
         match world.get(kind("", "namespaces"), "", namespace) {
@@ -92,7 +93,7 @@ pub(super) fn plan(
 /// ever remove this one. The commit rests on it.
 fn definition_stays(world: &World<'_>, name: &str) -> Result<(), Refusal> {
     // Those that orlop brings lie in no store and never go.
-    if is_bundled(name) {
+    if bundled::has(name) {
         return Ok(());
     }
     match world.get(kind("apiextensions.k8s.io", "customresourcedefinitions"), "", name) {

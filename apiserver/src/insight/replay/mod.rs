@@ -7,20 +7,20 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use line::{Line, Said};
+use orlop_api::registry::custom_resource_definition::PREFIX;
 use orlop_store::{Clock, Expect, Key, Kv, Op, Revision, SystemClock, Write};
 use tokio_util::sync::CancellationToken;
 
 use super::places::{kinds, resource_name};
 use super::redact;
-use crate::custom::{Kinds, keeper};
+use crate::custom::{Kinds, crd_controller};
 use crate::dispatch;
 use crate::encode::stored;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::{KindRef, Scope};
 use crate::reserve;
-
-use line::{Line, Said};
 
 mod line;
 
@@ -314,7 +314,7 @@ impl Replay<'_> {
             return Err(refused(format!("{} {name} has no uid or no creationTimestamp", line.resource)));
         }
         let key = dispatch::key(&*kind, &namespace, &name);
-        let is_definition = key.starts_with(keeper::PREFIX);
+        let is_definition = key.starts_with(PREFIX);
         let time_ms = line.time_ms;
         let same_time = match state {
             true => time_ms.div_euclid(1000) == self.waiting.time_ms.div_euclid(1000),
@@ -380,7 +380,7 @@ impl Replay<'_> {
 
     /// The kinds that there are with the definitions that are there.
     fn learn(&mut self) {
-        keeper::serve_all(&self.kinds, &self.store.head(), &self.closing);
+        crd_controller::serve_all(&self.kinds, &self.store.head(), &self.closing);
         let all = kinds(&self.kinds.now()).into_iter().filter(|kind| !kind.is_view());
         self.served = all.map(|kind| (resource_name(&kind), kind)).collect();
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::decode::zero_object;
 use crate::encode::negotiate::Media;
 use crate::encode::table::{Table, single_metadata};
-use crate::encode::{envelope, shape, stored};
+use crate::encode::{shape, stored};
 use crate::projection::Projection;
 use crate::registry::KindRef;
 use crate::status::ApiError;
@@ -94,7 +94,7 @@ impl Writer {
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(ty.text().as_bytes());
             out.extend_from_slice(b"\",\"object\":");
-            envelope::write_object(out, &*self.kind, record, revision);
+            stored::write_object(out, &*self.kind, record, revision);
             out.extend_from_slice(b"}\n");
             return;
         }
@@ -104,7 +104,7 @@ impl Writer {
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(ty.text().as_bytes());
             out.extend_from_slice(b"\",\"object\":");
-            out.extend_from_slice(&table.bytes(metadata, [(record, revision)], columns));
+            out.extend_from_slice(&table.bytes(metadata, [stored::at(record, revision)], columns));
             out.extend_from_slice(b"}\n");
             return;
         }

@@ -60,8 +60,8 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         filter,
         bookmarks: request.query.flag("allowWatchBookmarks"),
         timeout,
-        closing: match request.kind().custom() {
-            Some(custom) => custom.ended(),
+        closing: match request.kind().definition() {
+            Some(definition) => request.server.kinds.ended(definition),
             None => request.server.closing.clone(),
         },
         counter: request.server.metrics.watch_counter(request.names()),

@@ -54,7 +54,7 @@ fn snapshot(objects: &Objects) -> Snapshot<Projection> {
 
 fn target(plural: &str, namespace: &str, name: &str) -> Target {
     Target {
-        kind: KindRef::Given(kind_of(plural)),
+        kind: KindRef::Builtin(kind_of(plural)),
         namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
         name: name.to_owned(),
     }

@@ -287,7 +287,7 @@ async fn names_that_are_no_domains_have_events_too() {
     for name in ["system:my-reader", "Editor"] {
         rig.put(roles, json!({"metadata": {"name": name}, "rules": []})).await;
         rig.send("DELETE", &format!("{roles}/{name}"), &json!({})).await;
-        let kind = KindRef::Given(kind("rbac.authorization.k8s.io", "clusterroles"));
+        let kind = KindRef::Builtin(kind("rbac.authorization.k8s.io", "clusterroles"));
         let aim = Target { kind, namespace: None, name: name.to_owned() };
         rig.verb("undelete", &aim, json!({}), false).await.unwrap();
         rig.get(&format!("{roles}/{name}")).await;

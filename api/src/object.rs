@@ -1,0 +1,155 @@
+//! An API object in flight: JSON with the accessors that every kind needs.
+//!
+//! Objects are JSON from decoding to storing; `decode` has already refused what does not fit the
+//! kind's type, so a typed view ([`Object::typed`]) always succeeds. In flight an object carries
+//! neither `kind` nor `apiVersion` (the kind is known from the path) and no `null`s except those
+//! the wire format demands.
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// The time as objects show it: RFC 3339, UTC, whole seconds.
+pub fn show_time(time: Timestamp) -> Value {
+    Value::String(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// An object of some kind, without `kind` and `apiVersion`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Object(pub Map<String, Value>);
+
+impl Object {
+    /// The object's JSON from a value; anything but a JSON object gives an empty one.
+    pub fn from_value(value: Value) -> Self {
+        match value {
+            Value::Object(map) => Object(map),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                Object::default()
+            }
+        }
+    }
+
+    /// The object as a JSON value.
+    pub fn into_value(self) -> Value {
+        Value::Object(self.0)
+    }
+
+    /// A typed copy, for rules that read many fields. `None` only when the JSON does not fit the
+    /// type, which decoding has ruled out for everything that came over the wire or from the store.
+    pub fn typed<T: DeserializeOwned + serde::de::DeserializeOwned>(&self) -> Option<T> {
+        T::deserialize(serde::de::value::MapDeserializer::new(self.0.iter().map(|(k, v)| (k.as_str(), v))))
+            .ok()
+    }
+
+    /// The value at a path of object keys.
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        let (first, rest) = path.split_first()?;
+        rest.iter().try_fold(self.0.get(*first)?, |value, key| value.get(*key))
+    }
+
+    /// The text at a path; `""` when there is none.
+    pub fn str_at(&self, path: &[&str]) -> &str {
+        self.at(path).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The JSON object at a path, made when absent; intermediate objects are made as well.
+    pub fn object_at(&mut self, path: &[&str]) -> &mut Map<String, Value> {
+        let mut map = &mut self.0;
+        for key in path {
+            let entry = map.entry(*key).or_insert_with(|| Value::Object(Map::new()));
+            if !entry.is_object() {
+                *entry = Value::Object(Map::new());
+            }
+            map = entry.as_object_mut().expect("was just made an object");
+        }
+        map
+    }
+
+    /// Sets the value at a path; intermediate objects are made.
+    pub fn set(&mut self, path: &[&str], value: impl Into<Value>) {
+        if let Some((last, parents)) = path.split_last() {
+            self.object_at(parents).insert((*last).to_owned(), value.into());
+        }
+    }
+
+    /// Sets the value at a path unless there is one (a `null` counts as none).
+    pub fn set_default(&mut self, path: &[&str], value: impl Into<Value>) {
+        if self.at(path).is_none_or(Value::is_null) {
+            self.set(path, value);
+        }
+    }
+
+    /// Removes and gives back the value at a path.
+    pub fn remove(&mut self, path: &[&str]) -> Option<Value> {
+        let (last, parents) = path.split_last()?;
+        let mut map = &mut self.0;
+        for key in parents {
+            map = map.get_mut(*key)?.as_object_mut()?;
+        }
+        map.remove(*last)
+    }
+
+    /// `metadata`, made when absent.
+    pub fn meta(&mut self) -> &mut Map<String, Value> {
+        self.object_at(&["metadata"])
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        self.str_at(&["metadata", "name"])
+    }
+
+    /// `metadata.namespace`; `""` for cluster-scoped objects.
+    pub fn namespace(&self) -> &str {
+        self.str_at(&["metadata", "namespace"])
+    }
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> &str {
+        self.str_at(&["metadata", "uid"])
+    }
+
+    /// `metadata.labels`.
+    pub fn labels(&self) -> Option<&Map<String, Value>> {
+        self.at(&["metadata", "labels"]).and_then(Value::as_object)
+    }
+
+    /// The value of an annotation.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.at(&["metadata", "annotations", key]).and_then(Value::as_str)
+    }
+
+    /// Whether deletion has begun.
+    pub fn is_terminating(&self) -> bool {
+        self.at(&["metadata", "deletionTimestamp"]).is_some_and(Value::is_string)
+    }
+
+    /// `metadata.finalizers`.
+    pub fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.at(&["metadata", "finalizers"])
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+    }
+
+    /// Adds a finalizer unless it is there.
+    pub fn add_finalizer(&mut self, finalizer: &str) {
+        if self.finalizers().any(|f| f == finalizer) {
+            return;
+        }
+        let list = self.meta().entry("finalizers").or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(list) = list {
+            list.push(finalizer.into());
+        }
+    }
+
+    /// Replaces a top-level member (`spec`, `status`) by the other object's, or removes it when
+    /// the other has none.
+    pub fn copy_member(&mut self, from: &Object, member: &str) {
+        match from.0.get(member) {
+            Some(value) => self.0.insert(member.to_owned(), value.clone()),
+            None => self.0.remove(member),
+        };
+    }
+}

@@ -1,0 +1,139 @@
+//! The registry of built-in kinds: by path, by name and by storage prefix.
+//!
+//! Adding a kind takes its own file and one line in [`BUILTIN_KINDS`] (docs/adding-a-kind.md).
+
+mod addresses;
+mod cells;
+mod checks;
+mod cluster_role;
+mod conditions;
+mod config_map;
+mod controller_revision;
+mod csi_driver;
+mod csi_node;
+mod csi_storage_capacity;
+pub mod custom_resource_definition;
+mod daemon_set;
+mod deployment;
+mod endpoint_slice;
+mod endpoints;
+mod event;
+mod events_k8s_io;
+mod field_refs;
+mod go_format;
+mod json_defaults;
+mod lease;
+mod limit_range;
+mod namespace;
+mod node;
+mod persistent_volume;
+mod persistent_volume_claim;
+mod pod;
+mod pod_disruption_budget;
+mod pod_owner;
+mod pod_spec;
+mod pod_status;
+mod pod_table;
+mod pod_update;
+mod pod_volume;
+pub mod priority_class;
+mod pull_policy;
+mod rbac;
+mod replica_set;
+mod replication_controller;
+mod resource_quota;
+mod review;
+mod role;
+mod role_binding;
+pub mod scale;
+mod secret;
+pub mod service;
+mod service_account;
+mod stateful_set;
+pub mod storage_class;
+#[cfg(test)]
+mod testing;
+mod volume_attachment;
+mod volume_attributes_class;
+mod volume_rules;
+mod volume_source;
+#[cfg(test)]
+mod volume_testing;
+mod workload;
+
+pub use crate::kind::{
+    ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Review,
+    ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, UnknownField,
+};
+pub use crate::kind::{KindRef, TypeRef};
+pub use cells::ago;
+
+/// Every built-in kind but `CustomResourceDefinition`, whose rules are in `orlop-crd`. The registry of the API server
+/// has that one, too.
+pub const BUILTIN_KINDS: &[&dyn Kind] = &[
+    &config_map::ConfigMap,
+    &endpoints::Endpoints,
+    &event::Event,
+    &limit_range::LimitRange,
+    &namespace::Namespace,
+    &node::Node,
+    &persistent_volume_claim::PersistentVolumeClaim,
+    &persistent_volume::PersistentVolume,
+    &pod::Pod,
+    &replication_controller::ReplicationController,
+    &resource_quota::ResourceQuota,
+    &secret::Secret,
+    &service_account::ServiceAccount,
+    &service::Service,
+    &controller_revision::ControllerRevision,
+    &daemon_set::DaemonSet,
+    &deployment::Deployment,
+    &replica_set::ReplicaSet,
+    &stateful_set::StatefulSet,
+    &events_k8s_io::Event,
+    &review::TOKEN_REVIEW,
+    &review::SELF_SUBJECT_REVIEW,
+    &review::LOCAL_SUBJECT_ACCESS_REVIEW,
+    &review::SELF_SUBJECT_ACCESS_REVIEW,
+    &review::SELF_SUBJECT_RULES_REVIEW,
+    &review::SUBJECT_ACCESS_REVIEW,
+    &pod_disruption_budget::PodDisruptionBudget,
+    &role_binding::CLUSTER_ROLE_BINDING,
+    &cluster_role::ClusterRole,
+    &role_binding::ROLE_BINDING,
+    &role::Role,
+    &storage_class::StorageClass,
+    &volume_attachment::VolumeAttachment,
+    &csi_driver::CsiDriver,
+    &csi_node::CsiNode,
+    &csi_storage_capacity::CsiStorageCapacity,
+    &volume_attributes_class::VolumeAttributesClass,
+    &priority_class::PriorityClass,
+    &lease::Lease,
+    &endpoint_slice::EndpointSlice,
+];
+
+/// The kind at a path: `("", "v1", "pods")`.
+pub fn by_resource(group: &str, version: &str, plural: &str) -> Option<&'static dyn Kind> {
+    BUILTIN_KINDS.iter().copied().find(|kind| {
+        let names = kind.names();
+        names.group == group && names.version == version && names.plural == plural
+    })
+}
+
+/// The kind whose objects are stored under a prefix such as `/registry/pods/`, in its stored form.
+pub fn by_storage_prefix(prefix: &str) -> Option<&'static dyn Kind> {
+    BUILTIN_KINDS
+        .iter()
+        .copied()
+        .find(|kind| kind.storage_prefix() == prefix && kind.is_stored() && !kind.is_view())
+}
+
+/// The kind that shows the same objects in another version, itself included.
+pub fn sibling(kind: &dyn Kind, api_version: &str) -> Option<KindRef> {
+    let is_sibling = |other: &&&'static dyn Kind| {
+        other.storage_prefix() == kind.storage_prefix() && other.names().api_version() == api_version
+    };
+    let builtin = || BUILTIN_KINDS.iter().find(is_sibling).map(|kind| KindRef::Builtin(*kind));
+    kind.custom_sibling(api_version).or_else(builtin)
+}

@@ -1,0 +1,225 @@
+//! `ResourceQuota`: how much of everything a namespace may have, and what it has.
+//!
+//! What counts and who counts it is told in docs/quota.md; here is what a quota may look like (upstream:
+//! ValidateResourceQuota).
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::pod_spec::resources::{amount, is_standard_in_quotas, quota_name};
+use super::volume_rules::{entries, items, text};
+use super::{cells, checks, go_format};
+use crate::kind::{Column, DeleteAnswer, Kind, Names, Policy, Scope, StatusSubresource};
+use crate::object::Object;
+use crate::validate::{FieldErrors, Path};
+
+/// The kind.
+pub(super) struct ResourceQuota;
+
+const NAMES: Names = Names {
+    group: "",
+    version: "v1",
+    kind: "ResourceQuota",
+    plural: "resourcequotas",
+    singular: "resourcequota",
+    short: &["quota"],
+    categories: &[],
+    schema: "io.k8s.api.core.v1.ResourceQuota",
+};
+
+const SCOPES: [&str; 7] = [
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+    "VolumeAttributesClass",
+];
+
+/// Scopes that no object has together.
+const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
+
+/// What pods use, as far as scopes of pods may limit it.
+const COMPUTE: [&str; 6] =
+    ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
+
+const EXISTS_ALONE: &str = "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, \
+                            ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
+                            ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
+
+impl Kind for ResourceQuota {
+    fn names(&self) -> &'static Names {
+        &NAMES
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Namespaced
+    }
+
+    fn storage_prefix(&self) -> &'static str {
+        "/registry/resourcequotas/"
+    }
+
+    fn policy(&self) -> Policy {
+        Policy {
+            delete_answer: DeleteAnswer::Object,
+            status: StatusSubresource::WithMetadata,
+            ..Policy::DEFAULT
+        }
+    }
+
+    fn defaults(&self, quota: &mut Object) {
+        quota.set_default(&["spec"], Map::new());
+        quota.set_default(&["status"], Map::new());
+    }
+
+    fn prepare_create(&self, quota: &mut Object, _now: Timestamp) {
+        quota.set(&["status"], Map::new());
+    }
+
+    fn validate(&self, quota: &Object, errors: &mut FieldErrors) {
+        let spec = quota.at(&["spec"]).unwrap_or(&Value::Null);
+        let path = Path::new("spec");
+        amounts(spec, "hard", &path, errors);
+        scopes(spec, &path, errors);
+        scope_selector(spec, &path, errors);
+    }
+
+    fn validate_update(&self, quota: &Object, old: &Object, errors: &mut FieldErrors) {
+        let given = |object: &Object| -> BTreeSet<String> {
+            let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+            items(spec, "scopes").iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        if given(quota) != given(old) {
+            let shown = quota.at(&["spec", "scopes"]).cloned().unwrap_or_default();
+            errors.invalid(&Path::new("spec.scopes"), shown, checks::IMMUTABLE);
+        }
+    }
+
+    fn validate_status(&self, quota: &Object, _old: &Object, errors: &mut FieldErrors) {
+        let status = quota.at(&["status"]).unwrap_or(&Value::Null);
+        for part in ["hard", "used"] {
+            amounts(status, part, &Path::new("status"), errors);
+        }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            cells::NAME,
+            cells::text("Request", "What is used and allowed, except limits of containers."),
+            cells::text("Limit", "What is used and allowed of limits of containers."),
+            cells::AGE,
+        ];
+        COLUMNS
+    }
+
+    fn cells(&self, quota: &Object, now: Timestamp) -> Vec<Value> {
+        let status = quota.at(&["status"]).unwrap_or(&Value::Null);
+        let (mut requests, mut limits) = (Vec::new(), Vec::new());
+        for (name, hard) in entries(status, "hard") {
+            let used = status.get("used").map_or("", |used| text(used, name));
+            let shown = format!("{name}: {}/{}", cells::or(used, "0"), hard.as_str().unwrap_or("0"));
+            let column = if name.starts_with("limits.") { &mut limits } else { &mut requests };
+            column.push(shown);
+        }
+        vec![cells::name(quota), requests.join(", ").into(), limits.join(", ").into(), cells::age(quota, now)]
+    }
+}
+
+/// A list of resources and amounts.
+fn amounts(value: &Value, part: &str, path: &Path, errors: &mut FieldErrors) {
+    let path = path.child(part);
+    for (name, quantity) in entries(value, part) {
+        let path = path.key(name);
+        quota_name(name, &path, errors);
+        amount(name, quantity.as_str().unwrap_or_default(), &path, errors);
+    }
+}
+
+/// Whether a scope can be told of what a resource counts; names of others are not judged.
+fn scope_fits(scope: &str, resource: &str) -> bool {
+    match scope {
+        "Terminating"
+        | "NotTerminating"
+        | "NotBestEffort"
+        | "PriorityClass"
+        | "CrossNamespacePodAffinity" => resource == "pods" || COMPUTE.contains(&resource),
+        "BestEffort" => resource == "pods",
+        "VolumeAttributesClass" => matches!(resource, "persistentvolumeclaims" | "requests.storage"),
+        _ => true,
+    }
+}
+
+/// The standard resources of a quota that a scope says nothing of.
+fn misfits<'a>(spec: &'a Value, scope: &'a str) -> impl Iterator<Item = &'a String> {
+    let names = entries(spec, "hard").map(|(name, _)| name);
+    names.filter(move |name| is_standard_in_quotas(name) && !scope_fits(scope, name))
+}
+
+fn is_conflicting(scopes: &[&str]) -> usize {
+    CONFLICTS.iter().filter(|pair| pair.iter().all(|scope| scopes.contains(scope))).count()
+}
+
+/// `spec.scopes`.
+fn scopes(spec: &Value, path: &Path, errors: &mut FieldErrors) {
+    let path = path.child("scopes");
+    let scopes: Vec<&str> = items(spec, "scopes").iter().filter_map(Value::as_str).collect();
+    let shown = || spec.get("scopes").cloned().unwrap_or_default();
+    for scope in &scopes {
+        if !SCOPES.contains(scope) {
+            errors.invalid(&path, shown(), "unsupported scope");
+        }
+        for _ in misfits(spec, scope) {
+            errors.invalid(&path, shown(), "unsupported scope applied to resource");
+        }
+    }
+    for _ in 0..is_conflicting(&scopes) {
+        errors.invalid(&path, shown(), "conflicting scopes");
+    }
+}
+
+/// `spec.scopeSelector`. Upstream's paths leave out which expression is meant.
+fn scope_selector(spec: &Value, path: &Path, errors: &mut FieldErrors) {
+    let Some(selector) = spec.get("scopeSelector").filter(|selector| !selector.is_null()) else { return };
+    let path = path.child("scopeSelector").child("matchExpressions");
+    let mut scopes = Vec::new();
+    for expression in items(selector, "matchExpressions") {
+        let (scope, operator) = (text(expression, "scopeName"), text(expression, "operator"));
+        scopes.push(scope);
+        if !SCOPES.contains(&scope) {
+            errors.invalid(&path.child("scopeName"), scope, "unsupported scope");
+        }
+        for _ in misfits(spec, scope) {
+            let shown = go_format::SCOPE_SELECTOR.show(Some(selector));
+            errors.invalid_shown(&path, &shown, "unsupported scope applied to resource");
+        }
+        let chooses = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
+        if SCOPES.contains(&scope) && !chooses && operator != "Exists" {
+            errors.invalid(&path.child("operator"), operator, EXISTS_ALONE);
+        }
+        let values = items(expression, "values");
+        match operator {
+            "In" | "NotIn" if values.is_empty() => errors.required(
+                &path.child("values"),
+                "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+            ),
+            "Exists" | "DoesNotExist" if !values.is_empty() => errors.invalid(
+                &path.child("values"),
+                values.to_vec(),
+                "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+            ),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            _ => errors.invalid(&path.child("operator"), operator, "not a valid selector operator"),
+        }
+    }
+    for _ in 0..is_conflicting(&scopes) {
+        let shown = spec.get("scopes").cloned().unwrap_or_default();
+        errors.invalid(&path, shown, "conflicting scopes");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! The pod template of a workload: defaults, and the rules that go beyond those of its pod spec.
+
+use orlop_apimachinery::labels::Selector;
+use serde_json::{Map, Value, json};
+
+use super::{given, text};
+use crate::registry::json_defaults;
+use crate::registry::pod_owner::Owner;
+use crate::registry::pod_spec::{self, defaults, warnings};
+use crate::registry::pod_update;
+use crate::validate::label_selector::validate_labels;
+use crate::validate::meta::validate_annotations;
+use crate::validate::{FieldErrors, Path};
+
+/// Fills in what the template of a spec leaves out.
+pub(in crate::registry) fn fill(spec: &mut Map<String, Value>) {
+    let Some(template) = json_defaults::object(spec, "template") else { return };
+    json_defaults::value(template, "metadata", json!({}));
+    json_defaults::value(template, "spec", json!({}));
+    if let Some(pod) = json_defaults::object(template, "spec") {
+        defaults::pod_spec(pod, Owner::Template);
+    }
+}
+
+/// The rules of a template.
+pub(in crate::registry) fn validate(template: &Value, path: &Path, errors: &mut FieldErrors) {
+    validate_metadata(template, path, errors);
+    let spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
+    let at = path.child("spec");
+    pod_spec::validate(&spec, Owner::Template, &at, errors);
+    let ephemeral = spec.get("ephemeralContainers").and_then(Value::as_array);
+    if ephemeral.is_some_and(|list| !list.is_empty()) {
+        errors
+            .forbidden(&at.child("ephemeralContainers"), "ephemeral containers not allowed in pod template");
+    }
+}
+
+/// The rules of a template's labels and annotations. Their paths leave out `metadata`, as upstream's
+/// do.
+pub(in crate::registry) fn validate_metadata(template: &Value, path: &Path, errors: &mut FieldErrors) {
+    validate_labels(texts(template, "labels"), &path.child("labels"), errors);
+    let at = path.child("annotations");
+    validate_annotations(texts(template, "annotations"), &at, errors);
+    let node = template.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
+    let annotation =
+        |key: &str| texts(template, "annotations").find(|(known, _)| *known == key).map(|(_, value)| value);
+    pod_update::annotation_rules(annotation, node, &at, errors);
+}
+
+fn texts<'a>(template: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+    let map = template.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
+    map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+}
+
+/// The pods of a template must be those that the workload selects.
+pub(in crate::registry) fn is_selected(
+    template: &Value,
+    selector: &Selector,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let labels = template.pointer("/metadata/labels");
+    if selector.is_everything() || matches(labels, selector) {
+        return;
+    }
+    let path = path.child("metadata").child("labels");
+    let shown = labels.filter(|labels| labels.as_object().is_some_and(|map| !map.is_empty()));
+    errors.invalid(&path, shown.cloned().unwrap_or_default(), "`selector` does not match template `labels`");
+}
+
+/// Whether labels, if there are any, fit a selector.
+pub(in crate::registry) fn matches(labels: Option<&Value>, selector: &Selector) -> bool {
+    selector.matches(|key| labels?.get(key)?.as_str())
+}
+
+/// Pods of a workload run for ever: they restart, and they have no deadline. `kind` is the one that
+/// the refusal names.
+pub(in crate::registry) fn runs_for_ever(
+    template: &Value,
+    kind: &str,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let path = path.child("spec");
+    let spec = template.get("spec").unwrap_or(&Value::Null);
+    let policy = text(spec, "restartPolicy");
+    if policy != "Always" {
+        errors.not_supported(&path.child("restartPolicy"), policy, &["Always"]);
+    }
+    if given(spec, "activeDeadlineSeconds").is_some() {
+        let text = format!("activeDeadlineSeconds in {kind} is not Supported");
+        errors.forbidden(&path.child("activeDeadlineSeconds"), &text);
+    }
+}
+
+/// Texts for people about the template of a spec.
+pub(in crate::registry) fn warn(spec: &Value) -> Vec<String> {
+    match spec.pointer("/template/spec") {
+        Some(pod) => warnings::pod_spec(pod, &Path::new("spec.template.spec")),
+        None => Vec::new(),
+    }
+}

@@ -1,0 +1,356 @@
+//! Every error that leaves the server: a `metav1.Status` with upstream's code, reason, message and
+//! causes, made in one place. What clients act on is `reason` and `details`; the texts are
+//! upstream's where a client or a person may know them.
+
+use serde_json::{Map, Value, json};
+
+use crate::field_errors::{Cause, FieldErrors};
+use crate::kind::Names;
+
+/// An error answer. Build it with one of the constructors; they are the table of errors.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// HTTP status code.
+    pub code: u16,
+    /// `metav1.StatusReason`; `""` for plain internal errors, which carry none.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+    /// `details`; `None` leaves the member out, an empty one prints `{}`.
+    pub details: Option<Box<Details>>,
+    /// `metadata.continue` of the Status, for an expired continue token.
+    pub continue_token: Option<String>,
+    /// Texts for `Warning` headers: what else was odd about the request.
+    pub warnings: Vec<String>,
+}
+
+/// `metav1.StatusDetails`.
+#[derive(Clone, Debug, Default)]
+pub struct Details {
+    /// Name of the object.
+    pub name: String,
+    /// API group, `""` for core.
+    pub group: String,
+    /// Plural resource, or the kind for `Invalid`.
+    pub kind: String,
+    /// UID of the object.
+    pub uid: String,
+    /// Causes; `field` and `reason` may be empty.
+    pub causes: Vec<Cause>,
+    /// Seconds; also sent as the `Retry-After` header.
+    pub retry_after_seconds: Option<u32>,
+}
+
+fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
+}
+
+impl Details {
+    fn of(names: &Names, name: &str) -> Self {
+        Details {
+            name: name.to_owned(),
+            group: names.group.to_owned(),
+            kind: names.plural.to_owned(),
+            ..Details::default()
+        }
+    }
+}
+
+impl ApiError {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        ApiError {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn with(mut self, details: Details) -> Self {
+        self.details = Some(Box::new(details));
+        self
+    }
+
+    /// 400: the request makes no sense as it stands.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 401: who are you?
+    pub fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403 for a resource; `name` may be empty.
+    pub fn forbidden(names: &Names, name: &str, why: &str) -> Self {
+        let resource = qualified(names.plural, names.group);
+        let message = if name.is_empty() {
+            format!("{resource} is forbidden: {why}")
+        } else {
+            format!("{resource} \"{name}\" is forbidden: {why}")
+        };
+        Self::new(403, "Forbidden", message).with(Details::of(names, name))
+    }
+
+    /// 403 for something that is no resource.
+    pub fn forbidden_path(message: impl Into<String>) -> Self {
+        Self::new(403, "Forbidden", message).with(Details::default())
+    }
+
+    /// 404 for an object.
+    pub fn not_found(names: &Names, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", qualified(names.plural, names.group));
+        Self::new(404, "NotFound", message).with(Details::of(names, name))
+    }
+
+    /// 404 from the router: the group is known, the version or resource is not.
+    pub fn no_such_resource() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+            .with(Details::default())
+    }
+
+    /// 405: the path does not have this method.
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message).with(Details::default())
+    }
+
+    /// 406: nothing the client accepts can be served; `message` lists what can.
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::new(406, "NotAcceptable", message)
+    }
+
+    /// The same with texts for `Warning` headers.
+    pub fn with_warnings(mut self, warnings: &[String]) -> Self {
+        self.warnings = warnings.to_vec();
+        self
+    }
+
+    /// The same with `details: {}`, as errors of the router have it.
+    pub fn with_empty_details(self) -> Self {
+        self.with(Details::default())
+    }
+
+    /// 409: a name is taken.
+    pub fn already_exists(names: &Names, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", qualified(names.plural, names.group));
+        Self::new(409, "AlreadyExists", message).with(Details::of(names, name))
+    }
+
+    /// 409: a name is taken by an object that is being deleted.
+    pub fn being_deleted(names: &Names, name: &str) -> Self {
+        let mut error = Self::already_exists(names, name);
+        error.message = format!("object is being deleted: {}", error.message);
+        error
+    }
+
+    /// 409: generateName found no free name.
+    pub fn no_unique_name(names: &Names, name: &str) -> Self {
+        let mut error = Self::already_exists(names, name);
+        error.message.push_str(", the server was not able to generate a unique name for the object");
+        if let Some(details) = &mut error.details {
+            details.retry_after_seconds = Some(1);
+        }
+        error
+    }
+
+    /// 409: the object has moved on.
+    pub fn conflict(names: &Names, name: &str) -> Self {
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict_because(&qualified(names.plural, names.group), Details::of(names, name), why)
+    }
+
+    /// 409 with a reason of its own; `resource` is shown as given (`pods/binding`, `ConfigMap`).
+    pub fn conflict_because(resource: &str, details: Details, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {resource} \"{}\": {why}", details.name);
+        Self::new(409, "Conflict", message).with(details)
+    }
+
+    /// 409: an apply would change what other managers own.
+    pub fn apply_conflict(message: impl Into<String>, causes: Vec<Cause>) -> Self {
+        Self::new(409, "Conflict", message).with(Details { causes, ..Details::default() })
+    }
+
+    /// 409: an object that is to be applied with a uid is not there.
+    pub fn no_such_uid(names: &Names, name: &str, uid: &str) -> Self {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        Self::conflict_because(&qualified(names.plural, names.group), Details::of(names, name), &why)
+    }
+
+    /// 410: the revision asked for is compacted.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// 413: the request is larger than the server takes.
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::new(413, "RequestEntityTooLarge", message)
+    }
+
+    /// 415: the body is in a format that the server does not read here.
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    /// 422: fields of an object are wrong.
+    pub fn invalid(kind: &str, group: &str, name: &str, errors: &FieldErrors) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        for cause in errors.causes() {
+            let text = format!("{}: {}", cause.field, cause.message);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let list = match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let message = format!("{} \"{name}\" is invalid: {list}", qualified(kind, group));
+        Self::new(422, "Invalid", message).with(Details {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            causes: errors.causes().to_vec(),
+            ..Details::default()
+        })
+    }
+
+    /// 422: query options are wrong; `kind` is `ListOptions`, `PatchOptions` and so on.
+    pub fn invalid_options(kind: &str, errors: &FieldErrors) -> Self {
+        Self::invalid(kind, "meta.k8s.io", "", errors)
+    }
+
+    /// 422 without fields: a patch that cannot be carried out.
+    pub fn unprocessable() -> Self {
+        Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
+            .with(Details::default())
+    }
+
+    /// 429: come back later.
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
+        Self::new(429, "TooManyRequests", message)
+            .with(Details { retry_after_seconds: Some(retry_after_seconds), ..Details::default() })
+    }
+
+    /// 429: an eviction would disrupt more than a budget allows; the causes say which.
+    pub fn too_many_disruptions(details: Details, retry_after_seconds: Option<u32>) -> Self {
+        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+        Self::new(429, "TooManyRequests", message).with(Details { retry_after_seconds, ..details })
+    }
+
+    /// 500 with upstream's prefix and a cause.
+    pub fn internal(error: impl std::fmt::Display) -> Self {
+        let cause = Cause { reason: "", message: error.to_string(), field: String::new() };
+        Self::new(500, "InternalError", format!("Internal error occurred: {error}"))
+            .with(Details { causes: vec![cause], ..Details::default() })
+    }
+
+    /// 500 with nothing but a text, as upstream answers errors it did not expect.
+    pub fn plain_internal(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    /// 503: the server cannot serve now.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(503, "ServiceUnavailable", message)
+            .with(Details { retry_after_seconds: Some(1), ..Details::default() })
+    }
+
+    /// 503: another server cannot be reached.
+    pub fn unreachable(message: impl Into<String>) -> Self {
+        Self::new(503, "ServiceUnavailable", message)
+    }
+
+    /// 504: the request took too long.
+    pub fn timeout(message: impl Into<String>) -> Self {
+        Self::new(504, "Timeout", message)
+    }
+
+    /// 504: a revision from the future did not arrive in time.
+    pub fn too_large_revision(wanted: u64, current: u64) -> Self {
+        let cause = Cause {
+            reason: "ResourceVersionTooLarge",
+            message: "Too large resource version".to_owned(),
+            field: String::new(),
+        };
+        Self::timeout(format!("Timeout: Too large resource version: {wanted}, current: {current}"))
+            .with(Details { causes: vec![cause], retry_after_seconds: Some(1), ..Details::default() })
+    }
+
+    /// 507: the store's disk is full; reads and deletes go on. Clients try again by themselves for
+    /// some seconds.
+    pub fn insufficient_storage(free: u64, needed: u64, place: &str) -> Self {
+        let missing = needed.saturating_sub(free);
+        let message = format!(
+            "the disk of the store is full: {missing} more bytes must be free in {place} ({free} are free, {needed} \
+             must be); until then only deletes and updates that do not grow are taken"
+        );
+        let cause = Cause { reason: "DiskFull", message: message.clone(), field: String::new() };
+        Self::new(507, "InsufficientStorage", message).with(Details {
+            causes: vec![cause],
+            retry_after_seconds: Some(1),
+            ..Details::default()
+        })
+    }
+
+    /// The `Retry-After` header's value, seconds.
+    pub fn retry_after(&self) -> Option<u32> {
+        self.details.as_ref().and_then(|d| d.retry_after_seconds)
+    }
+
+    /// The `metav1.Status`, with kind and apiVersion.
+    pub fn to_status(&self) -> Value {
+        let mut metadata = Map::new();
+        if let Some(token) = &self.continue_token {
+            metadata.insert("continue".into(), token.clone().into());
+        }
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": metadata,
+            "status": "Failure", "message": self.message,
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
+        if let Some(details) = &self.details {
+            status["details"] = details.to_value();
+        }
+        status["code"] = self.code.into();
+        status
+    }
+}
+
+impl Details {
+    fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        for (key, text) in
+            [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)]
+        {
+            if !text.is_empty() {
+                map.insert(key.into(), text.clone().into());
+            }
+        }
+        if !self.causes.is_empty() {
+            map.insert("causes".into(), self.causes.iter().map(cause_value).collect());
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            map.insert("retryAfterSeconds".into(), seconds.into());
+        }
+        Value::Object(map)
+    }
+}
+
+fn cause_value(cause: &Cause) -> Value {
+    let mut map = Map::new();
+    for (key, text) in [("reason", cause.reason), ("message", &cause.message), ("field", &cause.field)] {
+        if !text.is_empty() {
+            map.insert(key.into(), text.into());
+        }
+    }
+    Value::Object(map)
+}

@@ -1,0 +1,302 @@
+//! Follows the definitions in the store: accepts their names, lets their kinds be served, and removes
+//! the objects of those that are deleted.
+//!
+//! Upstream: apiextensions-apiserver `pkg/controller/{status,establish,apiapproval,finalizer}`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use orlop_api::registry::custom_resource_definition::PREFIX;
+use orlop_crd::accept::accept;
+use orlop_crd::bundled;
+use orlop_crd::definition::{FINALIZER, set_condition};
+use orlop_store::{Expect, Key, Op, Record, Snapshot, Write};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::Kinds;
+use super::listed::Listed;
+use crate::auth::UserInfo;
+use crate::dispatch::{Resource, key_names};
+use crate::encode::stored;
+use crate::object::{Object, show_time};
+use crate::projection::Projection;
+use crate::query::Query;
+use crate::registry::{KindRef, by_resource};
+use crate::server::Inner;
+use crate::services::Held;
+use crate::verbs::delete::delete_named;
+use crate::verbs::delete_options::DeleteOptions;
+use crate::verbs::request::Request;
+
+/// Before something that failed is tried again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Objects that are deleted side by side.
+const SIDE_BY_SIDE: usize = 256;
+
+/// Serves what the store holds. Runs once before the server answers anybody.
+pub(crate) fn serve_stored(server: &Inner) {
+    serve_all(&server.kinds, &server.store.head(), &server.closing);
+}
+
+/// Serves the definitions of a snapshot.
+pub(crate) fn serve_all(kinds: &Kinds, head: &Snapshot<Projection>, closing: &CancellationToken) {
+    kinds.serve(&Known::default().read(head), closing);
+}
+
+/// What was read last, so that the change of one definition does not read all the others again.
+#[derive(Default)]
+struct Known(HashMap<Key, Listed>);
+
+impl Known {
+    fn read(&mut self, head: &Snapshot<Projection>) -> Vec<Listed> {
+        let before = std::mem::take(&mut self.0);
+        let known = |record: &Arc<Record<Projection>>| {
+            let known = before.get(&record.key)?;
+            (known.record.mod_revision == record.mod_revision).then(|| known.clone())
+        };
+        let all: Vec<Listed> = head
+            .range(PREFIX, None)
+            .map(|record| known(record).unwrap_or_else(|| Listed::of(record)))
+            .collect();
+        self.0 = all.iter().map(|listed| (listed.record.key.clone(), listed.clone())).collect();
+        all
+    }
+}
+
+/// Follows the definitions until the server closes.
+pub(crate) async fn follow(server: Arc<Inner>) {
+    let cleaning = Arc::new(Cleaning::default());
+    let mut known = Known::default();
+    loop {
+        let head = server.store.head();
+        let mut watcher = match server.store.watch(PREFIX, head.revision()) {
+            Ok(watcher) => watcher,
+            Err(error) => {
+                tracing::warn!(%error, "cannot watch the definitions of custom kinds");
+                if pause(&server).await { continue } else { return }
+            }
+        };
+        let mut settled = settle(&server, &mut known, &cleaning).await;
+        loop {
+            let changed = tokio::select! {
+                () = server.closing.cancelled() => return,
+                changed = watcher.next() => Some(changed),
+                () = tokio::time::sleep(AGAIN_AFTER), if !settled => None,
+            };
+            if let Some(Err(error)) = changed {
+                tracing::debug!(%error, "the watch of definitions begins anew");
+                break;
+            }
+            settled = settle(&server, &mut known, &cleaning).await;
+        }
+        if !pause(&server).await {
+            return;
+        }
+    }
+}
+
+async fn pause(server: &Inner) -> bool {
+    tokio::select! {
+        () = server.closing.cancelled() => false,
+        () = tokio::time::sleep(AGAIN_AFTER) => true,
+    }
+}
+
+/// Brings what is served, and the status of every definition, in line with the store. `false` when
+/// something is to be tried again.
+async fn settle(server: &Arc<Inner>, known: &mut Known, cleaning: &Arc<Cleaning>) -> bool {
+    let stored = known.read(&server.store.head());
+    let now = show_time(server.now());
+    let mut wanted: Vec<Listed> = Vec::with_capacity(stored.len());
+    for (at, listed) in stored.iter().enumerate() {
+        // What this round has accepted counts for those behind.
+        let others = wanted.iter().chain(&stored[at + 1..]).map(|other| &*other.head);
+        let bundled = bundled::definitions().iter().filter(|other| other.name() != listed.head.name());
+        let others: Vec<&Object> = bundled.chain(others).collect();
+        let mut next = listed.head.as_ref().clone();
+        accept(&mut next, &others, &now);
+        // What stays as it is is not kept twice.
+        let head = if next == *listed.head { listed.head.clone() } else { Arc::new(next) };
+        wanted.push(Listed { head, ..listed.clone() });
+    }
+    // Served first: whoever sees that a kind is established may use it at once.
+    server.kinds.serve(&wanted, &server.closing);
+    let mut settled = true;
+    for (listed, next) in stored.iter().zip(&wanted) {
+        if !Arc::ptr_eq(&listed.head, &next.head) {
+            settled &= write(server, &listed.record, &next.whole()).await;
+        }
+        let head = &next.head;
+        if head.is_terminating() && head.finalizers().any(|finalizer| finalizer == FINALIZER) {
+            Cleaning::begin(cleaning, server, head);
+        }
+    }
+    settled
+}
+
+async fn write(server: &Inner, record: &Arc<Record<Projection>>, object: &Object) -> bool {
+    let Some(kind) = by_resource("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
+        return true;
+    };
+    let mut object = object.clone();
+    object.meta().remove("resourceVersion");
+    let (value, view) = stored::encode(kind, &object);
+    let expect = Expect::Revision(record.mod_revision);
+    let write = Write { key: record.key.clone(), expect, op: Op::Put { value, view } };
+    match server.store.commit(vec![write]).await {
+        Ok(_) => true,
+        Err(error) => {
+            // When somebody else has written it, that write's event brings us here again.
+            tracing::debug!(%error, key = %record.key, "the status of a definition was not written");
+            false
+        }
+    }
+}
+
+// === Cleaning up ===
+
+/// The definitions whose objects are being removed, by uid.
+#[derive(Default)]
+struct Cleaning(Mutex<BTreeMap<String, ()>>);
+
+impl Cleaning {
+    fn begin(own: &Arc<Self>, server: &Arc<Inner>, definition: &Object) {
+        let uid = definition.uid().to_owned();
+        let new = own.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.clone(), ()).is_none();
+        if !new {
+            return;
+        }
+        let (own, server, name) = (own.clone(), server.clone(), definition.name().to_owned());
+        let closing = server.closing.clone();
+        tokio::spawn(async move {
+            let work = async {
+                while let Err(why) = clean(&server, &name, &uid).await {
+                    tracing::warn!(
+                        definition = name,
+                        why,
+                        "objects of a definition that is deleted are left"
+                    );
+                    tokio::time::sleep(AGAIN_AFTER).await;
+                }
+            };
+            tokio::select! {
+                () = closing.cancelled() => {}
+                () = work => {}
+            }
+            own.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
+        });
+    }
+}
+
+/// Removes the objects of a definition, waits until the last is gone, and lets the definition go.
+async fn clean(server: &Arc<Inner>, name: &str, uid: &str) -> Result<(), String> {
+    let key = format!("{PREFIX}{name}");
+    let mut told = false;
+    loop {
+        let head = server.store.head();
+        let Some(record) = head.get(&key).cloned() else { return Ok(()) };
+        let definition = stored::decode(&record);
+        if definition.uid() != uid {
+            return Ok(());
+        }
+        if bundled::has(name) {
+            // Its kind goes on without it, and so do the objects.
+            return let_go(server, &record, definition).await;
+        }
+        let Some(kind) = server.kinds.now().any_of(name) else {
+            // Its names were never accepted, so it has no objects.
+            return let_go(server, &record, definition).await;
+        };
+        let prefix = kind.storage_prefix();
+        let mut watcher = server.store.watch(prefix, head.revision()).map_err(|error| error.to_string())?;
+        delete_all(server, &kind, &head).await?;
+        let left = server.store.head().range(prefix, None).next().is_some();
+        if !left {
+            return let_go(server, &record, definition).await;
+        }
+        if !told {
+            told = true;
+            let mut next = definition;
+            let now = show_time(server.now());
+            let message = "CustomResource deletion is in progress";
+            set_condition(&mut next, "Terminating", "True", "InstanceDeletionInProgress", message, &now);
+            write(server, &record, &next).await;
+        }
+        watcher.next().await.map_err(|error| error.to_string())?;
+    }
+}
+
+async fn delete_all(server: &Arc<Inner>, kind: &KindRef, head: &Snapshot<Projection>) -> Result<(), String> {
+    let options = DeleteOptions::default();
+    let records: Vec<Arc<Record<Projection>>> = head.range(kind.storage_prefix(), None).cloned().collect();
+    for group in records.chunks(SIDE_BY_SIDE) {
+        let requests: Vec<(Request, String)> = group
+            .iter()
+            .map(|record| {
+                let (namespace, name) = key_names(&**kind, record.key.as_str());
+                (request(server, kind, namespace, name), name.to_owned())
+            })
+            .collect();
+        let deletes = requests.iter().map(|(request, name)| delete_named(request, name, &options));
+        for result in futures::future::join_all(deletes).await {
+            match result {
+                Ok(_) => {}
+                Err(error) if error.code == 404 || error.code == 409 => {}
+                Err(error) => return Err(error.message),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> Request {
+    Request {
+        server: server.clone(),
+        resource: Resource {
+            kind: kind.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            subresource: String::new(),
+            watch_path: false,
+        },
+        query: Query::parse(None),
+        accept: None,
+        content_type: None,
+        user: UserInfo::admin(),
+        user_agent: String::new(),
+        pretty: false,
+        upgrade: false,
+        body: Bytes::new(),
+        held: Held::default(),
+    }
+}
+
+/// Takes the finalizer away; a definition that nothing else holds goes with it.
+async fn let_go(server: &Inner, record: &Arc<Record<Projection>>, mut object: Object) -> Result<(), String> {
+    let Some(kind) = by_resource("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
+        return Ok(());
+    };
+    let left: Vec<Value> =
+        object.finalizers().filter(|finalizer| *finalizer != FINALIZER).map(Value::from).collect();
+    let goes = left.is_empty();
+    object.set(&["metadata", "finalizers"], json!(left));
+    let now = show_time(server.now());
+    let message = "removed all instances";
+    set_condition(&mut object, "Terminating", "False", "InstanceDeletionCompleted", message, &now);
+    object.meta().remove("resourceVersion");
+    let op = if goes {
+        Op::Delete
+    } else {
+        let (value, view) = stored::encode(kind, &object);
+        Op::Put { value, view }
+    };
+    let expect = Expect::Revision(record.mod_revision);
+    let write = Write { key: record.key.clone(), expect, op };
+    server.store.commit(vec![write]).await.map(|_| ()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

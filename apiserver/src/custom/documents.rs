@@ -1,0 +1,29 @@
+//! The discovery and OpenAPI documents of one set of custom kinds. `routes` builds them.
+
+use std::sync::OnceLock;
+
+use orlop_openapi::document::{Document, Documents as OpenApi, ResourceDoc};
+
+/// The documents of all kinds.
+pub(crate) struct Documents {
+    pub(crate) openapi: CustomOpenApi,
+    pub(crate) discovery: Discovery,
+}
+
+/// An aggregated discovery document and its entity tag.
+pub(crate) struct Discovery {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) tag: String,
+}
+
+/// The documents about custom kinds.
+pub(crate) struct CustomOpenApi {
+    /// One document per group and version that has no built-in kinds.
+    pub(crate) own: OpenApi,
+    pub(crate) index: OnceLock<Document>,
+    /// Whether the index names the group of orlop's own paths.
+    pub(crate) lists_own: bool,
+    /// Built-in and custom: in the old form there is one document for all.
+    pub(crate) all: OnceLock<OpenApi>,
+    pub(crate) resources: Vec<ResourceDoc>,
+}

@@ -1,0 +1,33 @@
+//! A definition in the store, read without its versions.
+
+use std::sync::Arc;
+
+use orlop_store::Record;
+
+use crate::encode::stored;
+use crate::object::Object;
+use crate::projection::Projection;
+
+/// A definition in the store.
+#[derive(Clone)]
+pub(crate) struct Listed {
+    pub(super) record: Arc<Record<Projection>>,
+    /// The definition without its versions. They are nearly all of it, and names, conditions and finalizers
+    /// are read far more often.
+    pub(crate) head: Arc<Object>,
+}
+
+impl Listed {
+    pub(super) fn of(record: &Arc<Record<Projection>>) -> Self {
+        let mut head = stored::decode(record);
+        head.remove(&["spec", "versions"]);
+        Listed { record: record.clone(), head: Arc::new(head) }
+    }
+
+    /// The whole definition, with the status that `head` has.
+    pub(crate) fn whole(&self) -> Object {
+        let mut whole = stored::decode(&self.record);
+        whole.copy_member(&self.head, "status");
+        whole
+    }
+}

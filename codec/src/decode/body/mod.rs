@@ -1,0 +1,318 @@
+//! A whole body becomes an object: which form it has, whether its kind is the right one, and the
+//! errors and warnings about it.
+
+use orlop_api::object::Object;
+use orlop_api::registry::Names;
+use orlop_api::status::ApiError;
+use orlop_openapi::{TypeId, types};
+use serde_json::{Map, Value};
+
+use super::json::Reader;
+use super::source::InMemory;
+use super::walk::{Walked, walk};
+use super::{Conformed, Decoded, FieldValidation, Media, conform, protobuf, scalar, yaml};
+
+/// How upstream's scheme is called in its errors.
+const SCHEME: &str = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
+
+/// API groups and the part of the schema names that stands for them.
+const GROUPS: &[(&str, &str)] = &[
+    ("", "core"),
+    ("apps", "apps"),
+    ("authentication.k8s.io", "authentication"),
+    ("authorization.k8s.io", "authorization"),
+    ("autoscaling", "autoscaling"),
+    ("coordination.k8s.io", "coordination"),
+    ("discovery.k8s.io", "discovery"),
+    ("events.k8s.io", "events"),
+    ("policy", "policy"),
+    ("rbac.authorization.k8s.io", "rbac"),
+    ("scheduling.k8s.io", "scheduling"),
+    ("storage.k8s.io", "storage"),
+];
+
+/// What was read from a body.
+struct Read {
+    walked: Walked,
+    /// Keys that a YAML document gives twice: `line 9: key "a" already set in map`.
+    yaml_duplicates: Vec<String>,
+}
+
+/// Decodes an object with names of its own: a built-in kind, or one that is not stored (`Binding`, `Scale`).
+pub fn decode_named(
+    names: &Names,
+    media: Media,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, ApiError> {
+    let unrecognized = |why: String| ApiError::bad_request(unrecognized(names.kind, &why, body));
+    let ty = known_type(names.schema)?;
+    let read = read(media, body, ty).map_err(unrecognized)?;
+    let (api_version, kind) = &read.walked.type_meta;
+    let (_, version) = group_version(api_version).map_err(unrecognized)?;
+    let kind = if kind.is_empty() { names.kind } else { kind };
+    let version = if version.is_empty() { names.version } else { version };
+    let refuse = |why: &str| {
+        let message = format!("{kind} in version {version:?} cannot be handled as a {}: {why}", names.kind);
+        ApiError::bad_request(message)
+    };
+    check_kind(names, api_version, kind).map_err(|wrong| match wrong {
+        Wrong::Kind(why) => refuse(&why),
+        Wrong::Version(why) => ApiError::bad_request(why),
+    })?;
+    if let Some(misfit) = &read.walked.misfit {
+        return Err(refuse(misfit));
+    }
+    let warnings = match validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => warnings(&read),
+        FieldValidation::Strict => match strict_error(&read) {
+            Some(why) => return Err(refuse(&why)),
+            None => Vec::new(),
+        },
+    };
+    Ok(Decoded { object: Object(read.walked.object), warnings, type_meta: read.walked.type_meta })
+}
+
+/// A body of which only the metadata is of a type that is known here.
+pub(crate) struct Open {
+    pub object: Map<String, Value>,
+    /// `apiVersion` and `kind` as the body gives them.
+    pub type_meta: (String, String),
+    /// What is unknown in the metadata, and what stands there twice, as warnings say it.
+    pub findings: Vec<String>,
+    /// The first value of the metadata that is of a wrong type.
+    pub misfit: Option<String>,
+    wanted: &'static str,
+    summary: String,
+}
+
+impl Open {
+    /// 400 for a body that does not say what it is.
+    pub(crate) fn unrecognized(&self, why: &str) -> ApiError {
+        let Open { wanted, summary, .. } = self;
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {wanted}): {why} ({summary})"
+        ))
+    }
+}
+
+/// Reads a body of a custom kind. The error is a 400 in upstream's words.
+pub(crate) fn read_open(wanted: &'static str, media: Media, body: &[u8]) -> Result<Open, ApiError> {
+    let ty = known_type(orlop_openapi::OPEN_OBJECT)?;
+    let read =
+        read(media, body, ty).map_err(|why| ApiError::bad_request(unrecognized(wanted, &why, body)))?;
+    let mut findings = warnings(&read);
+    if media == Media::Json {
+        for path in super::duplicates::find(body) {
+            let text = format!("duplicate field \"{path}\"");
+            if !findings.contains(&text) {
+                findings.push(text);
+            }
+        }
+    }
+    let Walked { object, type_meta, misfit, .. } = read.walked;
+    Ok(Open { object, type_meta, findings, misfit, wanted, summary: summary(body) })
+}
+
+/// Decodes a body of a given schema that is no stored object, such as `DeleteOptions`. Unknown
+/// fields are ignored. An empty JSON body is an error; who allows it asks before.
+pub fn decode_typed(schema: &str, media: Media, body: &[u8]) -> Result<Map<String, Value>, ApiError> {
+    let ty = known_type(schema)?;
+    let wanted = types().get(ty).short_name.as_str();
+    // Options are read by another path upstream, which says less.
+    let is_options = wanted.ends_with("Options");
+    let unrecognized = |why: String| {
+        let message = if is_options { why } else { unrecognized(wanted, &why, body) };
+        ApiError::bad_request(message)
+    };
+    let read = read(media, body, ty).map_err(unrecognized)?;
+    let (api_version, kind) = &read.walked.type_meta;
+    let (_, version) = group_version(api_version).map_err(unrecognized)?;
+    let kind = if kind.is_empty() { wanted } else { kind };
+    let version = if version.is_empty() { "v1" } else { version };
+    let why = if kind == wanted {
+        read.walked.misfit
+    } else {
+        let api_version = if api_version.is_empty() { "v1" } else { api_version };
+        Some(match schema.strip_prefix("io.k8s.api.").and_then(|rest| rest.split('.').next()) {
+            Some(part) => {
+                let group = GROUPS.iter().find(|(_, name)| *name == part).map_or(part, |(group, _)| group);
+                cannot_convert(api_version, kind, group, wanted)
+            }
+            // Options are read by a scheme that knows nothing else.
+            None => not_registered(kind, api_version),
+        })
+    };
+    match why {
+        None => Ok(read.walked.object),
+        Some(why) if is_options => Err(ApiError::bad_request(why)),
+        Some(why) => {
+            let message = format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}");
+            Err(ApiError::bad_request(message))
+        }
+    }
+}
+
+/// Fits the result of a JSON or merge patch to the kind that was patched, as upstream's codec does:
+/// a missing kind is the patched one, and another kind is read as what it says before it is refused.
+/// The error is upstream's text.
+pub fn conform_patched(names: &Names, document: Value) -> Result<Conformed, String> {
+    let ty = known_type(names.schema).map_err(|error| error.message)?;
+    let text = |name: &str| match document.get(name) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(other) => Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field \
+             .{name} of type string",
+            scalar::json_kind(other)
+        )),
+    };
+    let (api_version, mut kind) = (text("apiVersion")?, text("kind")?);
+    group_version(&api_version)?;
+    if kind.is_empty() {
+        names.kind.clone_into(&mut kind);
+    }
+    if api_version.is_empty() {
+        // It is read as the form without a version, whose fields are called otherwise: all are unknown.
+        let unknown = document.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        return Ok(Conformed { object: Map::new(), unknown, type_meta: (api_version, kind) });
+    }
+    if kind == names.kind && api_version == names.api_version() {
+        return conform(document, ty);
+    }
+    if let Some(other) = registered(&api_version, &kind) {
+        conform(document, other)?;
+    }
+    Err(cannot_convert(&api_version, &kind, names.group, names.kind))
+}
+
+fn known_type(schema: &str) -> Result<TypeId, ApiError> {
+    let missing =
+        || ApiError::internal(format!("there is no schema {schema:?}; the registry names it wrongly"));
+    types().named(schema).ok_or_else(missing)
+}
+
+/// Reads a body in any form. The error is what follows "unrecognized" in upstream's message.
+fn read(media: Media, body: &[u8], ty: TypeId) -> Result<Read, String> {
+    let no_json = |text: &str| format!("couldn't get version/kind; json parse error: {text}");
+    let (walked, yaml_duplicates) = match media {
+        Media::Json => {
+            let mut reader = Reader::new(body);
+            let walked = walk(&mut reader, ty).and_then(|walked| reader.end().map(|()| walked));
+            (walked.map_err(|error| no_json(&error.0))?, Vec::new())
+        }
+        Media::Yaml => {
+            let document = yaml::read(body)?;
+            let walked = walk(&mut InMemory::new(document.value), ty).map_err(|error| no_json(&error.0))?;
+            (walked, document.duplicates)
+        }
+        Media::Protobuf => {
+            let message = protobuf::read(body, ty)?;
+            let mut walked =
+                walk(&mut InMemory::new(message.value), ty).map_err(|error| no_json(&error.0))?;
+            walked.type_meta = message.type_meta;
+            (walked, Vec::new())
+        }
+    };
+    match &walked.bad_type_meta {
+        Some(text) => Err(no_json(text)),
+        None => Ok(Read { walked, yaml_duplicates }),
+    }
+}
+
+/// The parts of an `apiVersion`.
+fn group_version(api_version: &str) -> Result<(&str, &str), String> {
+    match api_version.split_once('/') {
+        None => Ok(("", api_version)),
+        Some((group, version)) if !version.contains('/') => Ok((group, version)),
+        Some(_) => Err(format!("unexpected GroupVersion string: {api_version}")),
+    }
+}
+
+enum Wrong {
+    /// The body is of a kind that cannot be taken for the wanted one.
+    Kind(String),
+    /// The body is of the wanted kind in another version.
+    Version(String),
+}
+
+/// Whether a body that calls itself so may be taken.
+fn check_kind(names: &Names, api_version: &str, kind: &str) -> Result<(), Wrong> {
+    let expected = names.api_version();
+    let given = if api_version.is_empty() { expected.as_str() } else { api_version };
+    if kind == names.kind && given == expected {
+        return Ok(());
+    }
+    if is_registered(given, kind) && kind == "Event" && names.kind == "Event" {
+        let message = format!(
+            "the API version in the data ({given}) does not match the expected API version ({expected})"
+        );
+        return Err(Wrong::Version(message));
+    }
+    Err(Wrong::Kind(cannot_convert(given, kind, names.group, names.kind)))
+}
+
+/// Whether a kind of that name is known in an API version, served or not.
+fn is_registered(api_version: &str, kind: &str) -> bool {
+    registered(api_version, kind).is_some()
+}
+
+/// The type of a kind in an API version.
+fn registered(api_version: &str, kind: &str) -> Option<TypeId> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let part = GROUPS.iter().find(|(name, _)| *name == group).map(|(_, part)| *part);
+    let schema = part.and_then(|part| types().named(&format!("io.k8s.api.{part}.{version}.{kind}")));
+    schema.filter(|id| types().get(*id).field("apiVersion").is_some())
+}
+
+/// Why an object of one kind is not taken for one of another.
+fn cannot_convert(api_version: &str, kind: &str, wanted_group: &str, wanted: &str) -> String {
+    if !is_registered(api_version, kind) {
+        return not_registered(kind, api_version);
+    }
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let part = GROUPS.iter().find(|(name, _)| *name == wanted_group).map_or(wanted_group, |(_, part)| part);
+    format!("converting ({version}.{kind}) to ({part}.{wanted}): unknown conversion")
+}
+
+fn not_registered(kind: &str, api_version: &str) -> String {
+    format!("no kind {kind:?} is registered for version {api_version:?} in scheme {SCHEME:?}")
+}
+
+fn unrecognized(wanted: &str, why: &str, body: &[u8]) -> String {
+    format!("the object provided is unrecognized (must be of type {wanted}): {why} ({})", summary(body))
+}
+
+/// The first bytes of a body: as they are when they look like JSON, else in hexadecimal.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let head = &body[..body.len().min(SHOWN)];
+    let more = if body.len() > SHOWN { " ..." } else { "" };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(head)),
+        Some(_) => {
+            let hex: String = head.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{hex}{more}")
+        }
+    }
+}
+
+fn warnings(read: &Read) -> Vec<String> {
+    let findings = read.walked.findings.iter().map(ToString::to_string);
+    read.yaml_duplicates.iter().cloned().chain(findings).collect()
+}
+
+fn strict_error(read: &Read) -> Option<String> {
+    let mut texts = Vec::new();
+    if !read.yaml_duplicates.is_empty() {
+        let lines: String = read.yaml_duplicates.iter().map(|line| format!("\n  {line}")).collect();
+        texts.push(format!("yaml: unmarshal errors:{lines}"));
+    }
+    texts.extend(read.walked.findings.iter().map(ToString::to_string));
+    if texts.is_empty() { None } else { Some(format!("strict decoding error: {}", texts.join(", "))) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! From a body, or a document in memory, to an object of a custom kind: what is not declared is
+//! dropped and noted, as unknown fields of given kinds are.
+
+use orlop_api::object::Object;
+use orlop_api::registry::Kind;
+use orlop_api::status::ApiError;
+use orlop_api::validate::{FieldErrors, Path};
+use serde_json::Value;
+
+use super::body::read_open;
+use super::{Conformed, Decoded, FieldValidation, Media, conform_open};
+
+/// Decodes the body of a create or an update. Both `kind` and `apiVersion` have to be there.
+pub(crate) fn object(
+    kind: &dyn Kind,
+    media: Media,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, ApiError> {
+    let names = kind.names();
+    if media == Media::Protobuf {
+        return Err(ApiError::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json, application/yaml",
+        ));
+    }
+    let read = read_open(names.kind, media, body)?;
+    let (api_version, given) = &read.type_meta;
+    for (name, text) in [("Kind", given), ("apiVersion", api_version)] {
+        if text.is_empty() {
+            let shown: String = String::from_utf8_lossy(body).chars().take(2048).collect();
+            return Err(read.unrecognized(&format!("Object '{name}' is missing in '{shown}'")));
+        }
+    }
+    check_type(kind, api_version, given, read.object.get("metadata"))?;
+    let refuse = |why: &str| {
+        let version = names.version;
+        ApiError::bad_request(format!(
+            "{given} in version {version:?} cannot be handled as a {}: {why}",
+            names.kind
+        ))
+    };
+    if let Some(misfit) = &read.misfit {
+        return Err(refuse(misfit));
+    }
+    let mut value = Value::Object(read.object);
+    let mut dropped = Vec::new();
+    kind.prune(&mut value, &mut dropped);
+    let mut found = read.findings;
+    found.extend(dropped.iter().map(|path| format!("unknown field \"{path}\"")));
+    let warnings = match validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => found,
+        FieldValidation::Strict if found.is_empty() => found,
+        FieldValidation::Strict => {
+            return Err(refuse(&format!("strict decoding error: {}", found.join(", "))));
+        }
+    };
+    Ok(Decoded { object: Object::from_value(value), warnings, type_meta: read.type_meta })
+}
+
+fn check_type(
+    kind: &dyn Kind,
+    api_version: &str,
+    given: &str,
+    metadata: Option<&Value>,
+) -> Result<(), ApiError> {
+    let names = kind.names();
+    let expected = names.api_version();
+    if api_version != expected {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if given != names.kind {
+        let mut errors = FieldErrors::new();
+        errors.invalid(&Path::new("kind"), given, &format!("must be {}", names.kind));
+        let name = metadata.and_then(|metadata| metadata["name"].as_str()).unwrap_or_default();
+        return Err(ApiError::invalid(names.kind, names.group, name, &errors));
+    }
+    Ok(())
+}
+
+/// Fits a document in memory, such as a patched object, to the kind.
+pub(crate) fn conform(kind: &dyn Kind, value: Value) -> Result<Conformed, String> {
+    let Conformed { object, mut unknown, type_meta } = conform_open(value)?;
+    let mut value = Value::Object(object);
+    kind.prune(&mut value, &mut unknown);
+    Ok(Conformed { object: Object::from_value(value).0, unknown, type_meta })
+}

@@ -1,0 +1,153 @@
+//! From bytes to objects: JSON, YAML and protobuf bodies become [`Object`]s that fit their kind's
+//! type, or an error in upstream's words.
+//!
+//! Reading order: `source` is a document read step by step, `json` reads one from text, `walk`
+//! fits it to the arena of types, `scalar` and `time` make values canonical, `yaml` and `protobuf`
+//! turn their forms into a document in memory first, `body` puts the errors together.
+
+mod body;
+mod custom;
+mod duplicates;
+mod json;
+mod protobuf;
+mod scalar;
+mod source;
+mod time;
+mod unstructured;
+mod walk;
+mod yaml;
+
+use orlop_api::object::Object;
+use orlop_api::registry::Kind;
+use orlop_api::status::ApiError;
+use orlop_openapi::{TypeId, types};
+use serde_json::{Map, Value};
+
+pub use body::{conform_patched, decode_named, decode_typed};
+pub use walk::Finding;
+
+/// What is done about unknown and duplicate fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// They are dropped.
+    Ignore,
+    /// They are dropped, and a warning says so.
+    Warn,
+    /// The request is refused.
+    Strict,
+}
+
+/// The form of a request's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// `application/json`
+    Json,
+    /// `application/yaml`
+    Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
+}
+
+/// A decoded body.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The object; it fits its kind's type and carries neither `kind` nor `apiVersion`.
+    pub object: Object,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+    /// `apiVersion` and `kind` as the body gives them; empty when it does not.
+    pub type_meta: (String, String),
+}
+
+/// A document that was fitted to a type.
+#[derive(Debug)]
+pub struct Conformed {
+    /// The members, without the document's own `kind` and `apiVersion`.
+    pub object: Map<String, Value>,
+    /// Paths of the fields that the type does not know, such as `spec.containers[0].foo`.
+    pub unknown: Vec<String>,
+    /// `apiVersion` and `kind` as the document gives them; empty when it does not.
+    pub type_meta: (String, String),
+}
+
+/// Decodes the body of a create or an update. A missing `kind` or `apiVersion` is taken from the
+/// path; another one is refused, as are, with [`FieldValidation::Strict`], unknown and duplicate
+/// fields. Errors are 400 in upstream's words.
+pub fn decode_object(
+    kind: &dyn Kind,
+    media: Media,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, ApiError> {
+    if kind.is_custom() {
+        custom::object(kind, media, body, validation)
+    } else {
+        decode_named(kind.names(), media, body, validation)
+    }
+}
+
+/// Reads the document of an apply: YAML, of which JSON is a part. With it come lines about keys that
+/// are given twice, such as `line 9: key "a" already set in map`. The error is go-yaml's text.
+pub fn read_yaml(body: &[u8]) -> Result<(Value, Vec<String>), String> {
+    let document = yaml::read(body)?;
+    Ok((document.value, document.duplicates))
+}
+
+/// Fits a document in memory (such as a patched object) to a type: unknown fields are dropped and
+/// listed, scalars made canonical, empty values left out or filled in. The error is upstream's
+/// text for a value that does not fit, such as `json: cannot unmarshal number into Go struct field
+/// ConfigMap.data of type string`.
+pub fn conform(value: Value, ty: TypeId) -> Result<Conformed, String> {
+    let walked = walk::walk(&mut source::InMemory::new(value), ty).map_err(|error| error.0)?;
+    if let Some(text) = walked.bad_type_meta.or(walked.misfit) {
+        return Err(text);
+    }
+    let unknown = walked.findings.into_iter().map(|finding| match finding {
+        Finding::Unknown(path) | Finding::Duplicate(path) => path,
+    });
+    Ok(Conformed { object: walked.object, unknown: unknown.collect(), type_meta: walked.type_meta })
+}
+
+/// Fits a document to the type of a kind.
+pub fn conform_to(kind: &dyn Kind, value: Value) -> Result<Conformed, String> {
+    if kind.is_custom() {
+        return custom::conform(kind, value);
+    }
+    let schema = kind.names().schema;
+    let ty = types().named(schema).ok_or_else(|| format!("no type {schema} is known"))?;
+    conform(value, ty)
+}
+
+/// Fits a document to what every object has, its metadata, and leaves the rest as it is.
+pub fn conform_open(value: Value) -> Result<Conformed, String> {
+    let ty = types().named(orlop_openapi::OPEN_OBJECT).ok_or("no open type is known")?;
+    conform(value, ty)
+}
+
+/// Fits the result of a strategic merge patch to its type. What the result says of its own kind and
+/// version means nothing, as upstream. The error is upstream's text.
+pub fn conform_merged(mut value: Value, ty: TypeId) -> Result<Conformed, String> {
+    if let Some(text) = unstructured::misfit(&value, ty) {
+        return Err(text);
+    }
+    unstructured::whole_numbers(&mut value);
+    conform(value, ty)
+}
+
+/// What is wrong with a JSON text, in the words of Go's `encoding/json`; `None` when it is sound.
+pub fn syntax_fault(json: &[u8]) -> Option<String> {
+    use source::Source;
+    let mut reader = json::Reader::new(json);
+    let read = reader.value().and_then(|token| reader.skip(&token)).and_then(|()| reader.end());
+    read.err().map(|error| error.0)
+}
+
+/// The paths of members that stand twice in JSON text, such as `data.a`.
+pub fn duplicate_fields(json: &[u8]) -> Vec<String> {
+    duplicates::find(json)
+}
+
+/// An empty object of a type: just the members that are always written. Watch bookmarks carry one.
+pub fn zero_object(ty: TypeId) -> Value {
+    Value::Object(walk::zero_map(types().get(ty)))
+}

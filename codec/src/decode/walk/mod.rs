@@ -1,0 +1,427 @@
+//! The one walk over a document: it checks every value against the arena of types, drops and notes
+//! what the types do not know, makes scalars canonical, and leaves out or fills in empty values as
+//! upstream's structs would.
+//!
+//! A value of a wrong type does not end the walk: the text must be known to be sound JSON to its
+//! end before anything else is said about it.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use orlop_openapi::{Field, Presence, Scalar, Shape, StructType, TypeId, Types, types};
+use serde_json::{Map, Value};
+
+use super::scalar::{self, Refused};
+use super::source::{Source, SyntaxError, Token};
+
+/// So deep may lists and objects stand in each other. What is stored must be read again, by us and by
+/// clients whose JSON ends at 128 levels, in a list or an event that stand around it.
+pub(super) const MAX_DEPTH: usize = 100;
+/// No more findings than this are listed (upstream: the strict decoder's limit).
+const MAX_FINDINGS: usize = 100;
+/// Nor more text than this, in bytes: each names the whole way to its place, and keys can be long.
+const MAX_FINDINGS_TEXT: usize = 1 << 20;
+
+/// Something about the document that does not stop a lenient reader.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Finding {
+    /// The type has no such field.
+    Unknown(String),
+    /// The field was given before.
+    Duplicate(String),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // Quotes in a name are escaped, as Go quotes.
+            Finding::Unknown(path) => write!(f, "unknown field {path:?}"),
+            Finding::Duplicate(path) => write!(f, "duplicate field {path:?}"),
+        }
+    }
+}
+
+/// What a walk found.
+#[derive(Debug, Default)]
+pub(super) struct Walked {
+    pub(super) object: Map<String, Value>,
+    /// In order of appearance.
+    pub(super) findings: Vec<Finding>,
+    /// `apiVersion` and `kind` of the document itself, empty when not given.
+    pub(super) type_meta: (String, String),
+    /// `kind` or `apiVersion` is no text: the message about it.
+    pub(super) bad_type_meta: Option<String>,
+    /// The first value that is of a wrong type, or that its own parser refuses.
+    pub(super) misfit: Option<String>,
+}
+
+/// Walks a whole document. A `null` is an empty object.
+pub(super) fn walk<'a, S: Source<'a>>(source: &mut S, ty: TypeId) -> Result<Walked, SyntaxError> {
+    let types = types();
+    let mut walker = Walker {
+        source,
+        types,
+        path: Vec::new(),
+        seen: HashSet::new(),
+        findings_text: 0,
+        done: Walked::default(),
+        refused: None,
+        lifetime: std::marker::PhantomData,
+    };
+    let token = walker.source.value()?;
+    match token {
+        Token::Null => walker.done.object = zero_map(types.get(ty)),
+        Token::Object => walker.done.object = walker.structure(types.get(ty))?,
+        Token::Bool(_) | Token::Number(_) | Token::String(_) | Token::Array => {
+            walker.done.bad_type_meta = Some(format!(
+                "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+                 \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+                scalar::kind(&token)
+            ));
+            walker.source.skip(&token)?;
+        }
+    }
+    let mut done = walker.done;
+    done.misfit = walker.refused.or(done.misfit);
+    Ok(done)
+}
+
+/// An empty object of a type: the members that are always written.
+pub(super) fn zero_map(ty: &StructType) -> Map<String, Value> {
+    let fields = ty.always.iter().filter_map(|name| ty.field(name));
+    fields.map(|field| (field.name.clone(), zero_field(field))).collect()
+}
+
+/// What is written for a field of [`Presence::Always`] that is not given.
+fn zero_field(field: &Field) -> Value {
+    if field.nullable { Value::Null } else { zero_value(&field.shape) }
+}
+
+/// Whether upstream has a pointer, or bytes as they are, where a `null` is written for nothing.
+fn is_pointer(shape: &Shape) -> bool {
+    matches!(shape, Shape::Struct(_) | Shape::Json)
+}
+
+/// What a `null` in a list or map becomes.
+fn zero_value(shape: &Shape) -> Value {
+    match shape {
+        Shape::Struct(id) => Value::Object(zero_map(types().get(*id))),
+        Shape::Map(_) => Value::Object(Map::new()),
+        Shape::List(_) => Value::Array(Vec::new()),
+        Shape::Scalar(scalar) => scalar::zero(*scalar),
+        Shape::Json | Shape::Either(_) | Shape::Inline(_) | Shape::Deduced => Value::Null,
+    }
+}
+
+enum Step<'a> {
+    Field(&'static str),
+    Index(usize),
+    Key(Cow<'a, str>),
+}
+
+struct Walker<'s, 'a, S> {
+    source: &'s mut S,
+    types: &'static Types,
+    path: Vec<Step<'a>>,
+    seen: HashSet<Finding>,
+    /// Bytes.
+    findings_text: usize,
+    done: Walked,
+    /// The first value that its own parser refused; it outranks values of a wrong type.
+    refused: Option<String>,
+    lifetime: std::marker::PhantomData<&'a ()>,
+}
+
+impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
+    /// The members of a struct whose beginning was read.
+    fn structure(&mut self, ty: &'static StructType) -> Result<Map<String, Value>, SyntaxError> {
+        let mut members = Map::new();
+        // Members left out because they are empty still count when they are given again.
+        let mut left_out: Vec<&str> = Vec::new();
+        while let Some(key) = self.source.key()? {
+            if self.path.is_empty() && (key == "kind" || key == "apiVersion") {
+                self.type_meta(key == "kind")?;
+                continue;
+            }
+            let Some(field) = ty.field(&key) else {
+                if ty.open {
+                    let token = self.source.value()?;
+                    let value = self.free(token, self.path.len())?;
+                    members.insert(key.into_owned(), value);
+                    continue;
+                }
+                self.note(|path| Finding::Unknown(join(path, &key)));
+                let token = self.source.value()?;
+                self.source.skip(&token)?;
+                continue;
+            };
+            if members.contains_key(&field.name) || left_out.contains(&field.name.as_str()) {
+                self.note(|path| Finding::Duplicate(join(path, &key)));
+                members.remove(&field.name);
+            }
+            self.path.push(Step::Field(&field.name));
+            let value = self.field(ty, field)?;
+            self.path.pop();
+            match value {
+                Some(value) => {
+                    members.insert(field.name.clone(), value);
+                }
+                None => left_out.push(&field.name),
+            }
+        }
+        for name in &ty.always {
+            if !members.contains_key(name)
+                && let Some(field) = ty.field(name)
+            {
+                members.insert(name.clone(), zero_field(field));
+            }
+        }
+        Ok(members)
+    }
+
+    /// `kind` or `apiVersion` of the document itself.
+    fn type_meta(&mut self, is_kind: bool) -> Result<(), SyntaxError> {
+        let token = self.source.value()?;
+        let (name, place) = match is_kind {
+            true => ("kind", &mut self.done.type_meta.1),
+            false => ("apiVersion", &mut self.done.type_meta.0),
+        };
+        let duplicate = !place.is_empty();
+        match token {
+            Token::String(text) => *place = text.into_owned(),
+            Token::Null => {}
+            Token::Bool(_) | Token::Number(_) | Token::Array | Token::Object => {
+                self.source.skip(&token)?;
+                let found = scalar::kind(&token);
+                let text =
+                    format!("json: cannot unmarshal {found} into Go struct field .{name} of type string");
+                self.done.bad_type_meta.get_or_insert(text);
+            }
+        }
+        if duplicate {
+            self.note(|_| Finding::Duplicate(name.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The value of a field, or `None` when it is left out.
+    fn field(
+        &mut self,
+        ty: &'static StructType,
+        field: &'static Field,
+    ) -> Result<Option<Value>, SyntaxError> {
+        let token = self.source.value()?;
+        if matches!(token, Token::Null) {
+            return Ok(None);
+        }
+        let value = self.value(ty, &field.shape, token)?;
+        Ok(match field.presence {
+            Presence::OmitEmpty if scalar::is_zero(&value) && !is_zero_text(&field.shape) => None,
+            // The zero time, and values that did not fit.
+            Presence::Pointer | Presence::Always if value.is_null() => None,
+            // An empty list is stored as none, and none is written as `null`. Empty text and an empty struct
+            // are kept.
+            Presence::Always
+                if field.nullable
+                    && !value.is_string()
+                    && scalar::is_zero(&value)
+                    && !is_pointer(&field.shape) =>
+            {
+                None
+            }
+            Presence::OmitEmpty | Presence::Pointer | Presence::Always => Some(value),
+        })
+    }
+
+    /// A value that is not `null`. `ty` is the struct around it, for error texts.
+    fn value(
+        &mut self,
+        ty: &'static StructType,
+        shape: &'static Shape,
+        mut token: Token<'a>,
+    ) -> Result<Value, SyntaxError> {
+        match (shape, &token) {
+            (_, Token::Array | Token::Object) if self.path.len() > MAX_DEPTH => self.too_deep(&token),
+            (Shape::Struct(id), Token::Object) => self.structure(self.types.get(*id)).map(Value::Object),
+            (Shape::Map(inner), Token::Object) => self.map(ty, inner).map(Value::Object),
+            (Shape::List(inner), Token::Array) => self.list(ty, inner).map(Value::Array),
+            (Shape::Scalar(scalar), _) => {
+                let read = scalar::read(*scalar, &mut token);
+                self.source.skip(&token)?;
+                Ok(read.unwrap_or_else(|refused| self.refuse(ty, shape, refused)))
+            }
+            (Shape::Either(id), Token::Object) => self.structure(self.types.get(*id)).map(Value::Object),
+            (Shape::Either(_), Token::Array) => self.list(ty, shape).map(Value::Array),
+            // Custom kinds are not read by the arena (`decode::custom`).
+            (Shape::Json | Shape::Either(_) | Shape::Inline(_) | Shape::Deduced, _) => {
+                self.free(token, self.path.len())
+            }
+            (Shape::Struct(_) | Shape::Map(_) | Shape::List(_), _) => {
+                self.source.skip(&token)?;
+                let found = scalar::kind(&token).to_owned();
+                Ok(self.refuse(ty, shape, Refused::Type(found)))
+            }
+        }
+    }
+
+    fn map(
+        &mut self,
+        ty: &'static StructType,
+        inner: &'static Shape,
+    ) -> Result<Map<String, Value>, SyntaxError> {
+        let mut members = Map::new();
+        while let Some(key) = self.source.key()? {
+            let value = match self.source.value()? {
+                Token::Null => zero_value(inner),
+                token => {
+                    if matches!(inner, Shape::Struct(_)) {
+                        self.path.push(Step::Key(key.clone()));
+                        let value = self.value(ty, inner, token)?;
+                        self.path.pop();
+                        value
+                    } else {
+                        self.value(ty, inner, token)?
+                    }
+                }
+            };
+            if let Some(place) = members.get_mut(key.as_ref()) {
+                *place = value;
+                self.note(|path| Finding::Duplicate(join(path, &key)));
+            } else {
+                members.insert(key.into_owned(), value);
+            }
+        }
+        Ok(members)
+    }
+
+    fn list(&mut self, ty: &'static StructType, inner: &'static Shape) -> Result<Vec<Value>, SyntaxError> {
+        let mut items = Vec::new();
+        while self.source.item()? {
+            let value = match self.source.value()? {
+                Token::Null => zero_value(inner),
+                token => {
+                    self.path.push(Step::Index(items.len()));
+                    let value = self.value(ty, inner, token)?;
+                    self.path.pop();
+                    value
+                }
+            };
+            items.push(value);
+        }
+        Ok(items)
+    }
+
+    /// Leaves out what stands too deep, and complains.
+    fn too_deep(&mut self, token: &Token<'a>) -> Result<Value, SyntaxError> {
+        self.source.skip(token)?;
+        self.refused.get_or_insert_with(|| format!("a value is nested more than {MAX_DEPTH} levels deep"));
+        Ok(Value::Null)
+    }
+
+    /// A value that may be anything.
+    fn free(&mut self, token: Token<'a>, depth: usize) -> Result<Value, SyntaxError> {
+        if depth > MAX_DEPTH && matches!(token, Token::Array | Token::Object) {
+            return self.too_deep(&token);
+        }
+        Ok(match token {
+            Token::Null => Value::Null,
+            Token::Bool(value) => Value::Bool(value),
+            Token::Number(text) => scalar::number(&text).map(Value::Number).unwrap_or_default(),
+            Token::String(text) => Value::String(text.into_owned()),
+            Token::Array => {
+                let mut items = Vec::new();
+                while self.source.item()? {
+                    let token = self.source.value()?;
+                    items.push(self.free(token, depth + 1)?);
+                }
+                Value::Array(items)
+            }
+            Token::Object => {
+                let mut members = Map::new();
+                while let Some(key) = self.source.key()? {
+                    let token = self.source.value()?;
+                    members.insert(key.into_owned(), self.free(token, depth + 1)?);
+                }
+                Value::Object(members)
+            }
+        })
+    }
+
+    /// Keeps the first complaint and puts nothing in the value's place.
+    fn refuse(&mut self, ty: &StructType, shape: &Shape, refused: Refused) -> Value {
+        match refused {
+            Refused::Content(text) => {
+                self.refused.get_or_insert(text);
+            }
+            Refused::Type(found) if self.done.misfit.is_none() => {
+                let wanted = go_type(self.types, shape);
+                let mut text =
+                    format!("json: cannot unmarshal {found} into Go struct field {}", ty.short_name);
+                for step in &self.path {
+                    if let Step::Field(name) = step {
+                        text.push('.');
+                        text.push_str(name);
+                    }
+                }
+                text.push_str(" of type ");
+                text.push_str(&wanted);
+                self.done.misfit = Some(text);
+            }
+            Refused::Type(_) => {}
+        }
+        Value::Null
+    }
+
+    fn note(&mut self, finding: impl FnOnce(&[Step<'a>]) -> Finding) {
+        if self.done.findings.len() >= MAX_FINDINGS || self.findings_text > MAX_FINDINGS_TEXT {
+            return;
+        }
+        let finding = finding(&self.path);
+        let (Finding::Unknown(text) | Finding::Duplicate(text)) = &finding;
+        self.findings_text += text.len();
+        if self.seen.insert(finding.clone()) {
+            self.done.findings.push(finding);
+        }
+    }
+}
+
+/// Text that looks empty to [`scalar::is_zero`] is never an absent quantity.
+fn is_zero_text(shape: &Shape) -> bool {
+    matches!(shape, Shape::Scalar(Scalar::Quantity))
+}
+
+/// `spec.containers[0].foo`
+fn join(path: &[Step<'_>], last: &str) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+            Step::Field(name) => push_name(&mut text, name),
+            Step::Key(key) => push_name(&mut text, key),
+        }
+    }
+    push_name(&mut text, last);
+    text
+}
+
+fn push_name(text: &mut String, name: &str) {
+    if !text.is_empty() {
+        text.push('.');
+    }
+    text.push_str(name);
+}
+
+/// What a shape's type is called in error texts.
+fn go_type(types: &Types, shape: &Shape) -> String {
+    match shape {
+        Shape::Struct(id) | Shape::Either(id) => format!("v1.{}", types.get(*id).short_name),
+        Shape::Map(inner) => format!("map[string]{}", go_type(types, inner)),
+        Shape::List(inner) => format!("[]{}", go_type(types, inner)),
+        Shape::Scalar(scalar) => scalar::type_name(*scalar).to_owned(),
+        Shape::Json | Shape::Inline(_) | Shape::Deduced => "runtime.RawExtension".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! Tables (`meta.k8s.io` Table), as `kubectl get` asks for them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use orlop_api::object::Object;
+use orlop_api::query::Query;
+use orlop_api::registry::{Column, KindRef};
+use orlop_api::status::ApiError;
+use serde_json::{Map, Value, json};
+
+use crate::encode::rows::{self, Lean};
+use crate::encode::shape;
+use crate::encode::stored::{self, StoredObject};
+
+/// What a row carries of its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IncludeObject {
+    /// Nothing.
+    None,
+    /// Its metadata.
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+impl IncludeObject {
+    /// Reads `includeObject`.
+    pub fn parse(query: &Query) -> Result<Self, ApiError> {
+        match query.text("includeObject") {
+            "" | "Metadata" => Ok(IncludeObject::Metadata),
+            "Object" => Ok(IncludeObject::Object),
+            "None" => Ok(IncludeObject::None),
+            other => Err(ApiError::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
+                 must be 'Metadata', 'Object', 'None', or empty"
+            ))),
+        }
+    }
+}
+
+/// Upstream's table for kinds that have none of their own.
+const DEFAULT_COLUMNS: &[Column] = &[
+    Column { name: "Name", kind: "string", format: "name", description: NAME_DESCRIPTION, priority: 0 },
+    Column {
+        name: "Created At",
+        kind: "date",
+        format: "",
+        description: "When the object was created, by the clock of the server.",
+        priority: 0,
+    },
+];
+
+const NAME_DESCRIPTION: &str = "The name of the object, unique within its namespace and kind.";
+
+/// A table of a kind's objects.
+pub struct Table {
+    kind: KindRef,
+    version: &'static str,
+    include: IncludeObject,
+    now: Timestamp,
+    /// Tells the time of each row, where they come one after the other.
+    clock: Option<Arc<dyn Fn() -> Timestamp + Send + Sync>>,
+}
+
+impl Table {
+    /// A table in a version of meta.k8s.io, with ages as of `now`.
+    pub fn new(kind: KindRef, version: &'static str, include: IncludeObject, now: Timestamp) -> Self {
+        Table { kind, version, include, now, clock: None }
+    }
+
+    /// From now on each row shows ages as they are when it is made.
+    pub fn set_clock(&mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) {
+        self.clock = Some(Arc::new(clock));
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.as_ref().map_or(self.now, |clock| clock())
+    }
+
+    /// The same as [`Table::build`] as JSON text, from stored objects. No
+    /// tree is built of what no cell shows.
+    pub fn bytes<'r>(
+        &self,
+        metadata: Map<String, Value>,
+        records: impl IntoIterator<Item = StoredObject<'r>>,
+        columns: bool,
+    ) -> Vec<u8> {
+        let frame = self.build(metadata, Vec::new(), columns);
+        let mut out = Vec::with_capacity(4096);
+        for (lead, member) in [
+            (&b"{\"kind\":"[..], "kind"),
+            (b",\"apiVersion\":", "apiVersion"),
+            (b",\"metadata\":", "metadata"),
+            (b",\"columnDefinitions\":", "columnDefinitions"),
+        ] {
+            out.extend_from_slice(lead);
+            write_json(&mut out, &frame[member]);
+        }
+        out.extend_from_slice(b",\"rows\":");
+        let mut separator = b'[';
+        for record in records {
+            out.push(separator);
+            separator = b',';
+            self.write_row(&mut out, record);
+        }
+        match separator {
+            b'[' => write_json(&mut out, &frame["rows"]),
+            _ => out.push(b']'),
+        }
+        out.push(b'}');
+        out
+    }
+
+    fn write_row(&self, out: &mut Vec<u8>, record: StoredObject<'_>) {
+        let kind = &*self.kind;
+        // A custom object is completed when it is read.
+        let needs_all = kind.is_view() || kind.is_custom() || self.include == IncludeObject::Object;
+        let Some(lean) = (!needs_all).then(|| Lean::read(record)).flatten() else {
+            let object = stored::decode_as(kind, record);
+            return write_json(out, &self.row(object));
+        };
+        let Lean { object, metadata } = lean;
+        // Its own form of the object is left aside: it lacks what the lean copy lacks.
+        let row = self.row(object);
+        out.extend_from_slice(b"{\"cells\":");
+        write_json(out, &row["cells"]);
+        if let Some(conditions) = row.get("conditions") {
+            out.extend_from_slice(b",\"conditions\":");
+            write_json(out, conditions);
+        }
+        out.extend_from_slice(b",\"object\":");
+        match self.include {
+            IncludeObject::None => out.extend_from_slice(b"null"),
+            IncludeObject::Metadata | IncludeObject::Object => {
+                rows::write_metadata(out, metadata, self.version, record);
+            }
+        }
+        out.push(b'}');
+    }
+
+    /// The table with its rows. `columns` is left out from the second event of a watch on.
+    pub fn build(&self, metadata: Map<String, Value>, objects: Vec<Object>, columns: bool) -> Value {
+        let has_own = self.kind.own_columns().is_some() || !self.kind.columns().is_empty();
+        let definitions = if columns { self.definitions() } else { Value::Null };
+        let rows: Vec<Value> = objects.into_iter().map(|object| self.row(object)).collect();
+        // The default table says null where the kinds' own tables say [].
+        let rows = if rows.is_empty() && !has_own { Value::Null } else { Value::Array(rows) };
+        json!({
+            "kind": "Table",
+            "apiVersion": format!("meta.k8s.io/{}", self.version),
+            "metadata": metadata,
+            "columnDefinitions": definitions,
+            "rows": rows,
+        })
+    }
+
+    fn definitions(&self) -> Value {
+        if let Some(own) = self.kind.own_columns() {
+            return own.clone();
+        }
+        let own = self.kind.columns();
+        let columns = if own.is_empty() { DEFAULT_COLUMNS } else { own };
+        columns
+            .iter()
+            .map(|column| {
+                json!({
+                    "name": column.name, "type": column.kind, "format": column.format,
+                    "description": column.description, "priority": column.priority,
+                })
+            })
+            .collect()
+    }
+
+    fn row(&self, object: Object) -> Value {
+        let cells = if self.kind.own_columns().is_none() && self.kind.columns().is_empty() {
+            let created = object.at(&["metadata", "creationTimestamp"]).cloned().unwrap_or_default();
+            vec![Value::from(object.name()), created]
+        } else {
+            self.kind.cells(&object, self.now())
+        };
+        let mut row = json!({ "cells": cells });
+        if let Some(conditions) = self.kind.row_conditions(&object) {
+            row["conditions"] = conditions;
+        }
+        row["object"] = match self.include {
+            IncludeObject::None => Value::Null,
+            IncludeObject::Metadata => shape::metadata_only(self.version, &object),
+            IncludeObject::Object => shape::with_kind(&*self.kind, object),
+        };
+        row
+    }
+}
+
+fn write_json(out: &mut Vec<u8>, value: &Value) {
+    // Writing JSON into memory cannot fail.
+    let _ = serde_json::to_writer(out, value);
+}
+
+/// The metadata of the table of one object.
+pub fn single_metadata(object: &Object) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    if let Some(version) = object.at(&["metadata", "resourceVersion"]) {
+        metadata.insert("resourceVersion".to_owned(), version.clone());
+    }
+    metadata
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bytes::Bytes;
+    use orlop_api::projection::Projection;
+    use orlop_api::registry::Kind;
+
+    use super::*;
+    use crate::samples::sample_objects;
+
+    const NOW: &str = "2026-01-02T00:00:00Z";
+
+    fn record<'v>(kind: &dyn Kind, value: &'v Bytes) -> StoredObject<'v> {
+        let splice = Projection::read(kind.storage_prefix(), value).splice;
+        StoredObject { value, splice, revision: 7 }
+    }
+
+    /// The bytes as they are stored, and the same object as somebody else might have written it.
+    fn forms(kind: &'static dyn Kind, object: Object) -> [Bytes; 3] {
+        let stored = kind.to_stored(object);
+        let (ours, _) = stored::encode(kind, &stored);
+        let value: Value = serde_json::from_slice(&ours).unwrap();
+        let mut last = String::from("{");
+        for (name, value) in value.as_object().unwrap().iter().filter(|(name, _)| *name != "metadata") {
+            last.push_str(&format!("{}:{value},", Value::from(name.as_str())));
+        }
+        last.push_str(&format!("\"metadata\":{}}}", value["metadata"]));
+        let spread = serde_json::to_vec_pretty(&value).unwrap();
+        [ours, Bytes::from(last), Bytes::from(spread)]
+    }
+
+    /// Rows from bytes say what rows from whole objects say, for every kind and every form.
+    #[test]
+    fn both_ways_say_the_same() {
+        for (kind, object) in sample_objects() {
+            for (form, value) in forms(kind, object).iter().enumerate() {
+                let record = record(kind, value);
+                let shown = stored::decode_as(kind, record);
+                for include in [IncludeObject::None, IncludeObject::Metadata, IncludeObject::Object] {
+                    let table = Table::new(kind.into(), "v1", include, NOW.parse().unwrap());
+                    for columns in [true, false] {
+                        let metadata = single_metadata(&shown);
+                        let whole = table.build(metadata.clone(), vec![shown.clone()], columns);
+                        let bytes = table.bytes(metadata, [record], columns);
+                        let read: Value = serde_json::from_slice(&bytes).unwrap();
+                        assert_eq!(read, whole, "{} {include:?}, form {form}", kind.names().plural);
+                    }
+                }
+            }
+            let table = Table::new(kind.into(), "v1", IncludeObject::Metadata, NOW.parse().unwrap());
+            let none = table.bytes(Map::new(), [], true);
+            let read: Value = serde_json::from_slice(&none).unwrap();
+            assert_eq!(read, table.build(Map::new(), Vec::new(), true));
+        }
+    }
+
+    /// A watch may last for hours; what it shows is as old as it is then.
+    #[test]
+    fn ages_are_as_of_each_row() {
+        let (kind, object) =
+            sample_objects().into_iter().find(|(kind, _)| kind.names().plural == "configmaps").unwrap();
+        let [value, ..] = forms(kind, object);
+        let record = record(kind, &value);
+        let mut table =
+            Table::new(kind.into(), "v1", IncludeObject::None, "2026-01-01T12:00:10Z".parse().unwrap());
+        let age = |table: &Table| {
+            let bytes = table.bytes(Map::new(), [record], false);
+            let read: Value = serde_json::from_slice(&bytes).unwrap();
+            read["rows"][0]["cells"].as_array().unwrap().last().cloned().unwrap()
+        };
+        assert_eq!(age(&table), "10s");
+        table.set_clock(|| "2026-01-01T15:00:00Z".parse().unwrap());
+        assert_eq!(age(&table), "3h");
+    }
+}

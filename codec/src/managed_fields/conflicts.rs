@@ -1,0 +1,33 @@
+//! The answer to an apply that would change what others own.
+
+use orlop_api::status::ApiError;
+use orlop_api::validate::Cause;
+
+use super::entries::{Owner, identity};
+use super::update::Conflict;
+
+/// 409 with a cause for each path. The conflicts are sorted by their owners.
+pub(super) fn error(conflicts: &[Conflict]) -> ApiError {
+    let cause = |conflict: &Conflict| Cause {
+        reason: "FieldManagerConflict",
+        message: format!("conflict with {}", conflict.owner.shown()),
+        field: conflict.path.clone(),
+    };
+    ApiError::apply_conflict(message(conflicts), conflicts.iter().map(cause).collect())
+}
+
+fn message(conflicts: &[Conflict]) -> String {
+    if let [one] = conflicts {
+        return format!("Apply failed with 1 conflict: conflict with {}: {}", one.owner.shown(), one.path);
+    }
+    let mut lines: Vec<String> = Vec::new();
+    let mut current: Option<&Owner> = None;
+    for conflict in conflicts {
+        if current.is_none_or(|owner| identity(owner) != identity(&conflict.owner)) {
+            lines.push(format!("conflicts with {}:", conflict.owner.shown()));
+            current = Some(&conflict.owner);
+        }
+        lines.push(format!("- {}", conflict.path));
+    }
+    format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
+}

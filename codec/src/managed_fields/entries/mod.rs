@@ -1,0 +1,203 @@
+//! The list `metadata.managedFields`: who owns what, since when.
+
+use serde_json::{Map, Value};
+
+use super::fields_v1;
+use super::set::Set;
+
+/// Entries of plain writes that are kept apart; older ones become one.
+const MAX_UPDATERS: usize = 10;
+/// The manager that stands for plain writes of long ago.
+const ANCIENT: &str = "ancient-changes";
+
+/// How a manager wrote. Sorts as the list does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Operation {
+    /// By server-side apply: the entry lists what the manager last applied.
+    Apply,
+    /// By any other write.
+    Update,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        }
+    }
+}
+
+/// Whose an entry is. Appliers have one entry whatever version they apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub manager: String,
+    pub operation: Operation,
+    pub api_version: String,
+    pub subresource: String,
+}
+
+impl Owner {
+    fn is(&self, other: &Owner) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+            && self.subresource == other.subresource
+    }
+
+    /// The owner as conflicts name it.
+    pub(crate) fn shown(&self) -> String {
+        let mut text = Value::from(self.manager.as_str()).to_string();
+        if !self.subresource.is_empty() {
+            text.push_str(&format!(" with subresource {}", Value::from(self.subresource.as_str())));
+        }
+        if self.operation == Operation::Update {
+            text.push_str(&format!(" using {}", self.api_version));
+        }
+        text
+    }
+}
+
+/// What an owner owns.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub owner: Owner,
+    /// When the owner last changed something, as objects show times. An apply that changes nothing
+    /// leaves none.
+    pub time: Option<String>,
+    pub fields: Set,
+}
+
+/// The entries of an object, in no particular order; no owner has two.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Entries(pub(crate) Vec<Entry>);
+
+impl Entries {
+    /// Reads the list. `None` when an entry makes no sense; the whole list is void then.
+    pub(crate) fn decode(list: &[Value]) -> Option<Self> {
+        let mut entries = Entries(Vec::with_capacity(list.len() + 1));
+        for item in list {
+            let entry = decode_entry(item)?;
+            match entries.find(&entry.owner) {
+                Some(at) => entries.0[at] = entry,
+                None => entries.0.push(entry),
+            }
+        }
+        Some(entries)
+    }
+
+    /// The list, sorted; `None` when there is nothing to list.
+    pub(crate) fn encode(mut self) -> Option<Value> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
+        Some(Value::Array(self.0.into_iter().map(encode_entry).collect()))
+    }
+
+    /// Where an owner's entry is.
+    pub(crate) fn find(&self, owner: &Owner) -> Option<usize> {
+        self.0.iter().position(|entry| entry.owner.is(owner))
+    }
+
+    /// Removes and gives back an owner's entry.
+    pub(crate) fn take(&mut self, owner: &Owner) -> Option<Entry> {
+        self.find(owner).map(|at| self.0.remove(at))
+    }
+
+    /// Joins the oldest entries of plain writes until there are few enough. Upstream: the entries
+    /// of one version meet in one bucket, and the first of a version is only joined when a second
+    /// one must be.
+    pub(crate) fn cap(&mut self) {
+        let mut updaters: Vec<(String, Owner)> = self
+            .0
+            .iter()
+            .filter(|entry| entry.owner.operation == Operation::Update)
+            .map(|entry| (entry.time.clone().unwrap_or_default(), entry.owner.clone()))
+            .collect();
+        let mut count = updaters.len();
+        updaters.sort_by(|a, b| (&a.0, identity(&a.1)).cmp(&(&b.0, identity(&b.1))));
+        let mut first: Vec<Owner> = Vec::new();
+        for (_, owner) in updaters {
+            if count <= MAX_UPDATERS {
+                return;
+            }
+            let bucket = Owner { manager: ANCIENT.to_owned(), subresource: String::new(), ..owner.clone() };
+            let Some(oldest) = first.iter().find(|oldest| oldest.api_version == owner.api_version) else {
+                first.push(owner);
+                continue;
+            };
+            if self.find(&bucket).is_none()
+                && let Some(at) = self.find(oldest)
+            {
+                self.0[at].owner = bucket.clone();
+            }
+            if bucket.is(&owner) {
+                continue;
+            }
+            let Some(joined) = self.take(&owner) else { continue };
+            if let Some(at) = self.find(&bucket) {
+                self.0[at].fields.unite(joined.fields);
+                // The later of the two.
+                self.0[at].time = joined.time;
+            }
+            count -= 1;
+        }
+    }
+}
+
+/// The order of owners wherever upstream goes by their identifiers.
+pub(crate) fn identity(owner: &Owner) -> (&str, Operation, &str, &str) {
+    let version = match owner.operation {
+        Operation::Apply => "",
+        Operation::Update => owner.api_version.as_str(),
+    };
+    (&owner.manager, owner.operation, version, &owner.subresource)
+}
+
+fn sort_key(entry: &Entry) -> (Operation, &str, &str, &str, &str) {
+    let owner = &entry.owner;
+    let time = entry.time.as_deref().unwrap_or_default();
+    (owner.operation, time, &owner.manager, &owner.api_version, &owner.subresource)
+}
+
+fn decode_entry(item: &Value) -> Option<Entry> {
+    let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
+    let operation = match text("operation") {
+        "Apply" => Operation::Apply,
+        "Update" => Operation::Update,
+        _ => return None,
+    };
+    if text("apiVersion").is_empty() || text("fieldsType") != "FieldsV1" {
+        return None;
+    }
+    let owner = Owner {
+        manager: text("manager").to_owned(),
+        operation,
+        api_version: text("apiVersion").to_owned(),
+        subresource: text("subresource").to_owned(),
+    };
+    let time = item.get("time").and_then(Value::as_str).map(str::to_owned);
+    let fields = fields_v1::parse(item.get("fieldsV1").unwrap_or(&Value::Null))?;
+    Some(Entry { owner, time, fields })
+}
+
+fn encode_entry(entry: Entry) -> Value {
+    let mut map = Map::new();
+    let Owner { manager, operation, api_version, subresource } = entry.owner;
+    for (name, text) in [("manager", manager), ("apiVersion", api_version), ("subresource", subresource)] {
+        if !text.is_empty() {
+            map.insert(name.to_owned(), text.into());
+        }
+    }
+    map.insert("operation".to_owned(), operation.name().into());
+    if let Some(time) = entry.time {
+        map.insert("time".to_owned(), time.into());
+    }
+    map.insert("fieldsType".to_owned(), "FieldsV1".into());
+    map.insert("fieldsV1".to_owned(), fields_v1::print(&entry.fields));
+    Value::Object(map)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! Who owns the number of replicas, seen from `/scale` and from the object itself.
+//!
+//! A Scale is written like an object of its own, so its list of owners is made from the object's:
+//! whoever owns the replicas there owns them here. After the write the lists become one again.
+//! Upstream: apimachinery `pkg/util/managedfields/scalehandler.go`.
+
+use orlop_api::object::Object;
+use orlop_api::registry::{Kind, scale};
+
+use super::entries::{Entries, Entry, Owner};
+use super::set::{Element, Set};
+use super::update::{list, set_list};
+
+/// The owners of the replicas of an object, as its Scale lists them.
+pub fn to_scale(kind: &dyn Kind, object: &Object, replicas: &[&str], scale: &mut Object) {
+    let path = elements(replicas);
+    let of_scale = |entry: Entry| Entry {
+        owner: Owner { api_version: scale::NAMES.api_version(), ..entry.owner },
+        fields: Set::of_fields(&[&scale::REPLICAS]),
+        ..entry
+    };
+    let entries = decoded(object).0.into_iter();
+    let entries = entries.filter(|entry| is_version_of(kind, entry) && entry.fields.has(&path)).map(of_scale);
+    set_list(scale, Entries(entries.collect()).encode());
+}
+
+/// Puts the owners of a changed Scale into the list of the object, which still has its old list.
+/// What a Scale's owner took, the object's owners lose. A plain write of a Scale leaves no time.
+pub fn to_object(kind: &dyn Kind, object: &mut Object, replicas: &[&str], scale: &Object) {
+    let path = elements(replicas);
+    let own = Set::of_fields(&[replicas]);
+    let mut of_scale = decoded(scale);
+    let before = decoded(object);
+    let mut after: Vec<Entry> = Vec::new();
+    for mut entry in before.0.iter().filter(|entry| is_version_of(kind, entry)).cloned() {
+        if entry.fields.has(&path) {
+            // Appliers are the same owner in every version; plain writers of another version are not.
+            if of_scale.take(&entry.owner).is_none() {
+                entry.fields.subtract(&own);
+                if entry.fields.is_empty() {
+                    continue;
+                }
+            }
+        }
+        after.push(entry);
+    }
+    let has_replicas = |entry: &Entry| entry.fields.has(&elements(&scale::REPLICAS));
+    for entry in of_scale.0.into_iter().filter(has_replicas) {
+        let time = before.find(&entry.owner).and_then(|at| before.0[at].time.clone());
+        let replaced = Entries(std::mem::take(&mut after));
+        let at = replaced.find(&entry.owner);
+        after = replaced.0;
+        let owner = Owner { api_version: kind.names().api_version(), ..entry.owner };
+        let new = Entry { owner, time, fields: own.clone() };
+        match at {
+            Some(at) => after[at] = new,
+            None => after.push(new),
+        }
+    }
+    set_list(object, Entries(after).encode());
+}
+
+fn decoded(object: &Object) -> Entries {
+    Entries::decode(list(object)).unwrap_or_default()
+}
+
+/// Whether an entry is of a version of the kind's own group; what others mean nobody can say.
+fn is_version_of(kind: &dyn Kind, entry: &Entry) -> bool {
+    entry.owner.api_version.rsplit_once('/').map_or("", |(group, _)| group) == kind.names().group
+}
+
+fn elements(path: &[&str]) -> Vec<Element> {
+    path.iter().map(|name| Element::field(name)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! A set of field paths: what a manager owns, or what a write changed.
+//!
+//! A set is a tree. Each node is one step of a path (a field, a list item by its keys, a member of
+//! a set, a place in a list); a node that is a member stands for the path that ends there. Owning
+//! `a.b` says nothing about `a`. Nodes are sorted, so that union, intersection and difference are
+//! one pass over both trees. Nothing here knows types.
+
+use std::cmp::Ordering;
+
+/// A scalar as a path names it: the value of a key or of a member of a set.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Atom {
+    /// A whole number.
+    Int(i64),
+    /// Any other number, by its bits: paths are only compared for equality and a fixed order.
+    Float(u64),
+    /// Text.
+    Text(Box<str>),
+    /// `true` or `false`.
+    Bool(bool),
+    /// `null`.
+    Null,
+}
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Element {
+    /// A field of a struct or a key of a map.
+    Field(Box<str>),
+    /// An item of a list by the values of its key fields, sorted by their names.
+    Key(Box<[(Box<str>, Atom)]>),
+    /// A member of a set of scalars.
+    Value(Atom),
+    /// An item of a list by its place.
+    Index(i64),
+}
+
+impl Element {
+    /// A field.
+    pub(crate) fn field(name: &str) -> Self {
+        Element::Field(name.into())
+    }
+}
+
+/// One step, and what of the paths through it is in the set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub element: Element,
+    /// Whether the path that ends here is in the set.
+    pub member: bool,
+    /// The paths that go on.
+    pub below: Set,
+}
+
+/// A set of paths. Every node is a member or has something below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Set {
+    nodes: Vec<Node>,
+}
+
+impl Set {
+    /// No paths.
+    pub(crate) const fn new() -> Self {
+        Set { nodes: Vec::new() }
+    }
+
+    /// The set of nodes in any order; no element stands twice. Nodes that hold nothing are left out.
+    pub(crate) fn from_nodes(mut nodes: Vec<Node>) -> Self {
+        nodes.retain(Node::holds);
+        if !nodes.is_sorted_by(|a, b| a.element < b.element) {
+            nodes.sort_by(|a, b| a.element.cmp(&b.element));
+        }
+        Set { nodes }
+    }
+
+    /// The set of these paths of field names.
+    pub(crate) fn of_fields(paths: &[&[&str]]) -> Self {
+        let mut set = Set::default();
+        for path in paths {
+            let path: Vec<Element> = path.iter().map(|name| Element::field(name)).collect();
+            set.insert(&path);
+        }
+        set
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Adds a path. The empty path is the whole object, which nobody owns.
+    pub(crate) fn insert(&mut self, path: &[Element]) {
+        let Some((first, rest)) = path.split_first() else { return };
+        let at = match self.nodes.binary_search_by(|node| node.element.cmp(first)) {
+            Ok(at) => at,
+            Err(at) => {
+                let node = Node { element: first.clone(), member: false, below: Set::default() };
+                self.nodes.insert(at, node);
+                at
+            }
+        };
+        match rest {
+            [] => self.nodes[at].member = true,
+            rest => self.nodes[at].below.insert(rest),
+        }
+    }
+
+    /// The node of an element.
+    pub(crate) fn get(&self, element: &Element) -> Option<&Node> {
+        let found = self.nodes.binary_search_by(|node| node.element.cmp(element));
+        found.ok().map(|at| &self.nodes[at])
+    }
+
+    /// Whether a path is in the set.
+    pub(crate) fn has(&self, path: &[Element]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.get(last).is_some_and(|node| node.member),
+            [first, rest @ ..] => self.get(first).is_some_and(|node| node.below.has(rest)),
+        }
+    }
+
+    /// Adds the paths of another set.
+    pub(crate) fn unite(&mut self, other: Set) {
+        if self.nodes.is_empty() {
+            self.nodes = other.nodes;
+            return;
+        }
+        if other.nodes.is_empty() {
+            return;
+        }
+        let mut merged = Vec::with_capacity(self.nodes.len().max(other.nodes.len()));
+        let mut mine = std::mem::take(&mut self.nodes).into_iter().peekable();
+        let mut theirs = other.nodes.into_iter().peekable();
+        loop {
+            let order = match (mine.peek(), theirs.peek()) {
+                (Some(a), Some(b)) => a.element.cmp(&b.element),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            match order {
+                Ordering::Less => merged.extend(mine.next()),
+                Ordering::Greater => merged.extend(theirs.next()),
+                Ordering::Equal => {
+                    if let (Some(mut a), Some(b)) = (mine.next(), theirs.next()) {
+                        a.member |= b.member;
+                        a.below.unite(b.below);
+                        merged.push(a);
+                    }
+                }
+            }
+        }
+        self.nodes = merged;
+    }
+
+    /// The paths that are in both sets.
+    pub(crate) fn intersection(&self, other: &Set) -> Set {
+        let mut common = Vec::new();
+        self.each_pair(other, |mine, theirs| {
+            let node = Node {
+                element: mine.element.clone(),
+                member: mine.member && theirs.member,
+                below: mine.below.intersection(&theirs.below),
+            };
+            if node.holds() {
+                common.push(node);
+            }
+        });
+        Set { nodes: common }
+    }
+
+    /// Takes out exactly the paths of another set; what is below or above them stays.
+    pub(crate) fn subtract(&mut self, other: &Set) {
+        self.retain_pairs(other, |mine, theirs| {
+            mine.member &= !theirs.member;
+            mine.below.subtract(&theirs.below);
+            mine.holds()
+        });
+    }
+
+    /// Takes out the paths of another set and everything below them.
+    pub(crate) fn subtract_deep(&mut self, other: &Set) {
+        self.retain_pairs(other, |mine, theirs| {
+            if theirs.member {
+                return false;
+            }
+            mine.below.subtract_deep(&theirs.below);
+            mine.holds()
+        });
+    }
+
+    /// Calls `visit` for every path, in order.
+    pub(crate) fn each_path(&self, visit: &mut dyn FnMut(&[&Element])) {
+        fn walk<'s>(set: &'s Set, path: &mut Vec<&'s Element>, visit: &mut dyn FnMut(&[&Element])) {
+            for node in &set.nodes {
+                path.push(&node.element);
+                if node.member {
+                    visit(path);
+                }
+                walk(&node.below, path, visit);
+                path.pop();
+            }
+        }
+        walk(self, &mut Vec::new(), visit);
+    }
+
+    /// Calls `visit` for the nodes of elements that both sets have.
+    fn each_pair(&self, other: &Set, mut visit: impl FnMut(&Node, &Node)) {
+        let (mut mine, mut theirs) = (self.nodes.as_slice(), other.nodes.as_slice());
+        while let ([a, a_rest @ ..], [b, b_rest @ ..]) = (mine, theirs) {
+            let order = a.element.cmp(&b.element);
+            if order == Ordering::Equal {
+                visit(a, b);
+            }
+            if order != Ordering::Greater {
+                mine = a_rest;
+            }
+            if order != Ordering::Less {
+                theirs = b_rest;
+            }
+        }
+    }
+
+    /// Keeps the nodes that the other set does not have, and of the others those that `keep` says.
+    fn retain_pairs(&mut self, other: &Set, mut keep: impl FnMut(&mut Node, &Node) -> bool) {
+        let mut theirs = other.nodes.as_slice();
+        if theirs.is_empty() {
+            return;
+        }
+        self.nodes.retain_mut(|mine| {
+            while let [first, rest @ ..] = theirs {
+                match first.element.cmp(&mine.element) {
+                    Ordering::Less => theirs = rest,
+                    Ordering::Equal => {
+                        theirs = rest;
+                        return keep(mine, first);
+                    }
+                    Ordering::Greater => return true,
+                }
+            }
+            true
+        });
+    }
+}
+
+impl Node {
+    /// A node for a path that ends here.
+    pub(crate) fn leaf(element: Element) -> Self {
+        Node { element, member: true, below: Set::default() }
+    }
+
+    fn holds(&self) -> bool {
+        self.member || !self.below.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,314 @@
+//! Tracking of plain writes: a create, an update, a patch or a write of a subresource makes its
+//! manager the owner of what it changed, and takes it from everybody else.
+//!
+//! A client can put a list of its own in place of the stored one, or clear it with an empty list or
+//! one empty entry; a list that is left out or makes no sense leaves the stored one. An object
+//! without a list is not tracked again before somebody applies to it.
+
+use std::sync::LazyLock;
+
+use orlop_api::object::Object;
+use orlop_api::registry::{self, Kind, StatusSubresource};
+use orlop_openapi::StructType;
+use serde_json::{Map, Value};
+
+use super::compare::{Changes, compare};
+use super::entries::{Entries, Entry, Operation, Owner, identity};
+use super::fields_v1::path_text;
+use super::set::{Element, Set};
+use crate::decode::zero_object;
+
+/// Who writes what, and when.
+pub struct Writer<'a> {
+    /// The kind of the object.
+    pub kind: &'a dyn Kind,
+    /// `""` for the main resource.
+    pub subresource: &'a str,
+    /// The name of the manager.
+    pub manager: &'a str,
+    /// The time as objects show it.
+    pub now: &'a str,
+}
+
+impl Writer<'_> {
+    pub(super) fn owner(&self, operation: Operation) -> Owner {
+        Owner {
+            manager: self.manager.to_owned(),
+            operation,
+            api_version: self.kind.names().api_version(),
+            subresource: self.subresource.to_owned(),
+        }
+    }
+
+    /// What a write to this part of an object cannot change, and so does not own.
+    pub(super) fn reset(&self) -> &'static Set {
+        static NOTHING: Set = Set::new();
+        static STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["status"]]));
+        static SPEC: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["spec"]]));
+        static ALL_BUT_STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["spec"], &["metadata"]]));
+        static POD: LazyLock<Set> = LazyLock::new(|| {
+            Set::of_fields(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
+        });
+        static DEPLOYMENT: LazyLock<Set> =
+            LazyLock::new(|| Set::of_fields(&[&["spec"], &["metadata", "labels"]]));
+        static CUSTOM_STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["spec"]]));
+        let names = self.kind.names();
+        match (self.kind.policy().status, self.subresource, names.plural) {
+            (StatusSubresource::None, _, _) => &NOTHING,
+            // Of a custom kind a write of the status changes nothing else.
+            (_, "status", _) if self.kind.is_custom() => &CUSTOM_STATUS,
+            (StatusSubresource::StatusOnly, "status", _) => &ALL_BUT_STATUS,
+            (StatusSubresource::WithMetadata, "status", "pods") => &POD,
+            (StatusSubresource::WithMetadata, "status", "deployments") => &DEPLOYMENT,
+            (StatusSubresource::WithMetadata, "status", _) => &SPEC,
+            (StatusSubresource::WithMetadata | StatusSubresource::StatusOnly, _, _) => &STATUS,
+        }
+    }
+}
+
+/// What nobody owns: the server's own metadata.
+fn never_owned() -> &'static Set {
+    static NEVER: LazyLock<Set> = LazyLock::new(|| {
+        let metadata = [
+            "name",
+            "namespace",
+            "creationTimestamp",
+            "selfLink",
+            "uid",
+            "clusterName",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+        ];
+        let paths = metadata.map(|name| ["metadata", name]);
+        let mut all: Vec<&[&str]> = vec![&["apiVersion"], &["kind"], &["metadata"]];
+        all.extend(paths.iter().map(<[&str; 2]>::as_slice));
+        Set::of_fields(&all)
+    });
+    &NEVER
+}
+
+/// Takes from a set what nobody owns.
+pub(super) fn strip(set: &mut Set) {
+    set.subtract(never_owned());
+}
+
+/// Writes the managed fields of a changed object (or, without `live`, of a new one). The object is
+/// complete: decoded, patched and defaulted, and not yet changed by admission.
+pub fn track(writer: &Writer<'_>, live: Option<&Object>, object: &mut Object) {
+    let given = object.0.get_mut("metadata").and_then(|meta| meta.as_object_mut()?.remove("managedFields"));
+    let stored = live.map(list).unwrap_or_default();
+    let given = match &given {
+        Some(Value::Array(given)) if writer.subresource.is_empty() => Some(given.as_slice()),
+        _ => None,
+    };
+    if given.is_some_and(is_reset) && live.is_some() {
+        return;
+    }
+    let own = given.filter(|given| *given != stored).and_then(Entries::decode);
+    let own = own.filter(|entries| !entries.0.is_empty());
+    if live.is_some() && own.is_none() && stored.is_empty() {
+        return;
+    }
+    let Some(ty) = writer.kind.struct_type() else { return };
+    let ty = &*ty;
+    let empty;
+    let old = match live {
+        Some(live) => &live.0,
+        None => {
+            empty = empty_object(ty);
+            &empty
+        }
+    };
+    let mut changes = compare(ty, old, &object.0);
+    changes.subtract(never_owned());
+    changes.subtract_deep(writer.reset());
+    let entries = match own {
+        None if changes.is_empty() => {
+            set_list(object, (!stored.is_empty()).then(|| Value::Array(stored.to_vec())));
+            return;
+        }
+        None => Entries::decode(stored).unwrap_or_default(),
+        Some(own) => own,
+    };
+    if live.is_some() && entries.0.is_empty() {
+        return;
+    }
+    let entries = update(writer, old, &object.0, changes, entries);
+    set_list(object, entries.encode());
+}
+
+/// The entries after a plain write that made these changes.
+pub(super) fn update(
+    writer: &Writer<'_>,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    changes: Changes,
+    mut entries: Entries,
+) -> Entries {
+    let owner = writer.owner(Operation::Update);
+    if !entries.0.is_empty() {
+        // Taken from everybody, also from the writer's earlier self: the union below gives it back.
+        let _ = disown(writer, old, new, &changes, &mut entries, None, true);
+    }
+    let mut fields = changes.written;
+    strip(&mut fields);
+    if !fields.is_empty() {
+        let time = Some(writer.now.to_owned());
+        let entry = match entries.take(&owner) {
+            Some(mut entry) => {
+                entry.fields.unite(fields);
+                Entry { time, ..entry }
+            }
+            None => Entry { owner, time, fields },
+        };
+        entries.0.push(entry);
+    }
+    entries.cap();
+    entries
+}
+
+/// A path that somebody else owns and that would get another value.
+#[derive(Debug)]
+pub(crate) struct Conflict {
+    pub owner: Owner,
+    /// The path as messages show it.
+    pub path: String,
+    /// The path itself.
+    pub elements: Vec<Element>,
+}
+
+/// Takes what changed from the entries of all but one owner. Without `force` nothing is taken when
+/// somebody owns what got another value; the answer is those conflicts then.
+pub(super) fn disown(
+    writer: &Writer<'_>,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    changes: &Changes,
+    entries: &mut Entries,
+    keep: Option<&Owner>,
+    force: bool,
+) -> Result<(), Vec<Conflict>> {
+    let version = writer.kind.names().api_version();
+    let mut others: Vec<(String, Option<Changes>)> = Vec::new();
+    let kept = |entry: &Entry| keep.is_some_and(|keep| entry.owner == *keep);
+    for entry in &entries.0 {
+        let theirs = &entry.owner.api_version;
+        if *theirs != version && !kept(entry) && !others.iter().any(|(known, _)| known == theirs) {
+            let changes = (registry::sibling(writer.kind, theirs))
+                .and_then(|kind| changes_in(writer.kind, &*kind, old, new));
+            others.push((theirs.clone(), changes));
+        }
+    }
+    let changes_for = |theirs: &str| match theirs == version {
+        true => Some(changes),
+        false => others.iter().find(|(known, _)| known == theirs).and_then(|(_, changes)| changes.as_ref()),
+    };
+    if !force {
+        let mut conflicts = Vec::new();
+        for entry in entries.0.iter().filter(|entry| !kept(entry)) {
+            let Some(changes) = changes_for(&entry.owner.api_version) else { continue };
+            let common = entry.fields.intersection(&changes.written);
+            common.each_path(&mut |path| {
+                let elements = path.iter().map(|element| (*element).clone()).collect();
+                conflicts.push(Conflict { owner: entry.owner.clone(), path: path_text(path), elements });
+            });
+        }
+        if !conflicts.is_empty() {
+            conflicts.sort_by(|a, b| identity(&a.owner).cmp(&identity(&b.owner)));
+            return Err(conflicts);
+        }
+    }
+    entries.0.retain_mut(|entry| {
+        if kept(entry) {
+            return !entry.fields.is_empty();
+        }
+        // A version that is not served (any more): nobody can say what the entry means.
+        let Some(changes) = changes_for(&entry.owner.api_version) else { return false };
+        entry.fields.subtract(&changes.written);
+        entry.fields.subtract(&changes.removed);
+        !entry.fields.is_empty()
+    });
+    Ok(())
+}
+
+/// The same change as another kind shows it.
+fn changes_in(
+    kind: &dyn Kind,
+    other: &dyn Kind,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+) -> Option<Changes> {
+    let shown = |map: &Map<String, Value>| other.to_shown(kind.to_stored(Object(map.clone())));
+    let ty = other.struct_type()?;
+    Some(compare(&ty, &shown(old).0, &shown(new).0))
+}
+
+/// Puts the stored times back when times are all that a write would change, so that a write that
+/// changes nothing is none. Runs after admission.
+pub fn keep_times(object: &mut Object, old: &Object) {
+    let (new_list, old_list) = (list(object), list(old));
+    if new_list.is_empty() || new_list.len() != old_list.len() || new_list == old_list {
+        return;
+    }
+    // The order goes by time, so it says nothing.
+    let is_known = |new: &Value| old_list.iter().any(|old| timeless(new).eq(timeless(old)));
+    if !new_list.iter().all(is_known) || !same_besides_list(object, old) {
+        return;
+    }
+    let old_list = Value::Array(old_list.to_vec());
+    set_list(object, Some(old_list));
+}
+
+/// The members of an entry besides its time.
+fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    entry.as_object().into_iter().flatten().filter(|(name, _)| *name != "time")
+}
+
+/// Whether two objects are equal in all but their managed fields.
+fn same_besides_list(a: &Object, b: &Object) -> bool {
+    let members = |object: &Object| object.0.len();
+    members(a) == members(b)
+        && a.0.iter().all(|(name, value)| match (name.as_str(), b.0.get(name)) {
+            ("metadata", Some(Value::Object(other))) => value.as_object().is_some_and(|meta| {
+                let same = |name: &String| name == "managedFields" || meta.get(name) == other.get(name);
+                meta.keys().chain(other.keys()).all(same)
+            }),
+            (_, other) => other == Some(value),
+        })
+}
+
+/// `[]` or `[{}]`.
+fn is_reset(given: &[Value]) -> bool {
+    match given {
+        [] => true,
+        [one] => one.as_object().is_some_and(Map::is_empty),
+        _ => false,
+    }
+}
+
+/// The stored list.
+pub(super) fn list(object: &Object) -> &[Value] {
+    object.at(&["metadata", "managedFields"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Puts a list into an object, or takes it out.
+pub(super) fn set_list(object: &mut Object, list: Option<Value>) {
+    match list {
+        Some(list) => object.set(&["metadata", "managedFields"], list),
+        None => drop(object.meta().remove("managedFields")),
+    }
+}
+
+/// What an object is before it is created: just the structs that are always there.
+pub(super) fn empty_object(ty: &StructType) -> Map<String, Value> {
+    let named = orlop_openapi::types().named(&ty.name);
+    match named.map(zero_object) {
+        Some(Value::Object(map)) => map,
+        // Custom kinds have nothing that is always there.
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+#![allow(clippy::unwrap_used)]
+
+use serde_json::json;
+
+use super::*;
+use crate::managed_fields::manager_name;
+use crate::managed_fields::testing::{LATER, NOW, entries, kind, object, writer};
+
+fn stored(mut object: Object) -> Object {
+    object.set(&["metadata", "uid"], "u");
+    object.set(&["metadata", "creationTimestamp"], NOW);
+    object.set(&["metadata", "resourceVersion"], "7");
+    object
+}
+
+fn created(kind: &'static dyn Kind, value: Value) -> Object {
+    let mut object = object(kind, value);
+    track(&writer(kind, "creator", NOW), None, &mut object);
+    stored(object)
+}
+
+#[test]
+fn a_create_owns_all_but_the_servers_own() {
+    let maps = kind("", "configmaps");
+    let map = created(
+        maps,
+        json!({"metadata": {"name": "a", "namespace": "n", "labels": {"l": "1"}, "generation": 1}, "data": {"k": "v"}}),
+    );
+    let fields = json!({"f:data": {".": {}, "f:k": {}}, "f:metadata": {"f:labels": {".": {}, "f:l": {}}}});
+    assert_eq!(entries(&map), [(format!("creator Update@{NOW}"), fields)]);
+
+    let empty = created(maps, json!({"metadata": {"name": "a"}}));
+    assert_eq!(entries(&empty), []);
+
+    let volume = json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}, "status": {"phase": "Bound"}});
+    let fields = json!({"f:spec": {"f:accessModes": {}, "f:capacity": {".": {}, "f:storage": {}}}});
+    assert_eq!(entries(&created(kind("", "persistentvolumes"), volume))[0].1, fields, "no status");
+}
+
+#[test]
+fn updates_take_what_they_change() {
+    let maps = kind("", "configmaps");
+    let live = created(maps, json!({"metadata": {"name": "a"}, "data": {"k": "v", "z": "1"}}));
+    let before = (format!("creator Update@{NOW}"), json!({"f:data": {".": {}, "f:k": {}, "f:z": {}}}));
+    for (name, manager, data, expected) in [
+        ("nothing", "other", json!({"k": "v", "z": "1"}), vec![before.clone()]),
+        (
+            "a value",
+            "other",
+            json!({"k": "w", "z": "1"}),
+            vec![
+                (format!("creator Update@{NOW}"), json!({"f:data": {".": {}, "f:z": {}}})),
+                (format!("other Update@{LATER}"), json!({"f:data": {"f:k": {}}})),
+            ],
+        ),
+        (
+            "a value of one's own",
+            "creator",
+            json!({"k": "w", "z": "1"}),
+            vec![(format!("creator Update@{LATER}"), before.1.clone())],
+        ),
+        (
+            "removal",
+            "other",
+            json!({"z": "1"}),
+            vec![(format!("creator Update@{NOW}"), json!({"f:data": {".": {}, "f:z": {}}}))],
+        ),
+    ] {
+        let mut changed = object(maps, json!({"metadata": {"name": "a"}, "data": data}));
+        track(&writer(maps, manager, LATER), Some(&live), &mut changed);
+        assert_eq!(entries(&changed), expected, "{name}");
+    }
+}
+
+#[test]
+fn parts_own_what_they_can_change() {
+    let claims = kind("", "persistentvolumeclaims");
+    let live =
+        created(claims, json!({"metadata": {"name": "a"}, "spec": {"accessModes": ["ReadWriteOnce"]}}));
+    let mut changed = live.clone();
+    changed.set(&["spec", "volumeName"], "v");
+    changed.set(&["status", "phase"], "Bound");
+    changed.set(&["metadata", "managedFields"], json!([]));
+    let status = Writer { subresource: "status", ..writer(claims, "binder", LATER) };
+    let mut by_status = changed.clone();
+    track(&status, Some(&live), &mut by_status);
+    let own = json!({"f:spec": {"f:accessModes": {}}});
+    let expected = [
+        (format!("creator Update@{NOW}"), own.clone()),
+        (format!("binder Update/status@{LATER}"), json!({"f:status": {"f:phase": {}}})),
+    ];
+    assert_eq!(entries(&by_status), expected, "a subresource cannot clear the list");
+
+    changed.set(&["metadata", "managedFields"], Value::Array(list(&live).to_vec()));
+    track(&writer(claims, "binder", LATER), Some(&live), &mut changed);
+    let expected = [
+        (format!("creator Update@{NOW}"), own),
+        (format!("binder Update@{LATER}"), json!({"f:spec": {"f:volumeName": {}}})),
+    ];
+    assert_eq!(entries(&changed), expected);
+}
+
+#[test]
+fn lists_that_clients_give() {
+    let maps = kind("", "configmaps");
+    let live = created(maps, json!({"metadata": {"name": "a"}, "data": {"k": "v"}}));
+    let hand = json!({"manager": "hand", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:k": {}}}});
+    let old = (format!("creator Update@{NOW}"), json!({"f:data": {".": {}, "f:k": {}}}));
+    for (name, given, expected) in [
+        ("none", None, vec![old.clone()]),
+        ("empty", Some(json!([])), vec![]),
+        ("one empty entry", Some(json!([{}])), vec![]),
+        ("two empty entries", Some(json!([{}, {}])), vec![old.clone()]),
+        ("no sense", Some(json!([{"manager": "x", "operation": "Frob"}])), vec![old.clone()]),
+        ("a list", Some(json!([hand])), vec![("hand Apply".to_owned(), json!({"f:data": {"f:k": {}}}))]),
+    ] {
+        let mut changed = live.clone();
+        changed.meta().remove("managedFields");
+        if let Some(given) = given {
+            changed.set(&["metadata", "managedFields"], given);
+        }
+        track(&writer(maps, "creator", LATER), Some(&live), &mut changed);
+        assert_eq!(entries(&changed), expected, "{name}");
+    }
+    // Cleared once, an object is not tracked again.
+    let mut live = live;
+    live.meta().remove("managedFields");
+    let mut changed = object(maps, json!({"metadata": {"name": "a"}, "data": {"k": "w"}}));
+    track(&writer(maps, "creator", LATER), Some(&live), &mut changed);
+    assert_eq!(entries(&changed), []);
+}
+
+#[test]
+fn times_alone_are_no_change() {
+    let maps = kind("", "configmaps");
+    let live = created(maps, json!({"metadata": {"name": "a"}, "data": {"k": "v"}}));
+    let mut later = live.clone();
+    later.0["metadata"]["managedFields"][0]["time"] = LATER.into();
+    let mut same = later.clone();
+    keep_times(&mut same, &live);
+    assert_eq!(same, live);
+    let mut changed = later.clone();
+    changed.set(&["data", "k"], "w");
+    let expected = changed.clone();
+    keep_times(&mut changed, &live);
+    assert_eq!(changed, expected, "another value");
+    let mut other = later;
+    other.0["metadata"]["managedFields"][0]["manager"] = "x".into();
+    let expected = other.clone();
+    keep_times(&mut other, &live);
+    assert_eq!(other, expected, "another owner");
+}
+
+#[test]
+fn events_are_tracked_in_both_forms() {
+    let (core, events) = (kind("", "events"), kind("events.k8s.io", "events"));
+    let live = created(core, json!({"metadata": {"name": "e"}, "message": "m", "reason": "r", "count": 1}));
+    let live = events.to_shown(live);
+    let mut changed = live.clone();
+    changed.set(&["note"], "n");
+    track(&writer(events, "other", LATER), Some(&live), &mut changed);
+    assert_eq!(
+        entries(&changed),
+        [
+            (format!("creator Update@{NOW}"), json!({"f:count": {}, "f:reason": {}})),
+            (format!("other Update@{LATER}"), json!({"f:note": {}})),
+        ]
+    );
+}
+
+#[test]
+fn names_of_managers() {
+    let long = "x".repeat(200);
+    for (given, agent, expected) in [
+        ("m", "agent/1", "m"),
+        ("", "agent/1.2 (linux) x", "agent"),
+        ("", "my agent", "my agent"),
+        ("", "a\tb\u{7f}c/1", "abc"),
+        ("", "", "unknown"),
+        ("", "/1", "unknown"),
+        ("", &long, &long[..128]),
+    ] {
+        assert_eq!(manager_name(given, agent), expected, "{given:?} {agent:?}");
+    }
+}

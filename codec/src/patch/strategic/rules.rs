@@ -1,0 +1,64 @@
+//! What a merge must know of the type at hand.
+
+use orlop_openapi::{Shape, Strategic, StructType, TypeId, Types};
+
+use super::fault::Fault;
+
+/// The rules below an object, a map, or the items of a list.
+pub(super) trait Rules<'a>: Copy {
+    /// The rules for what is below a member (for a list: below its items), and how the member is
+    /// merged when it is a list.
+    fn member(self, name: &str) -> Result<(Self, &'a Strategic), Fault>;
+    /// The name of the type, for errors.
+    fn name(self) -> &'a str;
+}
+
+/// Rules as the API types declare them.
+#[derive(Clone, Copy)]
+pub(super) enum Declared<'a> {
+    /// A struct.
+    Struct(&'a Types, &'a StructType),
+    /// A map with values of a shape.
+    Map(&'a Types, &'a Shape),
+    /// Something that has no declared members: any JSON, or a scalar.
+    Free,
+}
+
+impl<'a> Declared<'a> {
+    /// The rules of a struct type.
+    pub(super) fn of(types: &'a Types, ty: TypeId) -> Self {
+        Declared::Struct(types, types.get(ty))
+    }
+
+    fn below(types: &'a Types, shape: &'a Shape) -> Self {
+        match shape {
+            Shape::Struct(ty) | Shape::Either(ty) => Declared::of(types, *ty),
+            Shape::Map(values) => Declared::Map(types, values),
+            Shape::List(items) => Declared::below(types, items),
+            Shape::Scalar(_) | Shape::Json | Shape::Inline(_) | Shape::Deduced => Declared::Free,
+        }
+    }
+}
+
+impl<'a> Rules<'a> for Declared<'a> {
+    fn member(self, name: &str) -> Result<(Self, &'a Strategic), Fault> {
+        match self {
+            Declared::Struct(types, ty) => {
+                let field = ty
+                    .field(name)
+                    .ok_or_else(|| Fault::NoField { owner: ty.short_name.clone(), field: name.to_owned() })?;
+                Ok((Declared::below(types, &field.shape), &field.merge.strategic))
+            }
+            Declared::Map(types, values) => Ok((Declared::below(types, values), &Strategic::Replace)),
+            Declared::Free => Ok((self, &Strategic::Replace)),
+        }
+    }
+
+    fn name(self) -> &'a str {
+        match self {
+            Declared::Struct(_, ty) => &ty.short_name,
+            Declared::Map(..) => "map",
+            Declared::Free => "interface",
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Parses an expression and checks its names.
+
+use std::sync::Arc;
+
+use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+
+use super::{extensions, functions};
+use crate::program::{Program, unescape};
+use crate::schema::{Schema, Type};
+
+/// Bytes that an expression may have.
+const MAX_LENGTH: usize = 16 * 1024;
+/// Brackets inside each other, at the most.
+const MAX_NESTING: usize = 32;
+/// Steps inside each other, at the most.
+const MAX_DEPTH: usize = 250;
+/// Bytes.
+const PARSER_STACK: usize = 256 << 20;
+
+impl Program {
+    /// Reads an expression. The error says what cannot be compiled.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > MAX_LENGTH {
+            return Err(format!("the expression is longer than {MAX_LENGTH} bytes"));
+        }
+        if nesting(text) > MAX_NESTING {
+            return Err(format!("the expression is nested more than {MAX_NESTING} brackets deep"));
+        }
+        // The parser needs far more stack than a thread of the server has.
+        let text = text.to_owned();
+        let parsing = std::thread::Builder::new().stack_size(PARSER_STACK).spawn(move || parse(&text));
+        let parsed = parsing.map_err(|error| error.to_string())?.join();
+        parsed.unwrap_or_else(|_| Err("the expression cannot be read".to_owned()))
+    }
+
+    /// Holds the fields that it names against the schema of `self`.
+    pub(crate) fn check_fields(&self, schema: &Schema) -> Result<(), String> {
+        let mut check = Check { bound: Vec::new(), uses_old: false, schema: Some(schema) };
+        check.expr(&self.expr).map(|_| ())
+    }
+}
+
+fn parse(text: &str) -> Result<Program, String> {
+    let parser = cel::parser::Parser::new().enable_optional_syntax(true);
+    let expr = parser.parse(text).map_err(|errors| errors.to_string())?;
+    if depth(&expr) > MAX_DEPTH {
+        return Err(format!("the expression has more than {MAX_DEPTH} steps inside each other"));
+    }
+    let mut check = Check { bound: Vec::new(), uses_old: false, schema: None };
+    check.expr(&expr)?;
+    Ok(Program { uses_old: check.uses_old, expr: Arc::new(expr) })
+}
+
+/// How deep brackets are nested in a text. Those inside of texts count as well.
+fn nesting(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for c in text.bytes() {
+        match c {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+/// How many steps are inside each other.
+fn depth(expr: &IdedExpr) -> usize {
+    let deepest = |parts: &mut dyn Iterator<Item = &IdedExpr>| parts.map(depth).max().unwrap_or(0);
+    1 + match &expr.expr {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) => 0,
+        Expr::Select(select) => depth(&select.operand),
+        Expr::List(list) => deepest(&mut list.elements.iter()),
+        Expr::Map(map) => deepest(&mut map.entries.iter().flat_map(|entry| match &entry.expr {
+            EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+            EntryExpr::StructField(field) => vec![&field.value],
+        })),
+        Expr::Call(call) => deepest(&mut call.args.iter().chain(call.target.as_deref())),
+        Expr::Comprehension(all) => deepest(
+            &mut [&all.iter_range, &all.accu_init, &all.loop_cond, &all.loop_step, &all.result].into_iter(),
+        ),
+    }
+}
+
+/// What is known about a value before there is one.
+#[derive(Clone, Copy)]
+enum Known<'s> {
+    Nothing,
+    Schema(&'s Schema),
+}
+
+struct Check<'s> {
+    bound: Vec<(String, Known<'s>)>,
+    uses_old: bool,
+    schema: Option<&'s Schema>,
+}
+
+impl<'s> Check<'s> {
+    fn expr(&mut self, expr: &IdedExpr) -> Result<Known<'s>, String> {
+        match &expr.expr {
+            Expr::Unspecified | Expr::Literal(_) => {}
+            Expr::Ident(name) => return self.ident(name),
+            Expr::Select(select) => {
+                let operand = self.expr(&select.operand)?;
+                return field(operand, &select.field, select.test);
+            }
+            Expr::List(list) => {
+                for element in &list.elements {
+                    self.expr(element)?;
+                }
+            }
+            Expr::Map(map) => {
+                for entry in &map.entries {
+                    if let EntryExpr::MapEntry(entry) = &entry.expr {
+                        self.expr(&entry.key)?;
+                        self.expr(&entry.value)?;
+                    }
+                }
+            }
+            Expr::Struct(object) => return Err(format!("undeclared reference to '{}'", object.type_name)),
+            Expr::Comprehension(all) => {
+                let range = self.expr(&all.iter_range)?;
+                self.expr(&all.accu_init)?;
+                let depth = self.bound.len();
+                self.bound.push((all.iter_var.clone(), item(range)));
+                if let Some(second) = &all.iter_var2 {
+                    self.bound.push((second.clone(), Known::Nothing));
+                }
+                self.bound.push((all.accu_var.clone(), Known::Nothing));
+                for part in [&all.loop_cond, &all.loop_step, &all.result] {
+                    self.expr(part)?;
+                }
+                self.bound.truncate(depth);
+            }
+            Expr::Call(call) => {
+                let name = call.func_name.as_str();
+                // `ip.isCanonical(x)` and the like are functions whose names have dots.
+                let space = call.target.as_deref().and_then(|target| match &target.expr {
+                    Expr::Ident(space) if functions::is_namespace(space) && !self.is_bound(space) => {
+                        Some(space)
+                    }
+                    _ => None,
+                });
+                let known = match space {
+                    Some(space) => functions::is_known(&format!("{space}.{name}")),
+                    None => functions::is_known(name) || extensions::is_known(name),
+                };
+                if !known {
+                    return Err(format!("undeclared reference to '{name}' (in container '')"));
+                }
+                let mut target = Known::Nothing;
+                if let (Some(expr), None) = (&call.target, space) {
+                    target = self.expr(expr)?;
+                }
+                let mut args = Vec::new();
+                for arg in &call.args {
+                    args.push(self.expr(arg)?);
+                }
+                let _ = target;
+                return Ok(match (name, args.as_slice()) {
+                    ("_[_]", [range, _]) => element(*range),
+                    ("_?._", _) | ("_[?_]", _) => Known::Nothing,
+                    ("_?_:_", [_, yes, _]) => *yes,
+                    _ => Known::Nothing,
+                });
+            }
+        }
+        Ok(Known::Nothing)
+    }
+
+    fn is_bound(&self, name: &str) -> bool {
+        self.bound.iter().any(|(bound, _)| bound == name)
+    }
+
+    fn ident(&mut self, name: &str) -> Result<Known<'s>, String> {
+        if let Some((_, known)) = self.bound.iter().rev().find(|(bound, _)| bound == name) {
+            return Ok(*known);
+        }
+        let known = self.schema.map_or(Known::Nothing, Known::Schema);
+        match name {
+            "self" => Ok(known),
+            "oldSelf" => {
+                self.uses_old = true;
+                // With optionalOldSelf it is an optional, of which nothing is known.
+                Ok(Known::Nothing)
+            }
+            "int" | "uint" | "double" | "bool" | "string" | "bytes" | "list" | "map" | "null_type"
+            | "type" => Ok(Known::Nothing),
+            _ => Err(format!("undeclared reference to '{name}' (in container '')")),
+        }
+    }
+}
+
+fn field<'s>(operand: Known<'s>, name: &str, _is_test: bool) -> Result<Known<'s>, String> {
+    let Known::Schema(schema) = operand else { return Ok(Known::Nothing) };
+    if schema.int_or_string || schema.ty == Type::Any {
+        return Ok(Known::Nothing);
+    }
+    if schema.ty != Type::Object {
+        return Err(format!("type '{}' does not support field selection", schema.ty.text()));
+    }
+    if let Some(values) = &schema.additional {
+        return Ok(Known::Schema(values));
+    }
+    if let Some(property) = schema.properties.get(&unescape(name)) {
+        return Ok(Known::Schema(property));
+    }
+    // What every object has is there without being declared.
+    if schema.preserve || schema.embedded || matches!(name, "apiVersion" | "kind" | "metadata") {
+        return Ok(Known::Nothing);
+    }
+    Err(format!("undefined field '{name}'"))
+}
+
+/// What a macro's variable stands for: items of a list, keys of a map.
+fn item(range: Known<'_>) -> Known<'_> {
+    match range {
+        Known::Schema(schema) if schema.ty == Type::Array => element(range),
+        Known::Schema(_) | Known::Nothing => Known::Nothing,
+    }
+}
+
+fn element(range: Known<'_>) -> Known<'_> {
+    let Known::Schema(schema) = range else { return Known::Nothing };
+    let inner = schema.items.as_deref().or(schema.additional.as_deref());
+    inner.map_or(Known::Nothing, Known::Schema)
+}

@@ -1,0 +1,394 @@
+//! Functions that Kubernetes adds to CEL: about texts, lists, patterns, quantities, addresses, URLs.
+//!
+//! Upstream: apiserver `pkg/cel/library`, cel-go `ext/strings.go`.
+
+use std::cmp::Ordering;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use orlop_apimachinery::quantity::Quantity;
+
+use super::Val;
+use super::cost::{Meter, Result, fail};
+use crate::pattern::compile;
+
+const KNOWN: &[&str] = &[
+    "charAt",
+    "indexOf",
+    "lastIndexOf",
+    "lowerAscii",
+    "upperAscii",
+    "replace",
+    "split",
+    "join",
+    "substring",
+    "trim",
+    "isSorted",
+    "sum",
+    "min",
+    "max",
+    "find",
+    "findAll",
+    "quantity",
+    "isQuantity",
+    "isInteger",
+    "asInteger",
+    "asApproximateFloat",
+    "sign",
+    "isLessThan",
+    "isGreaterThan",
+    "compareTo",
+    "url",
+    "isURL",
+    "getScheme",
+    "getHost",
+    "getHostname",
+    "getPort",
+    "getEscapedPath",
+    "getQuery",
+    "ip",
+    "isIP",
+    "family",
+    "isUnspecified",
+    "isLoopback",
+    "isLinkLocalMulticast",
+    "isLinkLocalUnicast",
+    "isGlobalUnicast",
+    "cidr",
+    "isCIDR",
+    "containsIP",
+    "containsCIDR",
+    "prefixLength",
+    "masked",
+];
+
+/// Whether a function of that name can be run here.
+pub(super) fn is_known(name: &str) -> bool {
+    KNOWN.contains(&name)
+}
+
+/// Calls a function, if it is one of these; a method's receiver is its first argument.
+pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
+    texts(meter, name, args)
+        .or_else(|| lists(name, args))
+        .or_else(|| quantities(name, args))
+        .or_else(|| urls(name, args))
+        .or_else(|| addresses(name, args))
+}
+
+fn number<'v>(value: usize) -> Val<'v> {
+    Val::Int(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn texts<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
+    let [Val::Text(text), rest @ ..] = args else {
+        return match (name, args) {
+            ("join", [list]) => Some(join(list, "")),
+            ("join", [list, Val::Text(between)]) => Some(join(list, between)),
+            _ => None,
+        };
+    };
+    let chars = || text.chars().collect::<Vec<char>>();
+    let slice = |from: i64, to: i64| {
+        let chars = chars();
+        let (from, to) = (usize::try_from(from).ok(), usize::try_from(to).ok());
+        match from.zip(to).and_then(|(from, to)| chars.get(from..to)) {
+            Some(part) => Ok(Val::text(&part.iter().collect::<String>())),
+            None => fail("index out of range"),
+        }
+    };
+    let length = || i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+    Some(match (name, rest) {
+        ("charAt", [Val::Int(at)]) if *at == length() => Ok(Val::text("")),
+        ("charAt", [Val::Int(at)]) => slice(*at, at.saturating_add(1)),
+        ("substring", [Val::Int(from)]) => slice(*from, length()),
+        ("substring", [Val::Int(from), Val::Int(to)]) => slice(*from, *to),
+        ("indexOf", [Val::Text(part)]) => Ok(place(text, text.find(part.as_ref()))),
+        ("lastIndexOf", [Val::Text(part)]) => Ok(place(text, text.rfind(part.as_ref()))),
+        ("indexOf", [Val::Text(part), Val::Int(from)]) => {
+            let start =
+                usize::try_from(*from).ok().and_then(|from| text.char_indices().nth(from)).map(|(at, _)| at);
+            match start {
+                Some(start) => Ok(place(text, text[start..].find(part.as_ref()).map(|at| at + start))),
+                None => fail("index out of range"),
+            }
+        }
+        ("lowerAscii", []) => Ok(Val::text(&text.to_ascii_lowercase())),
+        ("upperAscii", []) => Ok(Val::text(&text.to_ascii_uppercase())),
+        ("trim", []) => Ok(Val::text(text.trim())),
+        ("replace", [Val::Text(from), Val::Text(to)]) => replaced(meter, text, from, to, usize::MAX),
+        ("replace", [Val::Text(from), Val::Text(to), Val::Int(times)]) => {
+            replaced(meter, text, from, to, usize::try_from(*times).unwrap_or(usize::MAX))
+        }
+        ("split", [Val::Text(by)]) => Ok(split(text, by, None)),
+        ("split", [Val::Text(by), Val::Int(most)]) => Ok(split(text, by, usize::try_from(*most).ok())),
+        ("find", [Val::Text(pattern)]) => found(meter, text, pattern, 1)
+            .map(|found| found.into_iter().next().unwrap_or_else(|| Val::text(""))),
+        ("findAll", [Val::Text(pattern)]) => {
+            found(meter, text, pattern, usize::MAX).map(|found| Val::List(Rc::new(found)))
+        }
+        ("findAll", [Val::Text(pattern), Val::Int(most)]) => {
+            let most = usize::try_from(*most).unwrap_or(usize::MAX);
+            found(meter, text, pattern, most).map(|found| Val::List(Rc::new(found)))
+        }
+        _ => return None,
+    })
+}
+
+/// A place in bytes as one in characters, or -1.
+fn place<'v>(text: &str, at: Option<usize>) -> Val<'v> {
+    at.map_or(Val::Int(-1), |at| number(text[..at].chars().count()))
+}
+
+fn replaced<'v>(meter: &mut Meter, text: &str, from: &str, to: &str, times: usize) -> Result<Val<'v>> {
+    // What comes out may be far longer than what goes in.
+    let hits = text.matches(from).count().min(times) as u64;
+    meter.pay(hits.saturating_mul(1 + to.len() as u64 / 16))?;
+    Ok(Val::text(&text.replacen(from, to, times)))
+}
+
+fn split<'v>(text: &str, by: &str, most: Option<usize>) -> Val<'v> {
+    let parts: Vec<Val<'v>> = match (by, most) {
+        ("", _) => text.chars().map(|c| Val::text(&c.to_string())).collect(),
+        (by, Some(most)) => text.splitn(most, by).map(Val::text).collect(),
+        (by, None) => text.split(by).map(Val::text).collect(),
+    };
+    Val::List(Rc::new(parts))
+}
+
+fn join<'v>(list: &Val<'v>, between: &str) -> Result<Val<'v>> {
+    let Some(items) = list.items() else { return fail("no such overload") };
+    let mut texts: Vec<Rc<str>> = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            Val::Text(text) => texts.push(text),
+            _ => return fail("no such overload"),
+        }
+    }
+    Ok(Val::text(&texts.join(between)))
+}
+
+fn found<'v>(meter: &mut Meter, text: &str, pattern: &str, most: usize) -> Result<Vec<Val<'v>>> {
+    meter.pay(200 + (pattern.len() as u64) * (1 + text.len() as u64 / 100))?;
+    match compile(pattern) {
+        Ok(pattern) => {
+            Ok(pattern.find_iter(text).take(most).map(|found| Val::text(found.as_str())).collect())
+        }
+        Err(error) => fail(format!("error parsing regexp: {error}")),
+    }
+}
+
+fn lists<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
+    let (list, rest) = args.split_first()?;
+    if !matches!(name, "isSorted" | "sum" | "min" | "max" | "indexOf" | "lastIndexOf") {
+        return None;
+    }
+    let items = list.items()?;
+    let best = |wanted: Ordering| {
+        let mut items = items.iter();
+        let Some(mut best) = items.next() else { return fail(format!("{name} called on empty list")) };
+        for item in items {
+            match item.order(best) {
+                Some(order) if order == wanted => best = item,
+                Some(_) => {}
+                None => return fail("no such overload"),
+            }
+        }
+        Ok(best.clone())
+    };
+    let at = |at: Option<usize>| at.map_or(Val::Int(-1), number);
+    Some(match (name, rest) {
+        ("isSorted", []) => {
+            let pairs = items.windows(2);
+            Ok(Val::Bool(
+                pairs.map(|pair| pair[0].order(&pair[1])).all(|order| order.is_some_and(Ordering::is_le)),
+            ))
+        }
+        ("sum", []) => sum(&items),
+        ("min", []) => best(Ordering::Less),
+        ("max", []) => best(Ordering::Greater),
+        ("indexOf", [value]) => Ok(at(items.iter().position(|item| item.equals(value)))),
+        ("lastIndexOf", [value]) => Ok(at(items.iter().rposition(|item| item.equals(value)))),
+        _ => return None,
+    })
+}
+
+fn sum<'v>(items: &[Val<'v>]) -> Result<Val<'v>> {
+    let mut total = match items.first() {
+        Some(Val::Double(_)) => Val::Double(0.0),
+        Some(Val::Uint(_)) => Val::Uint(0),
+        _ => Val::Int(0),
+    };
+    for item in items {
+        total = match (&total, item) {
+            (Val::Int(a), Val::Int(b)) => match a.checked_add(*b) {
+                Some(sum) => Val::Int(sum),
+                None => return fail("integer overflow"),
+            },
+            (Val::Uint(a), Val::Uint(b)) => match a.checked_add(*b) {
+                Some(sum) => Val::Uint(sum),
+                None => return fail("unsigned integer overflow"),
+            },
+            (Val::Double(a), Val::Double(b)) => Val::Double(a + b),
+            _ => return fail("no such overload"),
+        };
+    }
+    Ok(total)
+}
+
+fn quantities<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
+    Some(match (name, args) {
+        ("isQuantity", [Val::Text(text)]) => Ok(Val::Bool(Quantity::parse(text).is_ok())),
+        ("quantity", [Val::Text(text)]) => match Quantity::parse(text) {
+            Ok(quantity) => Ok(Val::Quantity(quantity)),
+            Err(error) => fail(error.to_string()),
+        },
+        ("isInteger", [Val::Quantity(quantity)]) => Ok(Val::Bool(quantity.is_integer())),
+        ("asInteger", [Val::Quantity(quantity)]) if quantity.is_integer() => Ok(Val::Int(quantity.value())),
+        ("asInteger", [Val::Quantity(_)]) => fail("cannot convert value to integer"),
+        ("sign", [Val::Quantity(quantity)]) => {
+            Ok(Val::Int(match (quantity.is_zero(), quantity.is_negative()) {
+                (true, _) => 0,
+                (false, true) => -1,
+                (false, false) => 1,
+            }))
+        }
+        ("isLessThan", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Bool(a < b)),
+        ("isGreaterThan", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Bool(a > b)),
+        ("compareTo", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Int(a.cmp(b) as i64)),
+        ("asApproximateFloat", [Val::Quantity(quantity)]) if quantity.is_integer() =>
+        {
+            #[allow(clippy::cast_precision_loss)]
+            Ok(Val::Double(quantity.value() as f64))
+        }
+        ("asApproximateFloat", [Val::Quantity(_)]) => fail("the quantity is not a whole number"),
+        _ => return None,
+    })
+}
+
+/// An absolute URL, or an absolute path.
+fn parse_url(text: &str) -> Option<http::Uri> {
+    let uri: http::Uri = text.parse().ok()?;
+    (uri.scheme().is_some() || text.starts_with('/')).then_some(uri)
+}
+
+fn urls<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
+    Some(match (name, args) {
+        ("isURL", [Val::Text(text)]) => Ok(Val::Bool(parse_url(text).is_some())),
+        ("url", [Val::Text(text)]) => match parse_url(text) {
+            Some(url) => Ok(Val::Url(Rc::new(url))),
+            None => fail(format!(
+                "URL parse error during conversion from string: parse {text:?}: invalid URI for request"
+            )),
+        },
+        ("getScheme", [Val::Url(url)]) => Ok(Val::text(url.scheme_str().unwrap_or_default())),
+        ("getHost", [Val::Url(url)]) => {
+            let authority = url.authority().map_or("", |authority| authority.as_str());
+            Ok(Val::text(authority.rsplit('@').next().unwrap_or_default()))
+        }
+        ("getHostname", [Val::Url(url)]) => {
+            Ok(Val::text(url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')))
+        }
+        ("getPort", [Val::Url(url)]) => {
+            Ok(Val::text(&url.port_u16().map(|port| port.to_string()).unwrap_or_default()))
+        }
+        ("getEscapedPath", [Val::Url(url)]) => Ok(Val::text(url.path())),
+        ("getQuery", [Val::Url(url)]) => {
+            let mut pairs: Vec<(String, Vec<Val<'v>>)> = Vec::new();
+            for (key, value) in form_urlencoded::parse(url.query().unwrap_or_default().as_bytes()) {
+                match pairs.iter_mut().find(|(known, _)| *known == key) {
+                    Some((_, values)) => values.push(Val::text(&value)),
+                    None => pairs.push((key.into_owned(), vec![Val::text(&value)])),
+                }
+            }
+            let pairs = pairs.into_iter().map(|(key, values)| (Val::text(&key), Val::List(Rc::new(values))));
+            Ok(Val::Map(Rc::new(pairs.collect())))
+        }
+        _ => return None,
+    })
+}
+
+fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
+    if !crate::format::is_cidr(text) {
+        return None;
+    }
+    let (address, bits) = text.split_once('/')?;
+    Some((address.parse().ok()?, bits.parse().ok()?))
+}
+
+/// The bits of an address, from the left, and how many they are.
+fn bits(address: IpAddr) -> (u128, u32) {
+    match address {
+        IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
+        IpAddr::V6(address) => (address.to_bits(), 128),
+    }
+}
+
+fn masked(address: IpAddr, length: u8) -> IpAddr {
+    let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+    match address {
+        IpAddr::V4(_) => {
+            let bits = (bits(address).0 & mask) >> 96;
+            IpAddr::V4(u32::try_from(bits).unwrap_or_default().into())
+        }
+        IpAddr::V6(_) => IpAddr::V6((bits(address).0 & mask).into()),
+    }
+}
+
+fn covers(network: IpAddr, length: u8, address: IpAddr) -> bool {
+    bits(network).1 == bits(address).1 && masked(network, length) == masked(address, length)
+}
+
+fn addresses<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
+    let flag = |value: bool| Ok(Val::Bool(value));
+    Some(match (name, args) {
+        ("isIP", [Val::Text(text)]) => flag(text.parse::<IpAddr>().is_ok()),
+        ("ip", [Val::Text(text)]) => match text.parse() {
+            Ok(address) => Ok(Val::Ip(address)),
+            Err(_) => fail(format!("IP Address {text:?} parse error during conversion from string")),
+        },
+        ("family", [Val::Ip(address)]) => Ok(Val::Int(if address.is_ipv4() { 4 } else { 6 })),
+        ("isUnspecified", [Val::Ip(address)]) => flag(address.is_unspecified()),
+        ("isLoopback", [Val::Ip(address)]) => flag(address.is_loopback()),
+        ("isLinkLocalUnicast", [Val::Ip(address)]) => flag(is_link_local(*address)),
+        ("isLinkLocalMulticast", [Val::Ip(address)]) => flag(match address {
+            IpAddr::V4(address) => address.octets()[..3] == [224, 0, 0],
+            IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
+        }),
+        ("isGlobalUnicast", [Val::Ip(address)]) => {
+            let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+            let special = address.is_unspecified() || address.is_loopback() || address.is_multicast();
+            flag(!special && !is_broadcast && !is_link_local(*address))
+        }
+        ("isCIDR", [Val::Text(text)]) => flag(parse_cidr(text).is_some()),
+        ("cidr", [Val::Text(text)]) => match parse_cidr(text) {
+            Some((address, length)) => Ok(Val::Cidr(address, length)),
+            None => fail(format!("network address {text:?} parse error during conversion from string")),
+        },
+        ("ip", [Val::Cidr(address, _)]) => Ok(Val::Ip(*address)),
+        ("prefixLength", [Val::Cidr(_, length)]) => Ok(Val::Int(i64::from(*length))),
+        ("masked", [Val::Cidr(address, length)]) => Ok(Val::Cidr(masked(*address, *length), *length)),
+        ("containsIP", [Val::Cidr(network, length), Val::Ip(address)]) => {
+            flag(covers(*network, *length, *address))
+        }
+        ("containsIP", [Val::Cidr(network, length), Val::Text(text)]) => match text.parse() {
+            Ok(address) => flag(covers(*network, *length, address)),
+            Err(_) => fail(format!("IP Address {text:?} parse error during conversion from string")),
+        },
+        ("containsCIDR", [Val::Cidr(network, length), Val::Cidr(other, inner)]) => {
+            flag(inner >= length && covers(*network, *length, *other))
+        }
+        ("containsCIDR", [Val::Cidr(network, length), Val::Text(text)]) => match parse_cidr(text) {
+            Some((other, inner)) => flag(inner >= *length && covers(*network, *length, other)),
+            None => fail(format!("network address {text:?} parse error during conversion from string")),
+        },
+        _ => return None,
+    })
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.segments()[0] & 0xffc0 == 0xfe80,
+    }
+}

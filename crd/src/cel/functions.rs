@@ -1,0 +1,397 @@
+//! CEL's own operators and functions.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::Val;
+use super::cost::{Meter, Result, fail};
+use crate::pattern::compile;
+
+/// Functions whose names have dots stand behind these words.
+pub(super) fn is_namespace(name: &str) -> bool {
+    matches!(name, "optional" | "sets" | "ip")
+}
+
+const KNOWN: &[&str] = &[
+    "_&&_",
+    "_||_",
+    "!_",
+    "_?_:_",
+    "_+_",
+    "_-_",
+    "_*_",
+    "_/_",
+    "_%_",
+    "-_",
+    "_==_",
+    "_!=_",
+    "_<_",
+    "_<=_",
+    "_>_",
+    "_>=_",
+    "_[_]",
+    "_[?_]",
+    "_?._",
+    "@in",
+    "@not_strictly_false",
+    "size",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bytes",
+    "bool",
+    "dyn",
+    "type",
+    "duration",
+    "timestamp",
+    "getFullYear",
+    "getMonth",
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getHours",
+    "getMinutes",
+    "getSeconds",
+    "getMilliseconds",
+    "optional.of",
+    "optional.ofNonZeroValue",
+    "optional.none",
+    "hasValue",
+    "value",
+    "or",
+    "orValue",
+    "sets.contains",
+    "sets.equivalent",
+    "sets.intersects",
+    "ip.isCanonical",
+];
+
+/// Whether a function of that name can be run here.
+pub(super) fn is_known(name: &str) -> bool {
+    KNOWN.contains(&name)
+}
+
+/// The type that a name stands for.
+pub(super) fn type_named(name: &str) -> Option<&'static str> {
+    ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"]
+        .into_iter()
+        .find(|known| *known == name)
+}
+
+/// Calls a function, if it is one of these; a method's receiver is its first argument.
+pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
+    Some(match (name, args) {
+        ("!_", [Val::Bool(value)]) => Ok(Val::Bool(!value)),
+        ("_==_", [a, b]) => Ok(Val::Bool(a.equals(b))),
+        ("_!=_", [a, b]) => Ok(Val::Bool(!a.equals(b))),
+        ("_<_", [a, b]) => ordered(a, b, Ordering::is_lt),
+        ("_<=_", [a, b]) => ordered(a, b, Ordering::is_le),
+        ("_>_", [a, b]) => ordered(a, b, Ordering::is_gt),
+        ("_>=_", [a, b]) => ordered(a, b, Ordering::is_ge),
+        ("_+_", [a, b]) => add(meter, a, b),
+        ("_-_", [a, b]) => subtract(a, b),
+        ("_*_" | "_/_" | "_%_", [a, b]) => arithmetic(name, a, b),
+        ("-_", [Val::Int(value)]) => whole(value.checked_neg()),
+        ("-_", [Val::Double(value)]) => Ok(Val::Double(-value)),
+        ("_[_]", [range, at]) => index(range, at),
+        ("_[?_]", [range, at]) => {
+            let range = match range {
+                Val::Optional(None) => return Some(Ok(Val::Optional(None))),
+                Val::Optional(Some(inner)) => inner,
+                range => range,
+            };
+            Ok(Val::Optional(index(range, at).ok().map(Rc::new)))
+        }
+        ("@in", [value, range]) => is_in(value, range),
+        ("size", [value]) => match value.size() {
+            Some(size) => Ok(Val::Int(i64::try_from(size).unwrap_or(i64::MAX))),
+            None => fail("no such overload"),
+        },
+        ("contains", [Val::Text(text), Val::Text(part)]) => Ok(Val::Bool(text.contains(part.as_ref()))),
+        ("startsWith", [Val::Text(text), Val::Text(part)]) => Ok(Val::Bool(text.starts_with(part.as_ref()))),
+        ("endsWith", [Val::Text(text), Val::Text(part)]) => Ok(Val::Bool(text.ends_with(part.as_ref()))),
+        ("matches", [Val::Text(text), Val::Text(pattern)]) => matches(meter, text, pattern),
+        ("int" | "uint" | "double" | "string" | "bytes" | "bool", [value]) => convert(name, value),
+        ("dyn", [value]) => Ok(value.clone()),
+        ("type", [value]) => Ok(Val::Type(value.type_name())),
+        ("duration", [Val::Text(text)]) => match span(text) {
+            Some(span) => Ok(Val::Span(span)),
+            None => fail(format!("time: invalid duration {text:?}")),
+        },
+        ("duration", [value @ Val::Span(_)]) | ("timestamp", [value @ Val::Time(_)]) => Ok(value.clone()),
+        ("timestamp", [Val::Text(text)]) => match text.parse::<Timestamp>() {
+            Ok(time) => Ok(Val::Time(time)),
+            Err(_) => fail(format!("cannot parse {text:?} as a timestamp")),
+        },
+        ("timestamp", [Val::Int(seconds)]) => match Timestamp::from_second(*seconds) {
+            Ok(time) => Ok(Val::Time(time)),
+            Err(_) => fail("timestamp overflow"),
+        },
+        (name, [Val::Time(time)]) if name.starts_with("get") => part(name, *time, "UTC"),
+        (name, [Val::Time(time), Val::Text(zone)]) if name.starts_with("get") => part(name, *time, zone),
+        (name, [Val::Span(span)]) if name.starts_with("get") => match name {
+            "getHours" => Ok(Val::Int(span.as_secs() / 3600)),
+            "getMinutes" => Ok(Val::Int(span.as_secs() / 60)),
+            "getSeconds" => Ok(Val::Int(span.as_secs())),
+            "getMilliseconds" => Ok(Val::Int(i64::from(span.subsec_millis()))),
+            _ => fail("no such overload"),
+        },
+        ("optional.of", [value]) => Ok(Val::Optional(Some(Rc::new(value.clone())))),
+        ("optional.none", []) => Ok(Val::Optional(None)),
+        ("optional.ofNonZeroValue", [value]) => {
+            let is_zero = match value {
+                Val::Null | Val::Bool(false) | Val::Int(0) | Val::Uint(0) => true,
+                Val::Double(value) => *value == 0.0,
+                value => value.size() == Some(0),
+            };
+            Ok(Val::Optional((!is_zero).then(|| Rc::new(value.clone()))))
+        }
+        ("hasValue", [Val::Optional(value)]) => Ok(Val::Bool(value.is_some())),
+        ("value", [Val::Optional(value)]) => match value {
+            Some(value) => Ok(value.as_ref().clone()),
+            None => fail("optional.none() dereference"),
+        },
+        ("orValue", [Val::Optional(value), other]) => {
+            Ok(value.as_ref().map_or_else(|| other.clone(), |value| value.as_ref().clone()))
+        }
+        ("or", [value @ Val::Optional(found), other @ Val::Optional(_)]) => {
+            Ok(if found.is_some() { value.clone() } else { other.clone() })
+        }
+        ("sets.contains" | "sets.equivalent" | "sets.intersects", [a, b]) => sets(meter, name, a, b),
+        ("ip.isCanonical", [Val::Text(text)]) => match text.parse::<std::net::IpAddr>() {
+            Ok(address) => Ok(Val::Bool(address.to_string() == **text)),
+            Err(_) => fail(format!("IP Address {text:?} parse error during conversion from string")),
+        },
+        _ => return None,
+    })
+}
+
+fn ordered<'v>(a: &Val<'v>, b: &Val<'v>, is: impl Fn(Ordering) -> bool) -> Result<Val<'v>> {
+    match (a.order(b), a, b) {
+        (Some(order), _, _) => Ok(Val::Bool(is(order))),
+        // Nothing is less or more than what is no number.
+        (None, Val::Double(_), _) | (None, _, Val::Double(_)) => Ok(Val::Bool(false)),
+        (None, _, _) => fail("no such overload"),
+    }
+}
+
+fn whole<'v>(value: Option<i64>) -> Result<Val<'v>> {
+    value.map_or_else(|| fail("integer overflow"), |value| Ok(Val::Int(value)))
+}
+
+fn add<'v>(meter: &mut Meter, a: &Val<'v>, b: &Val<'v>) -> Result<Val<'v>> {
+    let overflow = || fail("timestamp overflow");
+    match (a, b) {
+        (Val::Int(a), Val::Int(b)) => whole(a.checked_add(*b)),
+        (Val::Uint(a), Val::Uint(b)) => {
+            a.checked_add(*b).map_or_else(|| fail("unsigned integer overflow"), |n| Ok(Val::Uint(n)))
+        }
+        (Val::Double(a), Val::Double(b)) => Ok(Val::Double(a + b)),
+        (Val::Text(a), Val::Text(b)) => Ok(Val::text(&format!("{a}{b}"))),
+        (Val::Bytes(a), Val::Bytes(b)) => Ok(Val::Bytes([a.as_ref(), b.as_ref()].concat().into())),
+        (Val::Time(time), Val::Span(span)) | (Val::Span(span), Val::Time(time)) => {
+            time.checked_add(*span).map_or_else(|_| overflow(), |time| Ok(Val::Time(time)))
+        }
+        (Val::Span(a), Val::Span(b)) => a.checked_add(*b).map_or_else(overflow, |span| Ok(Val::Span(span))),
+        (a, b) => match (a.items(), b.items()) {
+            (Some(mut items), Some(more)) => {
+                meter.pay((items.len() + more.len()) as u64)?;
+                items.extend(more);
+                Ok(Val::List(Rc::new(items)))
+            }
+            _ => fail("no such overload"),
+        },
+    }
+}
+
+fn subtract<'v>(a: &Val<'v>, b: &Val<'v>) -> Result<Val<'v>> {
+    let overflow = || fail("timestamp overflow");
+    match (a, b) {
+        (Val::Int(a), Val::Int(b)) => whole(a.checked_sub(*b)),
+        (Val::Uint(a), Val::Uint(b)) => {
+            a.checked_sub(*b).map_or_else(|| fail("unsigned integer overflow"), |n| Ok(Val::Uint(n)))
+        }
+        (Val::Double(a), Val::Double(b)) => Ok(Val::Double(a - b)),
+        (Val::Time(a), Val::Time(b)) => Ok(Val::Span(a.duration_since(*b))),
+        (Val::Time(time), Val::Span(span)) => {
+            time.checked_sub(*span).map_or_else(|_| overflow(), |time| Ok(Val::Time(time)))
+        }
+        (Val::Span(a), Val::Span(b)) => a.checked_sub(*b).map_or_else(overflow, |span| Ok(Val::Span(span))),
+        _ => fail("no such overload"),
+    }
+}
+
+fn arithmetic<'v>(name: &str, a: &Val<'v>, b: &Val<'v>) -> Result<Val<'v>> {
+    match (name, a, b) {
+        ("_/_", Val::Int(_), Val::Int(0)) | ("_/_", Val::Uint(_), Val::Uint(0)) => fail("division by zero"),
+        ("_%_", Val::Int(_), Val::Int(0)) | ("_%_", Val::Uint(_), Val::Uint(0)) => fail("modulus by zero"),
+        ("_*_", Val::Int(a), Val::Int(b)) => whole(a.checked_mul(*b)),
+        ("_/_", Val::Int(a), Val::Int(b)) => whole(a.checked_div(*b)),
+        ("_%_", Val::Int(a), Val::Int(b)) => whole(a.checked_rem(*b)),
+        ("_*_", Val::Uint(a), Val::Uint(b)) => {
+            a.checked_mul(*b).map_or_else(|| fail("unsigned integer overflow"), |n| Ok(Val::Uint(n)))
+        }
+        ("_/_", Val::Uint(a), Val::Uint(b)) => Ok(Val::Uint(a / b)),
+        ("_%_", Val::Uint(a), Val::Uint(b)) => Ok(Val::Uint(a % b)),
+        ("_*_", Val::Double(a), Val::Double(b)) => Ok(Val::Double(a * b)),
+        ("_/_", Val::Double(a), Val::Double(b)) => Ok(Val::Double(a / b)),
+        _ => fail("no such overload"),
+    }
+}
+
+fn index<'v>(range: &Val<'v>, at: &Val<'v>) -> Result<Val<'v>> {
+    if let Some(items) = range.items() {
+        let place = match at {
+            Val::Int(at) => usize::try_from(*at).ok(),
+            Val::Uint(at) => usize::try_from(*at).ok(),
+            _ => return fail("no such overload"),
+        };
+        return match place.and_then(|at| items.get(at)) {
+            Some(item) => Ok(item.clone()),
+            None => fail(format!("index out of bounds: {}", shown(at))),
+        };
+    }
+    match (range.get(at), range.keys()) {
+        (Some(value), _) => Ok(value),
+        (None, Some(_)) => fail(format!("no such key: {}", shown(at))),
+        (None, None) => fail("no such overload"),
+    }
+}
+
+fn is_in<'v>(value: &Val<'v>, range: &Val<'v>) -> Result<Val<'v>> {
+    match (range.items(), range.keys()) {
+        (Some(items), _) => Ok(Val::Bool(items.iter().any(|item| item.equals(value)))),
+        (None, Some(_)) => Ok(Val::Bool(range.get(value).is_some())),
+        (None, None) => fail("no such overload"),
+    }
+}
+
+fn matches<'v>(meter: &mut Meter, text: &str, pattern: &str) -> Result<Val<'v>> {
+    // Patterns are compiled each time, which costs more than the search.
+    meter.pay(200 + (pattern.len() as u64) * (1 + text.len() as u64 / 100))?;
+    match compile(pattern) {
+        Ok(pattern) => Ok(Val::Bool(pattern.is_match(text))),
+        Err(error) => fail(format!("error parsing regexp: {error}")),
+    }
+}
+
+/// A value as texts and errors show it.
+pub(super) fn shown(value: &Val<'_>) -> String {
+    match value {
+        Val::Null => "null".to_owned(),
+        Val::Bool(value) => value.to_string(),
+        Val::Int(value) => value.to_string(),
+        Val::Uint(value) => value.to_string(),
+        Val::Double(value) => value.to_string(),
+        Val::Text(text) => text.to_string(),
+        Val::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Val::Time(time) => time.to_string(),
+        Val::Span(span) => format!("{}s", span.as_secs_f64()),
+        Val::Quantity(quantity) => quantity.to_string(),
+        Val::Url(url) => url.to_string(),
+        Val::Ip(address) => address.to_string(),
+        Val::Cidr(address, bits) => format!("{address}/{bits}"),
+        Val::Json(value, _) => value.to_string(),
+        Val::Type(name) => (*name).to_owned(),
+        Val::List(_) | Val::Map(_) | Val::Optional(_) => value.type_name().to_owned(),
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+fn convert<'v>(name: &str, value: &Val<'v>) -> Result<Val<'v>> {
+    const TOP: f64 = 9_223_372_036_854_775_808.0;
+    match (name, value) {
+        ("int", Val::Int(_)) | ("uint", Val::Uint(_)) | ("double", Val::Double(_)) => Ok(value.clone()),
+        ("int", Val::Uint(n)) => whole(i64::try_from(*n).ok()),
+        ("int", Val::Double(n)) if *n > -TOP && *n < TOP => Ok(Val::Int(*n as i64)),
+        ("int", Val::Double(_)) => fail("integer overflow"),
+        ("int", Val::Time(time)) => Ok(Val::Int(time.as_second())),
+        ("int", Val::Text(text)) => match text.parse() {
+            Ok(n) => Ok(Val::Int(n)),
+            Err(_) => fail(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")),
+        },
+        ("uint", Val::Int(n)) => match u64::try_from(*n) {
+            Ok(n) => Ok(Val::Uint(n)),
+            Err(_) => fail("unsigned integer overflow"),
+        },
+        ("uint", Val::Double(n)) if *n >= 0.0 && *n < TOP => Ok(Val::Uint(*n as u64)),
+        ("uint", Val::Text(text)) => match text.parse() {
+            Ok(n) => Ok(Val::Uint(n)),
+            Err(_) => fail(format!("strconv.ParseUint: parsing {text:?}: invalid syntax")),
+        },
+        ("double", Val::Int(n)) => Ok(Val::Double(*n as f64)),
+        ("double", Val::Uint(n)) => Ok(Val::Double(*n as f64)),
+        ("double", Val::Text(text)) => match text.parse() {
+            Ok(n) => Ok(Val::Double(n)),
+            Err(_) => fail(format!("strconv.ParseFloat: parsing {text:?}: invalid syntax")),
+        },
+        ("bytes", Val::Text(text)) => Ok(Val::Bytes(text.as_bytes().into())),
+        ("bytes", Val::Bytes(_)) | ("bool", Val::Bool(_)) => Ok(value.clone()),
+        ("bool", Val::Text(text)) => match text.as_ref() {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Val::Bool(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Val::Bool(false)),
+            _ => fail(format!("strconv.ParseBool: parsing {text:?}: invalid syntax")),
+        },
+        (
+            "string",
+            Val::Bool(_)
+            | Val::Int(_)
+            | Val::Uint(_)
+            | Val::Double(_)
+            | Val::Text(_)
+            | Val::Bytes(_)
+            | Val::Time(_)
+            | Val::Span(_)
+            | Val::Ip(_)
+            | Val::Cidr(..),
+        ) => Ok(Val::text(&shown(value))),
+        _ => fail("no such overload"),
+    }
+}
+
+/// A duration as Go writes it: `-1h30m`.
+pub(super) fn span(text: &str) -> Option<SignedDuration> {
+    let (rest, negative) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
+    let span = SignedDuration::try_from(orlop_apimachinery::duration::parse(rest).ok()?).ok()?;
+    Some(if negative { -span } else { span })
+}
+
+fn part<'v>(name: &str, time: Timestamp, zone: &str) -> Result<Val<'v>> {
+    let Ok(zone) = TimeZone::get(zone) else { return fail(format!("unknown time zone {zone}")) };
+    let at = time.to_zoned(zone);
+    let value = match name {
+        "getFullYear" => i64::from(at.year()),
+        "getMonth" => i64::from(at.month()) - 1,
+        "getDate" => i64::from(at.day()),
+        "getDayOfMonth" => i64::from(at.day()) - 1,
+        "getDayOfWeek" => i64::from(at.weekday().to_sunday_zero_offset()),
+        "getDayOfYear" => i64::from(at.day_of_year()) - 1,
+        "getHours" => i64::from(at.hour()),
+        "getMinutes" => i64::from(at.minute()),
+        "getSeconds" => i64::from(at.second()),
+        "getMilliseconds" => i64::from(at.millisecond()),
+        _ => return fail("no such overload"),
+    };
+    Ok(Val::Int(value))
+}
+
+fn sets<'v>(meter: &mut Meter, name: &str, a: &Val<'v>, b: &Val<'v>) -> Result<Val<'v>> {
+    let (Some(a), Some(b)) = (a.items(), b.items()) else { return fail("no such overload") };
+    meter.pay((a.len() as u64).saturating_mul(b.len() as u64))?;
+    let has = |list: &[Val<'v>], value: &Val<'v>| list.iter().any(|item| item.equals(value));
+    let contains = |a: &[Val<'v>], b: &[Val<'v>]| b.iter().all(|value| has(a, value));
+    Ok(Val::Bool(match name {
+        "sets.contains" => contains(&a, &b),
+        "sets.equivalent" => contains(&a, &b) && contains(&b, &a),
+        _ => b.iter().any(|value| has(&a, value)),
+    }))
+}

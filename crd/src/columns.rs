@@ -1,0 +1,402 @@
+//! Columns of custom kinds: JSONPath, as far as definitions may use it, and cells.
+//!
+//! Upstream: client-go `util/jsonpath`, apiextensions-apiserver `pkg/registry/customresource/tableconvertor`.
+
+use jiff::Timestamp;
+use orlop_api::registry::ago;
+use serde_json::{Value, json};
+
+/// A column: its path and type.
+#[derive(Debug)]
+pub(crate) struct Column {
+    path: JsonPath,
+    kind: String,
+}
+
+/// The columns of a version, and how a table shows them.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    columns: Vec<Column>,
+    pub(crate) shown: Value,
+}
+
+const NAME: &str = "The name of the object, unique within its namespace and kind.";
+const AGE: &str = "When the object was created, by the clock of the server.";
+
+impl Columns {
+    /// Those of a version of a definition; without any, the age.
+    pub(crate) fn of(version: &Value) -> Self {
+        let own = version["additionalPrinterColumns"].as_array().filter(|columns| !columns.is_empty());
+        let age = json!([{"name": "Age", "type": "date", "description": AGE, "jsonPath": ".metadata.creationTimestamp"}]);
+        let given = own.or(age.as_array()).cloned().unwrap_or_default();
+        let mut shown = vec![
+            json!({"name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0}),
+        ];
+        let mut columns = Vec::new();
+        for column in &given {
+            let text = |name: &str| column[name].as_str().unwrap_or_default();
+            let Ok(path) = JsonPath::parse(text("jsonPath")) else { continue };
+            let description = match text("description") {
+                "" => format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath")),
+                description => description.to_owned(),
+            };
+            shown.push(json!({
+                "name": text("name"), "type": text("type"), "format": text("format"),
+                "description": description, "priority": column["priority"].as_i64().unwrap_or(0),
+            }));
+            columns.push(Column { path, kind: text("type").to_owned() });
+        }
+        Columns { columns, shown: shown.into() }
+    }
+
+    /// The cells of an object's row, the name first.
+    pub(crate) fn cells(&self, name: &str, object: &Value, now: Timestamp) -> Vec<Value> {
+        let cells = self.columns.iter().map(|column| {
+            column.path.first(object).map(|value| cell(&column.kind, value, now)).unwrap_or_default()
+        });
+        std::iter::once(Value::from(name)).chain(cells).collect()
+    }
+}
+
+fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
+    match (kind, value) {
+        (_, Value::Null) => Value::Null,
+        ("string", Value::String(text)) => text.as_str().into(),
+        ("string", value) => value.to_string().into(),
+        ("integer", Value::Number(number)) => match number.as_i64() {
+            Some(_) => value.clone(),
+            #[allow(clippy::cast_possible_truncation)]
+            None => number.as_f64().map(|number| Value::from(number as i64)).unwrap_or_default(),
+        },
+        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
+        ("date", Value::String(text)) => match text.parse::<Timestamp>() {
+            Ok(time) => ago(time, now).into(),
+            Err(_) => "<invalid>".into(),
+        },
+        _ => Value::Null,
+    }
+}
+
+/// A path into JSON: `.status.conditions[?(@.type=="Ready")].status`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct JsonPath(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Member(String),
+    /// Counted from the end when negative.
+    Item(i64),
+    /// From, to, each counted from the end when negative.
+    Range(i64, Option<i64>),
+    Every,
+    /// Any depth below.
+    Anywhere,
+    /// Items whose value at a path compares so.
+    Where(Vec<String>, Compare, Value),
+    /// Items that have something at a path.
+    Has(Vec<String>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Compare {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl JsonPath {
+    /// Reads a path, with or without braces around it.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+        let mut rest = inner.strip_prefix('$').unwrap_or(inner);
+        let mut steps = Vec::new();
+        while !rest.is_empty() {
+            if let Some(after) = rest.strip_prefix("..") {
+                steps.push(Step::Anywhere);
+                rest = after;
+                if !rest.starts_with('[') {
+                    rest = name(rest, &mut steps)?;
+                }
+            } else if let Some(after) = rest.strip_prefix('.') {
+                if after.is_empty() {
+                    break;
+                }
+                rest = if after.starts_with('[') { after } else { name(after, &mut steps)? };
+            } else if let Some(after) = rest.strip_prefix('[') {
+                let end = closing(after).ok_or_else(|| "unterminated array".to_owned())?;
+                steps.push(bracket(&after[..end])?);
+                rest = &after[end + 1..];
+            } else {
+                return Err(format!("is an invalid path: unrecognized character {:?}", rest.chars().next()));
+            }
+        }
+        Ok(JsonPath(steps))
+    }
+
+    /// The first value at the path.
+    pub(crate) fn first<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        let mut found = Vec::new();
+        collect(&self.0, value, &mut found, 1);
+        found.into_iter().next()
+    }
+}
+
+/// Reads a member's name, in which a backslash makes a dot part of it.
+fn name<'t>(text: &'t str, steps: &mut Vec<Step>) -> Result<&'t str, String> {
+    let mut name = String::new();
+    let mut chars = text.char_indices();
+    let mut end = text.len();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => name.extend(chars.next().map(|(_, c)| c)),
+            '.' | '[' => {
+                end = at;
+                break;
+            }
+            c => name.push(c),
+        }
+    }
+    match name.as_str() {
+        "" => return Err("is an invalid path: a name is missing".to_owned()),
+        "*" => steps.push(Step::Every),
+        _ => steps.push(Step::Member(name)),
+    }
+    Ok(&text[end..])
+}
+
+/// Where the bracket that is open ends, with regard to texts in it.
+fn closing(text: &str) -> Option<usize> {
+    let (mut quote, mut depth) = (None, 0);
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '[') => depth += 1,
+            (None, ']') if depth == 0 => return Some(at),
+            (None, ']') => depth -= 1,
+            (_, _) => {}
+        }
+    }
+    None
+}
+
+fn bracket(text: &str) -> Result<Step, String> {
+    let text = text.trim();
+    if text == "*" {
+        return Ok(Step::Every);
+    }
+    if let Some(filter) = text.strip_prefix("?(").and_then(|text| text.strip_suffix(')')) {
+        return filter_step(filter);
+    }
+    for quote in ['\'', '"'] {
+        if let Some(name) = text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote)) {
+            return Ok(Step::Member(name.replace("\\.", ".")));
+        }
+    }
+    let number = |text: &str| text.trim().parse::<i64>().map_err(|_| format!("invalid array index {text}"));
+    if let Some((from, to)) = text.split_once(':') {
+        let from = if from.trim().is_empty() { 0 } else { number(from)? };
+        let to = if to.trim().is_empty() { None } else { Some(number(to)?) };
+        return Ok(Step::Range(from, to));
+    }
+    number(text).map(Step::Item)
+}
+
+fn filter_step(text: &str) -> Result<Step, String> {
+    let path = |text: &str| -> Result<Vec<String>, String> {
+        let text = text.trim().strip_prefix('@').ok_or("a filter begins with @")?;
+        simple_path(text).ok_or_else(|| format!("the filter {text:?} is no simple path"))
+    };
+    for (sign, compare) in [
+        ("==", Compare::Equal),
+        ("!=", Compare::NotEqual),
+        ("<=", Compare::LessOrEqual),
+        (">=", Compare::GreaterOrEqual),
+        ("<", Compare::Less),
+        (">", Compare::Greater),
+    ] {
+        if let Some((left, right)) = text.split_once(sign) {
+            let right = right.trim();
+            let quoted = right.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+            let value = match quoted {
+                Some(text) => Value::from(text),
+                None => {
+                    serde_json::from_str(right).map_err(|_| format!("cannot read {right} in a filter"))?
+                }
+            };
+            return Ok(Step::Where(path(left)?, compare, value));
+        }
+    }
+    path(text).map(Step::Has)
+}
+
+/// Members that follow each other: `.spec.replicas`, `.spec['a.b']`. `None` for any other path.
+pub(crate) fn simple_path(text: &str) -> Option<Vec<String>> {
+    if !text.starts_with('.') {
+        return None;
+    }
+    let JsonPath(steps) = JsonPath::parse(text).ok()?;
+    let names: Option<Vec<String>> = steps
+        .into_iter()
+        .map(|step| match step {
+            Step::Member(name) => Some(name),
+            Step::Item(_)
+            | Step::Range(..)
+            | Step::Every
+            | Step::Anywhere
+            | Step::Where(..)
+            | Step::Has(_) => None,
+        })
+        .collect();
+    names.filter(|names| !names.is_empty())
+}
+
+/// Appends what is at a path, no more than `most`.
+fn collect<'v>(steps: &[Step], value: &'v Value, found: &mut Vec<&'v Value>, most: usize) {
+    if found.len() >= most {
+        return;
+    }
+    let Some((step, rest)) = steps.split_first() else { return found.push(value) };
+    let inner = || -> Box<dyn Iterator<Item = &'v Value>> {
+        match value {
+            Value::Array(list) => Box::new(list.iter()),
+            Value::Object(map) => Box::new(map.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                Box::new(std::iter::empty())
+            }
+        }
+    };
+    let count = value.as_array().map_or(0, |list| i64::try_from(list.len()).unwrap_or(i64::MAX));
+    let from_end = |at: i64| if at < 0 { at + count } else { at };
+    match step {
+        Step::Member(name) => {
+            if let Some(value) = value.get(name) {
+                collect(rest, value, found, most);
+            }
+        }
+        Step::Item(at) => {
+            let at = usize::try_from(from_end(*at)).ok();
+            if let Some(value) = at.and_then(|at| value.get(at)) {
+                collect(rest, value, found, most);
+            }
+        }
+        Step::Range(from, to) => {
+            let (from, to) = (from_end(*from), to.map_or(count, from_end));
+            for (at, value) in value.as_array().into_iter().flatten().enumerate() {
+                let at = i64::try_from(at).unwrap_or(i64::MAX);
+                if at >= from && at < to {
+                    collect(rest, value, found, most);
+                }
+            }
+        }
+        Step::Every => inner().for_each(|value| collect(rest, value, found, most)),
+        Step::Anywhere => {
+            collect(rest, value, found, most);
+            inner().for_each(|value| collect(steps, value, found, most));
+        }
+        Step::Where(path, compare, wanted) => {
+            for item in inner() {
+                let there = path.iter().try_fold(item, |value, name| value.get(name));
+                if there.is_some_and(|there| compares(there, *compare, wanted)) {
+                    collect(rest, item, found, most);
+                }
+            }
+        }
+        Step::Has(path) => {
+            for item in inner() {
+                if path.iter().try_fold(item, |value, name| value.get(name)).is_some() {
+                    collect(rest, item, found, most);
+                }
+            }
+        }
+    }
+}
+
+fn compares(there: &Value, compare: Compare, wanted: &Value) -> bool {
+    use std::cmp::Ordering;
+    let order = match (there, wanted) {
+        (Value::Number(a), Value::Number(b)) => a.as_f64().partial_cmp(&b.as_f64()),
+        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+        (a, b) if a == b => Some(Ordering::Equal),
+        _ => None,
+    };
+    match compare {
+        Compare::Equal => order == Some(Ordering::Equal),
+        Compare::NotEqual => order != Some(Ordering::Equal),
+        Compare::Less => order == Some(Ordering::Less),
+        Compare::LessOrEqual => order.is_some_and(Ordering::is_le),
+        Compare::Greater => order == Some(Ordering::Greater),
+        Compare::GreaterOrEqual => order.is_some_and(Ordering::is_ge),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_values() {
+        let object = json!({
+            "spec": {"n": 3, "list": [{"k": "a", "v": 1}, {"k": "b", "v": 2}], "a.b": "dot"},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Busy", "status": "False"}]},
+        });
+        for (path, want) in [
+            (".spec.n", json!(3)),
+            ("{.spec.n}", json!(3)),
+            (".spec.list[1].k", json!("b")),
+            (".spec.list[-1].v", json!(2)),
+            (".spec.list[0:1].v", json!(1)),
+            (".spec.list[*].k", json!("a")),
+            (".spec['a.b']", json!("dot")),
+            (".spec.a\\.b", json!("dot")),
+            (".status.conditions[?(@.type==\"Busy\")].status", json!("False")),
+            (".status.conditions[?(@.type=='Ready')].status", json!("True")),
+            (".spec.list[?(@.v>1)].k", json!("b")),
+            (".spec.nope", json!(null)),
+            (".spec.list[9]", json!(null)),
+            ("..k", json!("a")),
+        ] {
+            let found = JsonPath::parse(path).unwrap().first(&object).cloned().unwrap_or_default();
+            assert_eq!(found, want, "{path}");
+        }
+        for bad in ["spec", ".spec[", ".spec[x]", ".a..", ".list[?(v)]"] {
+            assert!(JsonPath::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn simple_paths() {
+        assert_eq!(simple_path(".spec.replicas"), Some(vec!["spec".to_owned(), "replicas".to_owned()]));
+        for other in ["", ".", "spec.x", ".spec[0]", ".spec.*", "..x"] {
+            assert_eq!(simple_path(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn cells_follow_their_types() {
+        let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        for (kind, value, want) in [
+            ("string", json!("x"), json!("x")),
+            ("string", json!(5), json!("5")),
+            ("string", json!({"a": 1}), json!("{\"a\":1}")),
+            ("integer", json!(5), json!(5)),
+            ("integer", json!(5.7), json!(5)),
+            ("integer", json!("5"), json!(null)),
+            ("number", json!(1.5), json!(1.5)),
+            ("boolean", json!(true), json!(true)),
+            ("date", json!("2026-01-02T03:03:05Z"), json!("60s")),
+            ("date", json!("x"), json!("<invalid>")),
+        ] {
+            assert_eq!(cell(kind, &value, now), want, "{kind} {value}");
+        }
+        let columns = Columns::of(&json!({}));
+        let created = json!({"metadata": {"creationTimestamp": "2026-01-02T03:03:05Z"}});
+        assert_eq!(columns.cells("n", &created, now), [json!("n"), json!("60s")]);
+        assert_eq!(columns.shown[1]["name"], "Age");
+    }
+}

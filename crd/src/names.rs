@@ -1,0 +1,46 @@
+//! Names that live for ever: metrics, discovery and tables take names of kinds as plain references,
+//! and the names of custom kinds come from clients. Each distinct text is kept once, so what is kept
+//! grows with the number of different names, not with the number of writes.
+
+use std::collections::HashSet;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+static TEXTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+static LISTS: LazyLock<Mutex<HashSet<&'static [&'static str]>>> = LazyLock::new(Mutex::default);
+
+/// The text, for ever.
+pub(crate) fn intern(text: &str) -> &'static str {
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = texts.get(text) {
+        return known;
+    }
+    let kept: &'static str = Box::leak(text.into());
+    texts.insert(kept);
+    kept
+}
+
+/// The list, for ever.
+pub(crate) fn intern_list(list: &[&str]) -> &'static [&'static str] {
+    let list: Vec<&'static str> = list.iter().map(|text| intern(text)).collect();
+    let mut lists = LISTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = lists.get(list.as_slice()) {
+        return known;
+    }
+    let kept: &'static [&'static str] = Box::leak(list.into_boxed_slice());
+    lists.insert(kept);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_text_is_kept_once() {
+        let (a, b) = (intern("widgets.example.com"), intern(&format!("widgets.{}", "example.com")));
+        assert!(std::ptr::eq(a, b));
+        let (a, b) = (intern_list(&["wd", "w"]), intern_list(&["wd", "w"]));
+        assert!(std::ptr::eq(a, b));
+        assert_eq!(intern_list(&["w", "wd"]), ["w", "wd"]);
+    }
+}

@@ -1,0 +1,57 @@
+//! A compiled CEL expression. `cel` compiles and runs it.
+
+use std::sync::Arc;
+
+use cel::common::ast::IdedExpr;
+
+/// A compiled expression.
+#[derive(Clone)]
+pub(crate) struct Program {
+    pub(crate) expr: Arc<IdedExpr>,
+    /// Whether it looks at the value before.
+    pub(crate) uses_old: bool,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program").field("uses_old", &self.uses_old).finish_non_exhaustive()
+    }
+}
+
+/// The property that a name in an expression stands for (upstream: the escaping of property names).
+pub(crate) fn unescape(name: &str) -> String {
+    if !name.contains("__") {
+        return name.to_owned();
+    }
+    let words = [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ];
+    if let Some(word) = words.iter().find(|word| name == format!("__{word}__")) {
+        return (*word).to_owned();
+    }
+    name.replace("__underscores__", "\u{0}")
+        .replace("__dot__", ".")
+        .replace("__dash__", "-")
+        .replace("__slash__", "/")
+        .replace('\u{0}', "__")
+}

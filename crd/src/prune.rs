@@ -1,0 +1,145 @@
+//! Pruning: members that a schema does not declare are dropped, and named for whoever wants to know.
+//!
+//! Upstream: apiextensions-apiserver `pkg/apiserver/schema/pruning`.
+
+use serde_json::Value;
+
+use crate::schema::{Schema, Type};
+
+/// No more paths than this are listed.
+const MAX_LISTED: usize = 100;
+
+/// Drops what the schema does not declare from a value at a path; the paths of that are appended.
+/// The root, and what is an embedded object, keeps `apiVersion`, `kind` and `metadata`.
+pub(crate) fn prune(schema: &Schema, value: &mut Value, is_object_root: bool, dropped: &mut Vec<String>) {
+    Pruning { path: String::new(), dropped }.value(schema, value, is_object_root);
+}
+
+struct Pruning<'a> {
+    path: String,
+    dropped: &'a mut Vec<String>,
+}
+
+impl Pruning<'_> {
+    fn below(&mut self, step: &str, prune: impl FnOnce(&mut Self)) {
+        let length = self.path.len();
+        if !step.starts_with('[') && length > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(step);
+        prune(self);
+        self.path.truncate(length);
+    }
+
+    fn value(&mut self, schema: &Schema, value: &mut Value, is_object: bool) {
+        match value {
+            Value::Object(map) => {
+                let is_object = is_object || schema.embedded;
+                map.retain(|name, value| {
+                    let (property, additional) = (schema.properties.get(name), schema.additional.as_deref());
+                    if is_object && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+                        return true;
+                    }
+                    let Some(schema) = property.or(additional) else {
+                        if !schema.preserve {
+                            self.below(name, |pruning| pruning.note());
+                        }
+                        return schema.preserve;
+                    };
+                    // `additionalProperties: true` takes anything.
+                    let anything = property.is_none() && is_bare(schema);
+                    if !anything {
+                        self.below(name, |pruning| pruning.value(schema, value, false));
+                    }
+                    true
+                });
+            }
+            Value::Array(list) => {
+                let Some(items) = &schema.items else { return };
+                for (at, item) in list.iter_mut().enumerate() {
+                    self.below(&format!("[{at}]"), |pruning| pruning.value(items, item, false));
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn note(&mut self) {
+        if self.dropped.len() < MAX_LISTED {
+            self.dropped.push(self.path.clone());
+        }
+    }
+}
+
+/// Whether a schema says nothing at all.
+fn is_bare(schema: &Schema) -> bool {
+    let says = schema.ty != Type::Any || schema.int_or_string || schema.preserve;
+    !says && schema.properties.is_empty()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_declared_goes() {
+        let text = json!({"type": "string"});
+        for (case, schema, given, want, want_dropped) in [
+            (
+                "1 plain",
+                json!({"type": "object", "properties": {"a": text}}),
+                json!({"a": "x", "b": 1}),
+                json!({"a": "x"}),
+                vec!["b"],
+            ),
+            (
+                "2 the root keeps what objects have",
+                json!({"type": "object"}),
+                json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}, "spec": {}}),
+                json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}}),
+                vec!["spec"],
+            ),
+            (
+                "3 kept by name, pruned below declared ones",
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                       "properties": {"a": {"type": "object", "properties": {"b": text}}}}),
+                json!({"a": {"b": "", "c": 1}, "z": {"y": 1}}),
+                json!({"a": {"b": ""}, "z": {"y": 1}}),
+                vec!["a.c"],
+            ),
+            (
+                "4 lists and maps",
+                json!({"type": "object", "properties": {
+                    "l": {"type": "array", "items": {"type": "object", "properties": {"a": text}}},
+                    "m": {"type": "object", "additionalProperties": {"type": "object"}}}}),
+                json!({"l": [{"a": "1"}, {"b": 1}], "m": {"k": {"x": 1}}}),
+                json!({"l": [{"a": "1"}, {}], "m": {"k": {}}}),
+                vec!["l[1].b", "m.k.x"],
+            ),
+            (
+                "5 embedded objects",
+                json!({"type": "object", "properties": {"o": {"type": "object",
+                    "x-kubernetes-embedded-resource": true, "properties": {"spec": {"type": "object"}}}}}),
+                json!({"o": {"apiVersion": "v1", "kind": "K", "metadata": {}, "spec": {"a": 1}, "data": 1}}),
+                json!({"o": {"apiVersion": "v1", "kind": "K", "metadata": {}, "spec": {}}}),
+                vec!["o.data", "o.spec.a"],
+            ),
+            (
+                "6 anything in a map",
+                json!({"type": "object", "properties": {"m": {"type": "object", "additionalProperties": true}}}),
+                json!({"m": {"k": {"x": [1]}}}),
+                json!({"m": {"k": {"x": [1]}}}),
+                vec![],
+            ),
+        ] {
+            let mut value = given;
+            let mut dropped = Vec::new();
+            prune(&Schema::of(&schema), &mut value, true, &mut dropped);
+            assert_eq!(value, want, "{case}");
+            assert_eq!(dropped, want_dropped, "{case}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Rules of schemas (`x-kubernetes-validations`): their own rules, and what they say about a value.
+//!
+//! Upstream: apiextensions-apiserver `pkg/apiserver/schema/cel`.
+
+use orlop_api::validate::{FieldErrors, Path};
+use serde_json::Value;
+
+use crate::cel::{Budget, Failure, Input, Program, Val};
+use crate::columns::simple_path;
+use crate::rule::Rule;
+use crate::schema::{Schema, members};
+use crate::validate::Twins;
+
+/// Reasons that a rule may give.
+const REASONS: [&str; 4] =
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+const MAX_MESSAGE: usize = 2048;
+
+impl Schema {
+    /// The schema in a `JSONSchemaProps`. What makes no sense is left out: the definition's rules have
+    /// refused it, or it comes from a store that another server has written.
+    pub(crate) fn of(props: &Value) -> Self {
+        Schema::read(props, Rule::all)
+    }
+}
+
+impl Rule {
+    /// Those of a schema. What cannot be compiled has been refused with the definition.
+    pub(crate) fn all(rules: &Value) -> Vec<Self> {
+        rules.as_array().into_iter().flatten().filter_map(Rule::of).collect()
+    }
+
+    fn of(rule: &Value) -> Option<Self> {
+        let text = |name: &str| rule[name].as_str().unwrap_or_default();
+        Some(Rule {
+            text: text("rule").trim().to_owned(),
+            program: Program::parse(text("rule")).ok()?,
+            message: text("message").trim().to_owned(),
+            message_program: Some(text("messageExpression"))
+                .filter(|text| !text.is_empty())
+                .and_then(|text| Program::parse(text).ok()),
+            reason: text("reason").to_owned(),
+            field_path: field_path(text("fieldPath")),
+            old_is_optional: rule["optionalOldSelf"] == true,
+        })
+    }
+
+    /// What a broken rule says when it has no message of its own.
+    fn fallback(&self) -> String {
+        if self.message.is_empty() { format!("failed rule: {}", self.text) } else { self.message.clone() }
+    }
+
+    fn shown(&self) -> &str {
+        if self.message.is_empty() { &self.text } else { &self.message }
+    }
+}
+
+/// `.spec.color`, or `['a.b']` at the beginning.
+fn field_path(text: &str) -> Option<Vec<String>> {
+    let text = if text.starts_with('[') { format!(".{text}") } else { text.to_owned() };
+    simple_path(&text)
+}
+
+/// The rules for a rule of a schema; `is_traceable` says whether a value before can be found there.
+pub(crate) fn validate(
+    rule: &Value,
+    schema: &Schema,
+    is_traceable: bool,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let text = |name: &str| rule[name].as_str().unwrap_or_default();
+    let rule_path = path.child("rule");
+    if text("rule").trim().is_empty() {
+        return errors.required(&rule_path, "rule is not specified");
+    }
+    match compile(text("rule"), schema) {
+        Err(why) => errors.invalid(&rule_path, text("rule"), &format!("compilation failed: {why}")),
+        Ok(program) => {
+            if program.uses_old && !is_traceable {
+                let why = "oldSelf cannot be used on the uncorrelatable portion of the schema";
+                errors.invalid(&rule_path, text("rule"), why);
+            }
+            if !program.uses_old && !rule["optionalOldSelf"].is_null() {
+                let why = "may not be set if oldSelf is not used in rule";
+                errors.invalid(&path.child("optionalOldSelf"), rule["optionalOldSelf"].clone(), why);
+            }
+        }
+    }
+    let message = text("message");
+    let message_path = path.child("message");
+    if message.contains('\n') {
+        errors.invalid(&message_path, message, "message must not contain line breaks");
+    }
+    if message.len() > MAX_MESSAGE {
+        errors.too_long(&message_path, MAX_MESSAGE);
+    }
+    if !rule["message"].is_null() && message.trim().is_empty() && !message.is_empty() {
+        errors.invalid(&message_path, message, "message must be non-empty if specified");
+    }
+    if text("rule").trim().contains('\n') && message.is_empty() {
+        errors.required(&message_path, "message must be specified if rule contains line breaks");
+    }
+    if !text("messageExpression").is_empty()
+        && let Err(why) = compile(text("messageExpression"), schema)
+    {
+        let why = format!("messageExpression compilation failed: {why}");
+        errors.invalid(&path.child("messageExpression"), text("messageExpression"), &why);
+    }
+    if !text("reason").is_empty() && !REASONS.contains(&text("reason")) {
+        errors.not_supported(&path.child("reason"), text("reason"), &REASONS);
+    }
+    if !text("fieldPath").is_empty() {
+        let found = field_path(text("fieldPath")).filter(|steps| has_field(schema, steps));
+        if found.is_none() {
+            let why = "fieldPath must be a valid path: does not refer to a valid field";
+            errors.invalid(&path.child("fieldPath"), text("fieldPath"), why);
+        }
+    }
+}
+
+fn has_field(schema: &Schema, steps: &[String]) -> bool {
+    steps
+        .iter()
+        .try_fold(schema, |schema, step| schema.properties.get(step).or(schema.additional.as_deref()))
+        .is_some()
+}
+
+fn compile(text: &str, schema: &Schema) -> Result<Program, String> {
+    let program = Program::parse(text)?;
+    program.check_fields(schema)?;
+    Ok(program)
+}
+
+/// Asks every rule of a schema about a value, and where there is one, the value before.
+pub(crate) fn judge(schema: &Schema, value: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let mut judge = Judge { budget: Budget::new(), errors, exhausted: false };
+    judge.value(schema, &Path::default(), value, old);
+}
+
+struct Judge<'e> {
+    budget: Budget,
+    errors: &'e mut FieldErrors,
+    exhausted: bool,
+}
+
+impl Judge<'_> {
+    fn value(&mut self, schema: &Schema, path: &Path, value: &Value, old: Option<&Value>) {
+        if !schema.rules_inside || value.is_null() || self.exhausted {
+            return;
+        }
+        let changed = old != Some(value);
+        for rule in &schema.rules {
+            let asks_old = rule.program.uses_old;
+            // What has not changed is not judged again, except by rules about changes.
+            let due = if asks_old { old.is_some() || rule.old_is_optional } else { changed };
+            if due && !self.exhausted {
+                self.rule(rule, schema, path, value, old);
+            }
+        }
+        match value {
+            Value::Object(_) => {
+                for (name, inner) in members(value) {
+                    let Some(schema) = schema.properties.get(name).or(schema.additional.as_deref()) else {
+                        continue;
+                    };
+                    self.value(schema, &path.child(name), inner, old.and_then(|old| old.get(name)));
+                }
+            }
+            Value::Array(list) => {
+                let Some(items) = &schema.items else { return };
+                let twins = Twins::of(schema, old);
+                for (at, item) in list.iter().enumerate() {
+                    self.value(items, &path.index(at), item, twins.of_item(item));
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn rule(&mut self, rule: &Rule, schema: &Schema, path: &Path, value: &Value, old: Option<&Value>) {
+        let before = old.map(|old| Val::of(old, Some(schema)));
+        let old = match rule.old_is_optional {
+            true => Some(Val::Optional(before.map(std::rc::Rc::new))),
+            false => before,
+        };
+        let input = Input { own: Val::of(value, Some(schema)), old };
+        let place = rule.field_path.iter().flatten().fold(path.clone(), |path, step| path.child(step));
+        match rule.program.run(&input, &mut self.budget) {
+            Ok(Val::Bool(true)) => {}
+            Ok(Val::Bool(false)) => {
+                let why = self.message(rule, &input);
+                self.broken(rule, &place, value, &why);
+            }
+            Ok(_) => {
+                let why = format!("the rule has no truth as its value: {}", rule.shown());
+                self.wrong(path, value, &why);
+            }
+            Err(Failure::Error(why)) => {
+                self.wrong(path, value, &format!("{why} evaluating rule: {}", rule.shown()));
+            }
+            Err(Failure::RuleTooCostly) => {
+                let why = format!(
+                    "no further validation rules will be run due to call cost exceeds limit for rule: {}",
+                    rule.shown()
+                );
+                self.wrong(path, value, &why);
+                self.exhausted = true;
+            }
+            Err(Failure::ObjectTooCostly) => {
+                let why = "validation failed due to running out of cost budget, no further validation rules will be run";
+                self.wrong(path, value, why);
+                self.exhausted = true;
+            }
+        }
+    }
+
+    /// The text of a message that is computed, or the plain one.
+    fn message(&mut self, rule: &Rule, input: &Input<'_>) -> String {
+        let Some(program) = &rule.message_program else { return rule.fallback() };
+        match program.run(input, &mut self.budget) {
+            Ok(Val::Text(text)) if !text.trim().is_empty() && !text.contains('\n') => text.trim().to_owned(),
+            Ok(_) | Err(_) => rule.fallback(),
+        }
+    }
+
+    fn broken(&mut self, rule: &Rule, path: &Path, value: &Value, why: &str) {
+        match rule.reason.as_str() {
+            "FieldValueRequired" => self.errors.required(path, why),
+            "FieldValueForbidden" => self.errors.forbidden(path, why),
+            "FieldValueDuplicate" => self.errors.duplicate(path, value.clone()),
+            _ => self.wrong(path, value, why),
+        }
+    }
+
+    /// Objects and lists are too long to be shown.
+    fn wrong(&mut self, path: &Path, value: &Value, why: &str) {
+        match value {
+            Value::Object(_) | Value::Array(_) => self.errors.invalid_unshown(path, why),
+            value => self.errors.invalid(path, value.clone(), why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

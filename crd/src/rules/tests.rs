@@ -1,0 +1,143 @@
+use serde_json::json;
+
+use super::*;
+
+fn judged(schema: &Value, value: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut errors = FieldErrors::new();
+    judge(&Schema::of(schema), value, old, &mut errors);
+    errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+}
+
+fn spec(rule: Value) -> Value {
+    json!({"type": "object", "properties": {"spec": {"type": "object",
+    "x-kubernetes-validations": [rule],
+    "properties": {
+        "min": {"type": "integer"}, "max": {"type": "integer"}, "name": {"type": "string"},
+        "list": {"type": "array", "items": {"type": "integer"}},
+        "map": {"type": "object", "additionalProperties": {"type": "string"}},
+    }}}})
+}
+
+#[test]
+fn rules_are_asked() {
+    for (case, rule, value, old, want) in [
+        ("1 kept", json!({"rule": "self.min <= self.max"}), json!({"min": 1, "max": 2}), None, vec![]),
+        (
+            "2 broken",
+            json!({"rule": "self.min <= self.max"}),
+            json!({"min": 3, "max": 2}),
+            None,
+            vec!["spec: Invalid value: failed rule: self.min <= self.max"],
+        ),
+        (
+            "3 with a message",
+            json!({"rule": "self.min <= self.max", "message": "too large"}),
+            json!({"min": 3, "max": 2}),
+            None,
+            vec!["spec: Invalid value: too large"],
+        ),
+        (
+            "4 with a computed message and a place",
+            json!({"rule": "self.min <= self.max", "messageExpression": "'min ' + string(self.min)",
+                   "fieldPath": ".min", "reason": "FieldValueForbidden"}),
+            json!({"min": 3, "max": 2}),
+            None,
+            vec!["spec.min: Forbidden: min 3"],
+        ),
+        (
+            "5 an error",
+            json!({"rule": "self.min <= self.max"}),
+            json!({"min": 3}),
+            None,
+            vec!["spec: Invalid value: no such key: max evaluating rule: self.min <= self.max"],
+        ),
+        (
+            "6 no value before, no rule",
+            json!({"rule": "self.name == oldSelf.name"}),
+            json!({"name": "a"}),
+            None,
+            vec![],
+        ),
+        (
+            "7 a change",
+            json!({"rule": "self.name == oldSelf.name", "message": "name is immutable"}),
+            json!({"name": "a"}),
+            Some(json!({"name": "b"})),
+            vec!["spec: Invalid value: name is immutable"],
+        ),
+        (
+            "8 an optional value before",
+            json!({"rule": "oldSelf.hasValue() || self.min > 5", "optionalOldSelf": true}),
+            json!({"min": 1}),
+            None,
+            vec!["spec: Invalid value: failed rule: oldSelf.hasValue() || self.min > 5"],
+        ),
+        (
+            "9 what has not changed is not judged again",
+            json!({"rule": "self.min <= self.max"}),
+            json!({"min": 3, "max": 2}),
+            Some(json!({"min": 3, "max": 2})),
+            vec![],
+        ),
+    ] {
+        let value = json!({"spec": value});
+        let old = old.map(|old| json!({"spec": old}));
+        assert_eq!(judged(&spec(rule), &value, old.as_ref()), want, "{case}");
+    }
+}
+
+#[test]
+fn no_rule_runs_for_long() {
+    let rule = json!({"rule": "self.list.all(a, self.list.all(b, self.list.all(c, a + b + c >= 0)))",
+                      "message": "long"});
+    let list: Vec<u32> = (0..2000).collect();
+    let started = orlop_apimachinery::thread_time::ThreadTime::start();
+    let found = judged(&spec(rule), &json!({"spec": {"list": list}}), None);
+    assert_eq!(
+        found,
+        [
+            "spec: Invalid value: no further validation rules will be run due to call cost exceeds limit for rule: long"
+        ]
+    );
+    assert!(started.spent().as_secs() < 20, "{:?}", started.spent());
+}
+
+#[test]
+fn rules_that_make_no_sense_are_refused() {
+    for (case, rule, want) in [
+        ("1 empty", json!({"rule": " "}), "p.rule: Required value: rule is not specified"),
+        (
+            "2 no expression",
+            json!({"rule": "self.min <"}),
+            "p.rule: Invalid value: \"self.min <\": compilation failed: ",
+        ),
+        ("3 an unknown function", json!({"rule": "self.name.frob()"}), "undeclared reference to 'frob'"),
+        ("4 an unknown name", json!({"rule": "other.min > 1"}), "undeclared reference to 'other'"),
+        ("5 an unknown field", json!({"rule": "self.nope > 1"}), "undefined field 'nope'"),
+        ("6 a field of a number", json!({"rule": "self.min.x > 1"}), "does not support field selection"),
+        ("7 lines", json!({"rule": "self.min > 1", "message": "a\nb"}), "must not contain line breaks"),
+        (
+            "8 a reason",
+            json!({"rule": "self.min > 1", "reason": "Because"}),
+            "p.reason: Unsupported value: \"Because\"",
+        ),
+        (
+            "9 a place",
+            json!({"rule": "self.min > 1", "fieldPath": ".nope"}),
+            "does not refer to a valid field",
+        ),
+        (
+            "10 an optional without use",
+            json!({"rule": "self.min > 1", "optionalOldSelf": true}),
+            "may not be set if oldSelf",
+        ),
+        ("11 untraceable", json!({"rule": "self.min > oldSelf.min"}), "uncorrelatable"),
+    ] {
+        let mut errors = FieldErrors::new();
+        let schema = spec(json!({"rule": "true"}))["properties"]["spec"].clone();
+        validate(&rule, &Schema::of(&schema), false, &Path::new("p"), &mut errors);
+        let found: Vec<String> =
+            errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        assert!(found.len() == 1 && found[0].contains(want), "{case}: {found:?}");
+    }
+}
