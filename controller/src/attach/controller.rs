@@ -12,16 +12,15 @@ use super::actual::NodeFacts;
 use super::attachment::{View, stamp};
 use super::desired::PodRef;
 use super::events;
+use super::node_status::{self, Writers, volumes_in_use};
 use super::operation::{Cause, Kind, Phase};
 use super::reconcile::{self, Decision, Failed, Force};
-use super::report::{Writers, volumes_in_use};
-use super::restart;
 use super::state::{Caches, Settings, State};
 use super::volume::{Key, Spec, digest_of_name};
 use crate::clock::Clock;
+use crate::context::Context;
 use crate::csi::handle::of_unique_name;
 use crate::informer::Change;
-use crate::manager::Context;
 use crate::meta::annotation;
 use crate::names::{ANN_CONTROLLER_MANAGED_ATTACH, ANN_FORCE_DETACH_AFTER, COMPONENT_ATTACH_DETACH, reason};
 use crate::pods;
@@ -263,13 +262,14 @@ impl Controller {
             let changed = match (change.new.as_deref(), change.old()) {
                 (Some(node), _) => {
                     if !state.started && change.is_new() {
-                        restart::adopt_node(&mut state, name, node);
+                        node_status::adopt_node(&mut state, name, node);
                     }
                     if annotation(node, ANN_CONTROLLER_MANAGED_ATTACH).is_some() {
                         newly_managed = state.desired.manage(name) && state.started;
                     }
                     let fresh = change.is_new() || change.replaced();
-                    if state.started && fresh && !state.actual.is_listed_as(name, &restart::listed(node)) {
+                    if state.started && fresh && !state.actual.is_listed_as(name, &node_status::listed(node))
+                    {
                         state.actual.set_unwritten(name);
                         self.reports.add(Arc::clone(name));
                     }

@@ -1,11 +1,11 @@
-//! What wakes a claim in the lanes that change volumes ([`super::resizer`], [`super::modifier`]).
+//! What wakes a claim in the queues that change volumes ([`super::resizer`], [`super::modifier`]).
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::handle;
-use super::memory::Memory;
+use super::retry_state::Memory;
 use crate::informer::{Change, Informer, Registration};
 use crate::queue::WorkQueue;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
 
-use super::controller::Binder;
+use super::binder::Binder;
 use super::error::SyncError;
 use super::object::{
     self, VolumePhase, claim_ref, has_annotation, points_to, remove_annotation, set_annotation, volume_name,

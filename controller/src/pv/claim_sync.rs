@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
+use super::binder::Binder;
 use super::claim_situation::{Around, ClaimSituation, classify};
 use super::class;
-use super::controller::Binder;
 use super::error::SyncError;
 use super::migration::{correct_claim_mark, is_provisioned};
 use super::object::{self, ClaimPhase, claim_key, has_annotation, volume_name};

@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::PostParams;
 
+use super::binder::Binder;
 use super::class::claim_class;
-use super::controller::Binder;
 use super::delete::{Remover, remover};
 use super::error::{SyncError, chain};
 use super::migration::{MigratedDriver, add_finalizer};

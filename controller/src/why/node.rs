@@ -11,7 +11,7 @@ use crate::names::TAINT_OUT_OF_SERVICE;
 use crate::node_lifecycle::health::{Readiness, ready};
 use crate::pods;
 use crate::pv::object::volume_name;
-use crate::schedule::filter::taints::tolerates;
+use crate::scheduler::filter::taints::tolerates;
 
 use super::candidates::may_run;
 use super::model::{Cause, Code, Fix, Reference, Severity, Why};

@@ -8,7 +8,7 @@ use crate::names::{self, reason};
 use crate::pv::class::{claim_attributes_class, claim_class};
 use crate::pv::fit::request;
 use crate::pv::object;
-use crate::schedule::terms::Selects;
+use crate::scheduler::terms::Selects;
 
 use super::candidates::Places;
 use super::claim::chosen_node;

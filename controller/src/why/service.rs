@@ -28,7 +28,7 @@ use crate::informers::Informers;
 use crate::options::Options;
 use crate::pods::{INDEX_CLAIM, INDEX_NODE, claim_keys, index_by_claim, index_by_node};
 use crate::pv::object::{self, ClaimPhase};
-use crate::snapshots::{VolumeSnapshot, VolumeSnapshotContent};
+use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
 /// How long a question waits for the first lists.
 const PATIENCE: Duration = Duration::from_secs(20);

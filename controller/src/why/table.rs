@@ -18,7 +18,7 @@ use super::facts::{FactTable, Facts};
 use super::world::{Settings, World, newest_first};
 use crate::informer::key_of;
 use crate::pods;
-use crate::snapshots::{VolumeSnapshot, VolumeSnapshotContent};
+use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
 type ByKey<K> = BTreeMap<String, Arc<K>>;
 

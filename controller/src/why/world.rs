@@ -12,7 +12,7 @@ use k8s_openapi::api::storage::v1::{
 
 use super::facts::Facts;
 use super::model::Reference;
-use crate::snapshots::{VolumeSnapshot, VolumeSnapshotContent};
+use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
 /// How the controllers were told to behave, as far as it changes an answer.
 #[derive(Clone, Copy, Debug)]

@@ -9,13 +9,13 @@ use orlop_csi::driver::Driver;
 use orlop_csi::error::Code;
 
 use super::decide::{Publish, Step, Unpublish, View, decide, is_ours, volume_name};
-use super::error::Failure;
+use super::error::{Failure, Told};
 use super::memory::{Doubts, Latest, LetGo};
-use super::writes::{self, Told, Writer, Written};
+use super::writes::{self, Writer, Written};
 use crate::clock::Clock;
-use crate::csi::drivers::Drivers;
 use crate::csi::handle::attacher_finalizer;
 use crate::csi::secrets;
+use crate::drivers::Drivers;
 use crate::informer::Informer;
 use crate::meta::is_terminating;
 

@@ -3,9 +3,16 @@
 use orlop_csi::error::CallError;
 
 use super::decide::Refusal;
-use super::writes::Told;
 use crate::client::{is_conflict, message_of, status_of};
 use crate::csi::secrets::SecretError;
+
+/// An error as it stands on an attachment.
+pub(super) struct Told {
+    /// In words.
+    pub(super) message: String,
+    /// Of gRPC, when the driver or the way to it failed.
+    pub(super) code: Option<i32>,
+}
 
 /// Why a step was not done.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 
-use super::error::Failure;
+use super::error::{Failure, Told};
 use crate::client::{is_conflict, is_not_found};
 use crate::csi::handle::attacher_finalizer;
 use crate::lean::Lean;
@@ -31,14 +31,6 @@ pub(super) enum Written<K> {
     Changed(Box<K>),
     /// The object is gone.
     Gone,
-}
-
-/// An error as it stands on an attachment.
-pub(super) struct Told {
-    /// In words.
-    pub(super) message: String,
-    /// Of gRPC, when the driver or the way to it failed.
-    pub(super) code: Option<i32>,
 }
 
 /// Writes to the API server.

@@ -12,7 +12,7 @@ use orlop_csi::error::{CallError, Meaning};
 use orlop_csi::v1::ControllerModifyVolumeRequest;
 use serde_json::{Value, json};
 
-use super::Lane;
+use super::Modifier;
 use super::conditions::{self, MODIFY_ERROR, MODIFYING};
 use super::table::{self, Stage};
 use crate::csi::handle;
@@ -61,7 +61,7 @@ fn conditions_of(
     claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
 }
 
-impl Lane {
+impl Modifier {
     /// The class, or a word to the user.
     pub(super) fn class(
         &self,

@@ -45,7 +45,7 @@ impl Provisioner {
                 match self.delete(&name, &volume, &driver, &handle).await? {
                     Ok(()) => {
                         self.attempts.forget(uid);
-                        self.capacities.wake();
+                        self.capacity_changed.notify_one();
                     }
                     Err(why) => {
                         let recorder = self.recorder(driver.name());

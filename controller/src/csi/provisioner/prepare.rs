@@ -16,7 +16,7 @@ use crate::client::message_of;
 use crate::csi::secrets;
 use crate::names::{migrated_driver, reason};
 use crate::recorder::EventType;
-use crate::snapshots::{VolumeSnapshot, VolumeSnapshotContent};
+use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 use crate::translate;
 
 /// Values of a secret, by key.

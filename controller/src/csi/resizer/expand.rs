@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::conditions::{self, CONTROLLER_ERROR, FILE_SYSTEM_PENDING, PENDING_MESSAGE, RESIZING};
 use super::target::{self, Stage};
-use super::{Lane, Means};
+use super::{Means, Resizer};
 use crate::csi::handle;
 use crate::csi::live::LiveError;
 use crate::csi::modes::{self, ModeError};
@@ -82,7 +82,7 @@ fn is_infeasible(error: &CallError) -> bool {
     }
 }
 
-impl Lane {
+impl Resizer {
     /// Brings a claim to a size.
     pub(super) async fn expand(
         &self,

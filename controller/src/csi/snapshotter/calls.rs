@@ -14,12 +14,13 @@ use orlop_csi::v1::{CreateSnapshotRequest, DeleteSnapshotRequest, ListSnapshotsR
 use serde_json::{Value, json};
 
 use super::content::{self, Step};
-use super::lane::Lane;
+use super::driver_queue::Snapshotter;
+use super::error::{CallFailure, SnapshotError};
 use super::secrets::{self, Purpose};
-use super::steps::{SnapshotError, patch_content};
+use super::steps::patch_content;
 use super::{protect, status};
 use crate::client::is_not_found;
-use crate::csi::secrets::{self as values, SecretError};
+use crate::csi::secrets::{self as values};
 use crate::lean::Lean;
 use crate::meta::{annotation, removing_finalizers};
 use crate::names::{
@@ -27,27 +28,7 @@ use crate::names::{
     FINALIZER_SNAPSHOT_CONTENT, YES, reason,
 };
 use crate::recorder::EventType::Warning;
-use crate::snapshots::VolumeSnapshotContent;
-
-/// Why a content is not yet as it has to be.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum CallFailure {
-    /// The API.
-    #[error(transparent)]
-    Api(#[from] SnapshotError),
-    /// What is needed to ask.
-    #[error("{0}")]
-    Input(String),
-    /// The driver.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// A secret.
-    #[error(transparent)]
-    Secret(#[from] SecretError),
-    /// The driver is not done yet.
-    #[error("the snapshot of content {0} is not ready to use yet")]
-    NotReady(String),
-}
+use crate::snapshot::VolumeSnapshotContent;
 
 /// What is known of a snapshot.
 struct Found {
@@ -71,7 +52,7 @@ fn is_certain(error: &CallError, repeats: bool) -> bool {
     }
 }
 
-impl Lane {
+impl Snapshotter {
     /// Asks for a snapshot, and writes what it is.
     pub(super) async fn create(
         &self,

@@ -7,9 +7,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-use super::attempt::{Owners, Verdict, judge};
+use super::attempt_to_delete::{Owners, Verdict, judge};
 use super::*;
-use crate::manager::Run;
+use crate::context::Run;
 use crate::options::Options;
 use crate::testing::{FakeApi, survives_faults};
 

@@ -9,7 +9,7 @@ use crate::meta::is_terminating;
 use crate::pv::class;
 use crate::pv::fit;
 use crate::pv::object::{self, ClaimPhase, VolumeMode, volume_name};
-use crate::snapshots::{self, VolumeSnapshot};
+use crate::snapshot::{self, VolumeSnapshot};
 use crate::why::fix;
 use crate::why::model::{Cause, Code, Fix, Reference, Severity, Why};
 use crate::why::words;
@@ -30,7 +30,7 @@ pub struct Source<'a> {
 impl Source<'_> {
     /// A snapshot.
     pub fn is_snapshot(&self) -> bool {
-        (self.group, self.kind) == (snapshots::GROUP, "VolumeSnapshot")
+        (self.group, self.kind) == (snapshot::GROUP, "VolumeSnapshot")
     }
 }
 
@@ -61,7 +61,7 @@ pub(in crate::why) fn explain(
     let here = claim.metadata.namespace.as_deref().unwrap_or_default();
     let namespace = source.namespace.unwrap_or(here);
     let said = match (source.kind, source.group) {
-        ("VolumeSnapshot", snapshots::GROUP) => of_snapshot(world, claim, class, namespace, source.name),
+        ("VolumeSnapshot", snapshot::GROUP) => of_snapshot(world, claim, class, namespace, source.name),
         ("PersistentVolumeClaim", "") => of_claim(world, claim, class, namespace, source.name),
         (kind, group) => {
             let message = format!(

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{ask, claim, class, node, pod, volume, with, world};
-use crate::manager::Run;
+use crate::context::Run;
 use crate::options::Options;
 use crate::pv;
 use crate::testing::FakeApi;

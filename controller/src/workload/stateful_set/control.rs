@@ -13,13 +13,14 @@ use serde_json::json;
 
 use super::claims::{claim_names, has_owners, may_belong, new_claims, owners};
 use super::decide::{Plan, Seen, Step, decide, is_same_status};
-use super::identity::{LABEL_POD_INDEX, LABEL_POD_NAME, is_member, name, ordinals, revision_of};
+use super::identity::{LABEL_POD_INDEX, LABEL_POD_NAME, is_member, revision_of};
 use super::revisions::{Revision, Today, new_revision, sort, surplus, today};
+use super::spec::{name, ordinals};
 use crate::client::{is_already_exists, is_not_found};
 use crate::clock::Clock;
+use crate::context::{Context, ControllerError};
 use crate::informer::{Change, Informer, key_of, split_key};
 use crate::lean::Lean;
-use crate::manager::{Context, ControllerError};
 use crate::meta::is_terminating;
 use crate::names::{COMPONENT_STATEFUL_SET, controller, reason};
 use crate::queue::WorkQueue;

@@ -10,8 +10,9 @@ use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 
 use super::claims::{claim_names, has_owners, is_stale, owners};
-use super::identity::{has_identity, new_pod, ordinal, ordinals, pod_name, revision_of, wanted};
+use super::identity::{has_identity, new_pod, ordinal, pod_name, revision_of};
 use super::revisions::Revision;
+use super::spec::{ordinals, wanted};
 use crate::meta::is_terminating;
 use crate::pods::{is_finished, phase};
 use crate::workload::deployment::amounts::{Round, scaled};

@@ -10,7 +10,7 @@ use super::size;
 use crate::csi::handle;
 use crate::meta::{annotation, has_finalizer, is_terminating};
 use crate::names::{ANN_ALLOW_MODE_CHANGE, FINALIZER_SNAPSHOT_SOURCE};
-use crate::snapshots::{self, VolumeSnapshot, VolumeSnapshotContent};
+use crate::snapshot::{self, VolumeSnapshot, VolumeSnapshotContent};
 
 /// The content of a volume before anybody has written to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,7 +118,7 @@ pub(super) fn asked(claim: &PersistentVolumeClaim) -> Result<Asked<'_>, SourceEr
         return Err(SourceError::Nameless(claim.metadata.name.clone().unwrap_or_default()));
     }
     match (kind, group.unwrap_or_default()) {
-        ("VolumeSnapshot", snapshots::GROUP) => Ok(Asked::Snapshot(name)),
+        ("VolumeSnapshot", snapshot::GROUP) => Ok(Asked::Snapshot(name)),
         ("VolumeSnapshot", other) => Err(SourceError::Group(other.to_owned())),
         ("PersistentVolumeClaim", _) => Ok(Asked::Claim(name)),
         (other, _) => Ok(Asked::Other(other)),
