@@ -38,6 +38,5 @@ pub mod snapshot;
 pub mod testing;
 pub mod translate;
 pub mod uid;
-pub mod why;
 pub mod worker;
 pub mod workload;

@@ -6,21 +6,22 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 
-use crate::meta;
-use crate::names::{ANN_DETACH_NOT_BEFORE, condition, reason};
-use crate::node_lifecycle::health::Readiness;
-use crate::pods;
-use crate::pv::affinity::accepts_node;
-use crate::pv::fit;
-use crate::pv::object::{self, ClaimPhase, volume_name};
+use orlop_controller::meta;
+use orlop_controller::names::{ANN_DETACH_NOT_BEFORE, reason};
+use orlop_controller::node_lifecycle::health::Readiness;
+use orlop_controller::pods;
+use orlop_controller::pv::affinity::accepts_node;
+use orlop_controller::pv::fit;
+use orlop_controller::pv::object::{self, ClaimPhase, volume_name};
 
+use super::cluster_view::{ClusterView, seen};
 use super::model::{Cause, Code, Reference, Severity, Why};
+use super::scheduling::unschedulable;
 use super::words;
-use super::world::{World, seen};
 use super::{claim, node};
 
 /// Explains a pod that is not being deleted.
-pub fn explain(world: &dyn World, pod: &Arc<Pod>, why: &mut Why) {
+pub fn explain(world: &dyn ClusterView, pod: &Arc<Pod>, why: &mut Why) {
     let phase = pods::phase(pod);
     why.state = if phase.is_empty() { "Pending".to_owned() } else { phase.to_owned() };
     let name = pod.metadata.name.as_deref().unwrap_or_default();
@@ -64,18 +65,8 @@ pub fn explain(world: &dyn World, pod: &Arc<Pod>, why: &mut Why) {
     }
 }
 
-/// What the scheduler says of a pod that gets no node.
-pub(super) fn unschedulable(pod: &Pod) -> Option<String> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let said =
-        conditions.iter().find(|one| one.type_ == condition::POD_SCHEDULED && one.status == "False")?;
-    // What follows is about pods that could be thrown out, which this scheduler never does.
-    let told = said.message.as_deref()?.split(" no new claims to deallocate").next()?;
-    Some(told.to_owned()).filter(|message| !message.is_empty())
-}
-
 /// What the node says of the volumes that it mounts.
-fn mounting(world: &dyn World, pod: &Pod, node: &str, why: &mut Why) {
+fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
     let this = Reference::to(pod);
     let node_object = || vec![Reference::named::<Node>(None, node)];
     let failure = world.event(&this, &[reason::FAILED_MOUNT, reason::FAILED_MAP_VOLUME]);
@@ -102,7 +93,7 @@ fn mounting(world: &dyn World, pod: &Pod, node: &str, why: &mut Why) {
 }
 
 /// A pod without a node: whether its bound volume leaves it one, and what speaks against each.
-fn pinned(world: &dyn World, pod: &Pod, claim: &str, volume: &Arc<PersistentVolume>, why: &mut Why) {
+fn pinned(world: &dyn ClusterView, pod: &Pod, claim: &str, volume: &Arc<PersistentVolume>, why: &mut Why) {
     let nodes = world.nodes();
     let empty = BTreeMap::new();
     let reached: Vec<&Arc<Node>> = nodes
@@ -132,8 +123,8 @@ fn pinned(world: &dyn World, pod: &Pod, claim: &str, volume: &Arc<PersistentVolu
     why.push(Severity::Attention, Cause::new(code, message, objects));
 }
 
-fn of_claim(world: &dyn World, pod: &Pod, key: &str, node: Option<&str>, why: &mut Why) {
-    let (namespace, name) = crate::informer::split_key(key);
+fn of_claim(world: &dyn ClusterView, pod: &Pod, key: &str, node: Option<&str>, why: &mut Why) {
+    let (namespace, name) = orlop_controller::informer::split_key(key);
     let reference = Reference::named::<PersistentVolumeClaim>(Some(namespace), name);
     let Some(claim) = world.claim(key) else {
         let ephemeral =
@@ -170,7 +161,7 @@ fn of_claim(world: &dyn World, pod: &Pod, key: &str, node: Option<&str>, why: &m
     }
 }
 
-fn not_bound(world: &dyn World, claim: &Arc<PersistentVolumeClaim>, key: &str, why: &mut Why) {
+fn not_bound(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, key: &str, why: &mut Why) {
     let cause = claim::first_cause(world, claim);
     // That the claim waits for this pod's node is no news to who asks about the pod.
     let waits = cause.as_ref().is_some_and(|cause| cause.code == Code::PodNotScheduled);
@@ -202,7 +193,7 @@ pub(super) fn is_attached(attachment: &VolumeAttachment) -> bool {
     attachment.status.as_ref().is_some_and(|status| status.attached)
 }
 
-fn on_node(world: &dyn World, volume: &Arc<PersistentVolume>, node: &str, why: &mut Why) {
+fn on_node(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, node: &str, why: &mut Why) {
     let Some(csi) = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref()) else { return };
     let (driver, name) = (csi.driver.as_str(), object::name(&volume.metadata));
     let there =
@@ -252,7 +243,7 @@ fn on_node(world: &dyn World, volume: &Arc<PersistentVolume>, node: &str, why: &
 
 /// Another node has a volume that only one may have.
 fn held_by(
-    world: &dyn World,
+    world: &dyn ClusterView,
     volume: &Arc<PersistentVolume>,
     node: &str,
     held: &Arc<VolumeAttachment>,

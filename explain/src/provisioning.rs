@@ -4,17 +4,16 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass, VolumeAttributesClass};
 use orlop_apimachinery::quantity::Quantity;
 
-use crate::names::{self, reason};
-use crate::pv::class::{claim_attributes_class, claim_class};
-use crate::pv::fit::request;
-use crate::pv::object;
-use crate::scheduler::terms::Selects;
+use orlop_controller::names::{self, reason};
+use orlop_controller::pv::class::{claim_attributes_class, claim_class};
+use orlop_controller::pv::fit::request;
+use orlop_controller::pv::object;
+use orlop_controller::scheduler::terms::Selects;
 
-use super::candidates::Places;
-use super::claim::chosen_node;
+use super::cluster_view::{ClusterView, seen};
 use super::model::{Cause, Code, Reference, Severity, Why};
+use super::places::{Places, chosen_node};
 use super::words;
-use super::world::{World, seen};
 
 /// The provisioner of classes that make no volumes.
 const NOBODY: &str = "kubernetes.io/no-provisioner";
@@ -42,7 +41,7 @@ pub(super) enum Supply {
 
 /// Says who is asked for a volume.
 pub(super) fn explain(
-    world: &dyn World,
+    world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
     found: Option<&StorageClass>,
     why: &mut Why,
@@ -124,14 +123,14 @@ pub(super) fn explain(
 }
 
 /// Whether the class makes volumes and somebody is there to do it.
-pub(super) fn is_answered(world: &dyn World, class: &StorageClass) -> bool {
+pub(super) fn is_answered(world: &dyn ClusterView, class: &StorageClass) -> bool {
     let driver = names::migrated_driver(&class.provisioner).unwrap_or(&class.provisioner);
     let own = driver == names::PLUGIN_HOST_PATH && world.settings().host_path_provisioner;
     world.settings().dynamic_provisioning && !is_static(class) && (own || world.has_driver(driver))
 }
 
 /// The volume attributes class that a claim asks for has to be there before a driver is asked.
-pub(super) fn attributes_class(world: &dyn World, claim: &PersistentVolumeClaim, why: &mut Why) {
+pub(super) fn attributes_class(world: &dyn ClusterView, claim: &PersistentVolumeClaim, why: &mut Why) {
     let wanted = claim_attributes_class(claim);
     if wanted.is_empty() || world.attributes_class(wanted).is_some() {
         return;
@@ -146,7 +145,7 @@ pub(super) fn attributes_class(world: &dyn World, claim: &PersistentVolumeClaim,
 
 /// No place where the pod of the claim may run has room enough, as the driver has told. `places`: where it may run.
 pub(super) fn room(
-    world: &dyn World,
+    world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
     places: &Places,

@@ -7,19 +7,19 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod, Taint};
 use k8s_openapi::api::storage::v1::CSIDriver;
 use serde_json::json;
 
-use crate::names::TAINT_OUT_OF_SERVICE;
-use crate::node_lifecycle::health::{Readiness, ready};
-use crate::pods;
-use crate::pv::object::volume_name;
-use crate::scheduler::filter::taints::tolerates;
+use orlop_controller::names::TAINT_OUT_OF_SERVICE;
+use orlop_controller::node_lifecycle::health::{Readiness, ready};
+use orlop_controller::pods;
+use orlop_controller::pv::object::volume_name;
+use orlop_controller::scheduler::filter::taints::tolerates;
 
-use super::candidates::may_run;
+use super::cluster_view::ClusterView;
 use super::model::{Cause, Code, Fix, Reference, Severity, Why};
+use super::places::may_run;
 use super::words;
-use super::world::World;
 
 /// Explains a node that is not being deleted.
-pub fn explain(world: &dyn World, node: &Arc<Node>, why: &mut Why) {
+pub fn explain(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     why.state = match Readiness::of(node) {
         Readiness::Ready => "Ready",
@@ -81,7 +81,7 @@ pub(super) fn say_down(node: &str) -> String {
 
 /// What is wrong with a node that something is used on. One that has said nothing yet may be starting, and one that is not there is
 /// told of by who asks.
-pub(super) fn silence(world: &dyn World, name: &str, why: &mut Why) {
+pub(super) fn silence(world: &dyn ClusterView, name: &str, why: &mut Why) {
     let Some(node) = world.node(name) else { return };
     match Readiness::of(&node) {
         Readiness::NotReady | Readiness::Unknown => health(world, &node, why),
@@ -90,7 +90,7 @@ pub(super) fn silence(world: &dyn World, name: &str, why: &mut Why) {
 }
 
 /// What is wrong with a node, for itself and for its pods.
-pub(super) fn health(world: &dyn World, node: &Arc<Node>, why: &mut Why) {
+pub(super) fn health(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let object = || vec![Reference::to(node.as_ref())];
     let is_out = is_out_of_service(node);
@@ -132,7 +132,7 @@ pub(super) fn health(world: &dyn World, node: &Arc<Node>, why: &mut Why) {
 }
 
 /// When the volumes of a lost node are taken from it, as sentences behind another.
-fn force(world: &dyn World, node: &str) -> String {
+fn force(world: &dyn ClusterView, node: &str) -> String {
     let when = match world.settings().force_detach_after {
         Some(after) => {
             format!(
@@ -147,7 +147,7 @@ fn force(world: &dyn World, node: &str) -> String {
 
 /// What keeps a pod with a volume from a node that the volume can be used on.
 pub(super) fn against(
-    world: &dyn World,
+    world: &dyn ClusterView,
     pod: &Pod,
     node: &Node,
     volume: &PersistentVolume,
@@ -215,7 +215,7 @@ struct Room {
 }
 
 /// The volumes of every driver on a node: attached there, or used by its pods.
-fn rooms(world: &dyn World, node: &str) -> BTreeMap<String, Room> {
+fn rooms(world: &dyn ClusterView, node: &str) -> BTreeMap<String, Room> {
     let mut rooms: BTreeMap<String, Room> = BTreeMap::new();
     if let Some(node) = world.csi_node(node) {
         for driver in &node.spec.drivers {

@@ -11,24 +11,25 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::json;
 
-use crate::names;
-use crate::pods;
-use crate::pv::claim_situation::{Around, ClaimSituation, classify};
-use crate::pv::class;
-use crate::pv::fit::{self, Wanted};
-use crate::pv::object::{self, ClaimPhase, annotation, claim_key, volume_name};
+use orlop_controller::names;
+use orlop_controller::pods;
+use orlop_controller::pv::claim_situation::{Around, ClaimSituation, classify};
+use orlop_controller::pv::class;
+use orlop_controller::pv::fit::{self, Wanted};
+use orlop_controller::pv::object::{self, ClaimPhase, claim_key, volume_name};
 
-use super::candidates::{self, Found, Places};
+use super::candidates::{self, Found};
+use super::cluster_view::ClusterView;
 use super::fix;
 use super::model::{Cause, Code, Fix, Reference, Rule, Severity, Why};
+use super::places::Places;
 use super::provisioning;
 use super::words;
-use super::world::World;
 
 pub use source::{Source, source_of};
 
 /// Explains a claim that is not being deleted.
-pub fn explain(world: &dyn World, claim: &Arc<PersistentVolumeClaim>, why: &mut Why) {
+pub fn explain(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, why: &mut Why) {
     why.state = match ClaimPhase::of(claim) {
         ClaimPhase::Unset | ClaimPhase::Unknown => "Pending".to_owned(),
         phase @ (ClaimPhase::Pending | ClaimPhase::Bound | ClaimPhase::Lost) => phase.as_str().to_owned(),
@@ -119,7 +120,7 @@ pub fn explain(world: &dyn World, claim: &Arc<PersistentVolumeClaim>, why: &mut 
 }
 
 /// The most important cause of a claim that is not bound, for those who wait for the claim.
-pub fn first_cause(world: &dyn World, claim: &Arc<PersistentVolumeClaim>) -> Option<Cause> {
+pub fn first_cause(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Option<Cause> {
     let subject = super::Subject::Claim(Arc::clone(claim));
     super::explain(world, &subject).causes.into_iter().next()
 }
@@ -133,7 +134,7 @@ fn pod_name(pod: &Arc<Pod>) -> String {
 }
 
 struct Asking<'a> {
-    world: &'a dyn World,
+    world: &'a dyn ClusterView,
     claim: &'a Arc<PersistentVolumeClaim>,
 }
 
@@ -193,7 +194,7 @@ impl Asking<'_> {
             return;
         }
         let names: Vec<String> = waiting.iter().map(|pod| pod_name(pod)).collect();
-        let said = waiting.iter().find_map(|pod| super::pod::unschedulable(pod));
+        let said = waiting.iter().find_map(|pod| super::scheduling::unschedulable(pod));
         let (severity, more) = match said {
             Some(said) => (Severity::Attention, format!(" The scheduler says: {}.", words::open(&said))),
             None => (Severity::Waiting, String::new()),
@@ -339,9 +340,4 @@ fn reason(rule: Rule, count: usize) -> &'static str {
         Rule::NodeAffinity if one => "cannot be used where the pod may run",
         Rule::NodeAffinity => "cannot be used where the pod may run",
     }
-}
-
-/// The node that the scheduler chose for a claim.
-pub(super) fn chosen_node(claim: &PersistentVolumeClaim) -> Option<&str> {
-    annotation(&claim.metadata, names::ANN_SELECTED_NODE)
 }

@@ -18,17 +18,18 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use super::claim::source_of;
+use super::cluster_view::{ClusterView, Settings, newest_first};
+use super::explain;
 use super::facts::{FactTable, Facts};
 use super::model::Why;
-use super::world::{Settings, World, newest_first};
-use super::{Subject, explain};
-use crate::client::is_not_found;
-use crate::informer::{Informer, Registration};
-use crate::informers::Informers;
-use crate::options::Options;
-use crate::pods::{INDEX_CLAIM, INDEX_NODE, claim_keys, index_by_claim, index_by_node};
-use crate::pv::object::{self, ClaimPhase};
-use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
+use super::subject::Subject;
+use orlop_controller::client::is_not_found;
+use orlop_controller::informer::{Informer, Registration};
+use orlop_controller::informers::Informers;
+use orlop_controller::options::Options;
+use orlop_controller::pods::{INDEX_CLAIM, INDEX_NODE, claim_keys, index_by_claim, index_by_node};
+use orlop_controller::pv::object::{self, ClaimPhase};
+use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
 /// How long a question waits for the first lists.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -356,7 +357,7 @@ struct View {
     around: Around,
 }
 
-impl World for View {
+impl ClusterView for View {
     fn now(&self) -> Timestamp {
         self.now
     }

@@ -2,17 +2,17 @@
 #![allow(clippy::unwrap_used)]
 
 mod making;
+mod messages;
 mod others;
 mod pairs;
 mod scale;
-mod told;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::table::Table;
 use super::{Why, explain};
-use crate::testing::merge_into;
+use orlop_controller::testing::merge_into;
 
 pub(super) fn now() -> Timestamp {
     "2026-05-01T12:00:00Z".parse().unwrap()

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::others::{self, CLAIM, POD, attachment, bound_claim, csi_node, csi_volume, lost};
 use super::{ask, claim, class, making, node, pod, volume, with, world};
-use crate::why::Why;
-use crate::why::model::{Code, Severity};
+use crate::Why;
+use crate::model::{Code, Severity};
 
 struct Told {
     name: &'static str,

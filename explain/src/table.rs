@@ -13,12 +13,12 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Subject;
+use super::cluster_view::{ClusterView, Settings, newest_first};
 use super::facts::{FactTable, Facts};
-use super::world::{Settings, World, newest_first};
-use crate::informer::key_of;
-use crate::pods;
-use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
+use super::subject::Subject;
+use orlop_controller::informer::key_of;
+use orlop_controller::pods;
+use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
 type ByKey<K> = BTreeMap<String, Arc<K>>;
 
@@ -132,7 +132,7 @@ impl Table {
     }
 }
 
-impl World for Table {
+impl ClusterView for Table {
     fn now(&self) -> Timestamp {
         self.now
     }

@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 
 use super::{ask, claim, class, node, pod, volume, with, world};
-use crate::context::Run;
-use crate::options::Options;
-use crate::pv;
-use crate::testing::FakeApi;
-use crate::why::model::{Code, Fix, Reference, Rule};
+use crate::model::{Code, Fix, Reference, Rule};
+use orlop_controller::context::Run;
+use orlop_controller::options::Options;
+use orlop_controller::pv;
+use orlop_controller::testing::FakeApi;
 
 /// What the fix leads to.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,14 +5,14 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use orlop_apimachinery::quantity::Quantity;
 use serde_json::{Map, Value, json};
 
-use super::Other;
+use super::cluster_view::ClusterView;
 use super::model::{Cause, Code, Fix, Reference, Severity, Why};
+use super::subject::Other;
 use super::words;
-use super::world::World;
-use crate::names::reason;
+use orlop_controller::names::reason;
 
 /// Explains an object of any other kind that is not being deleted.
-pub fn explain(world: &dyn World, subject: &Other, why: &mut Why) {
+pub fn explain(world: &dyn ClusterView, subject: &Other, why: &mut Why) {
     let (reference, object) = (&subject.reference, &subject.object);
     let phase = object.pointer("/status/phase").and_then(Value::as_str);
     let number = |path: &str| object.pointer(path).and_then(Value::as_u64);

@@ -12,7 +12,7 @@ use k8s_openapi::api::storage::v1::{
 
 use super::facts::Facts;
 use super::model::Reference;
-use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
+use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
 /// How the controllers were told to behave, as far as it changes an answer.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ impl Default for Settings {
 }
 
 /// What is known.
-pub trait World {
+pub trait ClusterView {
     /// The time.
     fn now(&self) -> Timestamp;
     /// How the controllers behave.

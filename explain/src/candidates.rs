@@ -5,95 +5,20 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use crate::names;
-use crate::pods;
-use crate::pv::affinity::{accepts_node, term_matches};
-use crate::pv::fit::{self, Misfit, Wanted};
-use crate::pv::object::{self, annotation};
+use orlop_controller::pv::fit::{self, Misfit, Wanted};
+use orlop_controller::pv::object;
 
-use super::facts::{Against, Asked, Facts, Held, Memory, Near};
+use super::cluster_view::ClusterView;
+use super::facts::{Against, Asked, Facts, Memory, Near};
 use super::fix;
 use super::model::{Candidate, Candidates, Rule, RuleCount, Verdict};
+use super::places::Places;
 use super::words;
-use super::world::World;
 
 /// How many are told in full.
 pub const NEAREST: usize = 20;
-
-/// The labels of nodes.
-pub type Labels = BTreeMap<String, String>;
-
-/// Where the pod of a claim may run.
-#[derive(Clone, Debug, Default)]
-pub struct Places {
-    /// The names of the nodes.
-    pub nodes: Vec<String>,
-    /// Their labels.
-    pub labels: Vec<Labels>,
-    /// Every label that one of them has.
-    pub held: Held,
-    /// Whose nodes they are.
-    pub whose: String,
-    /// The pod, where it has no node yet.
-    pub pod: Option<Arc<Pod>>,
-}
-
-impl Places {
-    /// Where a claim whose class waits for a pod has to be used: on the node that the scheduler chose, else where its pod
-    /// may run. None when there is no pod yet.
-    pub fn of(world: &dyn World, claim: &PersistentVolumeClaim) -> Option<Self> {
-        if let Some(chosen) = annotation(&claim.metadata, names::ANN_SELECTED_NODE) {
-            let nodes: Vec<_> = world.node(chosen).into_iter().collect();
-            return Some(Self::among(&nodes, "the node that was chosen".to_owned()));
-        }
-        let pods = world.pods_of_claim(&object::claim_key(claim));
-        let pod = pods.iter().find(|pod| !pods::is_terminated(pod))?;
-        let nodes: Vec<_> = world.nodes().into_iter().filter(|node| may_run(pod, node)).collect();
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
-        let found = Self::among(&nodes, format!("pod {name}"));
-        Some(Self { pod: pods::node_name(pod).is_none().then(|| Arc::clone(pod)), ..found })
-    }
-
-    fn among(nodes: &[Arc<Node>], whose: String) -> Self {
-        let name = |node: &Arc<Node>| node.metadata.name.clone().unwrap_or_default();
-        let labels = |node: &Arc<Node>| node.metadata.labels.clone().unwrap_or_default();
-        let mut held = Held::new();
-        for (key, value) in nodes.iter().flat_map(|node| node.metadata.labels.iter().flatten()) {
-            held.entry(key.clone()).or_default().insert(value.clone());
-        }
-        Self {
-            held,
-            nodes: nodes.iter().map(name).collect(),
-            labels: nodes.iter().map(labels).collect(),
-            whose,
-            pod: None,
-        }
-    }
-
-    fn accept(&self, volume: &PersistentVolume) -> bool {
-        self.labels.iter().any(|labels| accepts_node(volume, labels))
-    }
-}
-
-/// Whether the node that a pod names, its node selector and its required node affinity let it run here.
-pub fn may_run(pod: &Pod, node: &Node) -> bool {
-    let Some(spec) = &pod.spec else { return true };
-    let (name, empty) = (node.metadata.name.as_deref().unwrap_or_default(), Labels::new());
-    if let Some(chosen) = pods::node_name(pod) {
-        return chosen == name;
-    }
-    let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
-    let selected = spec.node_selector.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
-    let required = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-    let required =
-        required.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
-    selected
-        && required.is_none_or(|required| {
-            required.node_selector_terms.iter().any(|term| term_matches(term, labels, name))
-        })
-}
 
 /// What is found among all volumes.
 #[derive(Debug, Default)]
@@ -166,7 +91,7 @@ impl Survey {
 }
 
 /// Judges every volume for a claim. `places`: where it has to be usable; none: anywhere.
-pub fn judge(world: &dyn World, claim: &PersistentVolumeClaim, places: Option<&Places>) -> Found {
+pub fn judge(world: &dyn ClusterView, claim: &PersistentVolumeClaim, places: Option<&Places>) -> Found {
     let (asked, mut memory) = (Asked::of(claim), Memory::new());
     let mut survey = Survey::default();
     world.facts(&mut |facts| {
@@ -201,7 +126,7 @@ pub fn judge(world: &dyn World, claim: &PersistentVolumeClaim, places: Option<&P
 
 /// One volume with every rule's verdict and what would make it fit.
 pub fn candidate(
-    world: &dyn World,
+    world: &dyn ClusterView,
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
     wanted: &Wanted,

@@ -9,20 +9,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::names;
-use crate::pv::affinity::accepts_node;
-use crate::pv::class;
-use crate::pv::fit;
-use crate::pv::object::{self, VolumeMode, VolumePhase};
+use orlop_controller::names;
+use orlop_controller::pv::affinity::accepts_node;
+use orlop_controller::pv::class;
+use orlop_controller::pv::fit;
+use orlop_controller::pv::object::{self, VolumeMode, VolumePhase};
 
-use super::candidates::{Places, may_run};
+use super::cluster_view::ClusterView;
 use super::model::{Fix, Reference, Rule};
+use super::places::{Places, may_run};
 use super::words;
-use super::world::World;
 
 /// The change that takes away all of these rules. `places`: where the claim's pod may run, where that was asked.
 pub fn of_candidate(
-    world: &dyn World,
+    world: &dyn ClusterView,
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
     against: &[Rule],
@@ -120,7 +120,11 @@ pub fn claim_anew(claim: &PersistentVolumeClaim, changes: &Value, how: &str) -> 
 
 /// The object of a volume that is leaving, under another name: with policy Retain the storage stays, and what is leaving is given
 /// to nobody any more, so the storage does not get two users.
-fn volume_anew(world: &dyn World, volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<Fix> {
+fn volume_anew(
+    world: &dyn ClusterView,
+    volume: &PersistentVolume,
+    claim: &PersistentVolumeClaim,
+) -> Option<Fix> {
     let name = object::name(&volume.metadata);
     let free = object::claim_ref(volume).is_none()
         && object::reclaim_policy(volume) == "Retain"
@@ -142,7 +146,7 @@ fn volume_anew(world: &dyn World, volume: &PersistentVolume, claim: &PersistentV
 }
 
 /// A pod without a node is made anew without those parts of its node selector that keep it from where the volume is.
-fn pod_anew(world: &dyn World, volume: &PersistentVolume, pod: &Arc<Pod>) -> Option<Fix> {
+fn pod_anew(world: &dyn ClusterView, volume: &PersistentVolume, pod: &Arc<Pod>) -> Option<Fix> {
     if is_made_by_another(&pod.metadata) {
         return None;
     }
@@ -197,7 +201,7 @@ impl Change {
     /// None: it cannot be taken away by changing the volume.
     fn take_away(
         &mut self,
-        world: &dyn World,
+        world: &dyn ClusterView,
         volume: &PersistentVolume,
         claim: &PersistentVolumeClaim,
         rule: Rule,

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::json;
 
-use crate::names::{self, reason};
-use crate::pv::object::{self, VolumePhase, claim_ref, reclaim_policy, reference_key, reference_uid};
+use orlop_controller::names::{self, reason};
+use orlop_controller::pv::object::{
+    self, VolumePhase, claim_ref, reclaim_policy, reference_key, reference_uid,
+};
 
+use super::cluster_view::ClusterView;
 use super::model::{Cause, Code, Fix, Reference, Severity, Why};
 use super::provisioning::same_object;
 use super::words;
-use super::world::World;
 
 /// Explains a volume that is not being deleted.
-pub fn explain(world: &dyn World, volume: &Arc<PersistentVolume>, why: &mut Why) {
+pub fn explain(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, why: &mut Why) {
     let phase = VolumePhase::of(volume);
     why.state = match phase {
         VolumePhase::Unset | VolumePhase::Unknown => "Pending".to_owned(),
@@ -55,7 +57,7 @@ impl Holder {
         match &self.there {
             Some(claim) => Reference::to(claim.as_ref()),
             None => {
-                let (namespace, name) = crate::informer::split_key(&self.key);
+                let (namespace, name) = orlop_controller::informer::split_key(&self.key);
                 Reference::named::<PersistentVolumeClaim>(Some(namespace), name)
             }
         }
@@ -105,7 +107,7 @@ fn available(volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) 
     why.push(Severity::Waiting, cause);
 }
 
-fn bound(world: &dyn World, volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) {
+fn bound(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) {
     let Some(holder) = holder else {
         let message = "The volume is Bound and points to no claim; the binder is about to set it right.";
         why.push(Severity::Waiting, Cause::new(Code::NotLookedAt, message, Vec::new()));
@@ -124,7 +126,7 @@ fn bound(world: &dyn World, volume: &PersistentVolume, holder: Option<&Holder>, 
     let pods: Vec<String> = world
         .pods_of_claim(&holder.key)
         .iter()
-        .filter(|pod| !crate::pods::is_finished(pod))
+        .filter(|pod| !orlop_controller::pods::is_finished(pod))
         .filter_map(|pod| pod.metadata.name.clone())
         .collect();
     let pods =
@@ -143,7 +145,7 @@ fn bound(world: &dyn World, volume: &PersistentVolume, holder: Option<&Holder>, 
     }
 }
 
-fn released(world: &dyn World, volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) {
+fn released(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) {
     let key = holder.map_or("", |holder| holder.key.as_str());
     let objects: Vec<Reference> = holder.map(Holder::reference).into_iter().collect();
     match reclaim_policy(volume) {
@@ -187,7 +189,7 @@ fn released(world: &dyn World, volume: &PersistentVolume, holder: Option<&Holder
             let users: Vec<String> = world
                 .pods_of_claim(key)
                 .iter()
-                .filter(|pod| !crate::pods::is_terminated(pod))
+                .filter(|pod| !orlop_controller::pods::is_terminated(pod))
                 .filter_map(|pod| pod.metadata.name.clone())
                 .collect();
             let waits = match users.is_empty() {
@@ -209,7 +211,7 @@ fn released(world: &dyn World, volume: &PersistentVolume, holder: Option<&Holder
     }
 }
 
-fn failed(world: &dyn World, volume: &PersistentVolume, why: &mut Why) {
+fn failed(world: &dyn ClusterView, volume: &PersistentVolume, why: &mut Why) {
     let status = volume.status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or_default();
     let said = if status.is_empty() {
         failure(world, volume, reason::VOLUME_FAILED_DELETE)
@@ -241,13 +243,13 @@ fn failed(world: &dyn World, volume: &PersistentVolume, why: &mut Why) {
 }
 
 /// The newest event with this reason, as a sentence behind another.
-fn failure(world: &dyn World, volume: &PersistentVolume, reason: &str) -> String {
+fn failure(world: &dyn ClusterView, volume: &PersistentVolume, reason: &str) -> String {
     let said = world.event(&Reference::to(volume), &[reason]).and_then(|event| event.message.as_deref());
     said.map(|said| format!(" It says: {}.", words::open(said))).unwrap_or_default()
 }
 
 /// Who deletes the storage of a volume, and whether that is there.
-pub(super) fn deleter(world: &dyn World, volume: &PersistentVolume) -> (String, bool) {
+pub(super) fn deleter(world: &dyn ClusterView, volume: &PersistentVolume) -> (String, bool) {
     let by = object::annotation(&volume.metadata, names::ANN_PROVISIONED_BY).filter(|name| !name.is_empty());
     let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref()).map(|csi| csi.driver.as_str());
     let Some(driver) = by.or(csi) else { return ("the controller".to_owned(), true) };

@@ -5,15 +5,15 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use orlop_apimachinery::quantity::Quantity;
 use serde_json::json;
 
-use crate::meta::is_terminating;
-use crate::pv::class;
-use crate::pv::fit;
-use crate::pv::object::{self, ClaimPhase, VolumeMode, volume_name};
-use crate::snapshot::{self, VolumeSnapshot};
-use crate::why::fix;
-use crate::why::model::{Cause, Code, Fix, Reference, Severity, Why};
-use crate::why::words;
-use crate::why::world::World;
+use crate::cluster_view::ClusterView;
+use crate::fix;
+use crate::model::{Cause, Code, Fix, Reference, Severity, Why};
+use crate::words;
+use orlop_controller::meta::is_terminating;
+use orlop_controller::pv::class;
+use orlop_controller::pv::fit;
+use orlop_controller::pv::object::{self, ClaimPhase, VolumeMode, volume_name};
+use orlop_controller::snapshot::{self, VolumeSnapshot};
 
 /// What a claim names as its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +51,8 @@ pub fn source_of(claim: &PersistentVolumeClaim) -> Option<Source<'_>> {
 }
 
 /// Says what is wrong with the source of a claim that waits for a volume to be made.
-pub(in crate::why) fn explain(
-    world: &dyn World,
+pub(crate) fn explain(
+    world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
     class: Option<&StorageClass>,
     why: &mut Why,
@@ -85,7 +85,7 @@ fn attention(code: Code, message: String, objects: Vec<Reference>) -> Said {
 }
 
 fn of_snapshot(
-    world: &dyn World,
+    world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
     class: Option<&StorageClass>,
     namespace: &str,
@@ -160,7 +160,7 @@ fn larger(claim: &PersistentVolumeClaim, size: &Quantity) -> Option<Fix> {
 }
 
 fn of_claim(
-    world: &dyn World,
+    world: &dyn ClusterView,
     claim: &PersistentVolumeClaim,
     class: Option<&StorageClass>,
     namespace: &str,

@@ -9,9 +9,9 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
 use super::{ask, claim, volume, with, world};
-use crate::pv::fit::{self, Wanted};
-use crate::why::candidates::{NEAREST, Survey, verdicts};
-use crate::why::facts::{Asked, FactTable, Memory};
+use crate::candidates::{NEAREST, Survey, verdicts};
+use crate::facts::{Asked, FactTable, Memory};
+use orlop_controller::pv::fit::{self, Wanted};
 
 fn pick(rng: &mut StdRng, from: &[Value]) -> Value {
     from[rng.random_range(0..from.len())].clone()

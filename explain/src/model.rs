@@ -5,7 +5,7 @@ use kube::Resource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Subject;
+use super::subject::Subject;
 
 /// The group and version of answers.
 pub const API_VERSION: &str = "orlop.dev/v1";

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume};
 use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
 
-use crate::meta;
-use crate::names::{ANN_DETACH_NOT_BEFORE, ANN_FORCED_DETACH};
+use orlop_controller::meta;
+use orlop_controller::names::{ANN_DETACH_NOT_BEFORE, ANN_FORCED_DETACH};
 
+use super::cluster_view::ClusterView;
 use super::model::{Cause, Code, Fix, Reference, Severity, Why};
 use super::pod::is_attached;
 use super::words;
-use super::world::World;
 
 /// Explains an attachment that is not being deleted.
-pub fn explain(world: &dyn World, attachment: &Arc<VolumeAttachment>, why: &mut Why) {
+pub fn explain(world: &dyn ClusterView, attachment: &Arc<VolumeAttachment>, why: &mut Why) {
     why.state = if is_attached(attachment) { "Attached" } else { "Attaching" }.to_owned();
     let (volume, node, driver) = parts(attachment);
     missing(world, attachment, why);
@@ -52,7 +52,7 @@ pub fn explain(world: &dyn World, attachment: &Arc<VolumeAttachment>, why: &mut 
 }
 
 /// Explains one that is being deleted.
-pub(super) fn leaving(world: &dyn World, attachment: &Arc<VolumeAttachment>, why: &mut Why) {
+pub(super) fn leaving(world: &dyn ClusterView, attachment: &Arc<VolumeAttachment>, why: &mut Why) {
     let (volume, node, driver) = parts(attachment);
     missing(world, attachment, why);
     let forced = meta::annotation(attachment.as_ref(), ANN_FORCED_DETACH);
@@ -83,7 +83,7 @@ fn parts(attachment: &VolumeAttachment) -> (&str, &str, &str) {
 }
 
 /// What it names and is not there.
-fn missing(world: &dyn World, attachment: &Arc<VolumeAttachment>, why: &mut Why) {
+fn missing(world: &dyn ClusterView, attachment: &Arc<VolumeAttachment>, why: &mut Why) {
     let (volume, node, driver) = parts(attachment);
     if world.node(node).is_none() {
         let message = format!(

@@ -5,19 +5,20 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
-use crate::names::{self, controller};
-use crate::node_lifecycle::health::Readiness;
-use crate::pods;
-use crate::protection::claim::uses;
-use crate::pv::object::{self, VolumePhase};
+use orlop_controller::names::{self, controller};
+use orlop_controller::node_lifecycle::health::Readiness;
+use orlop_controller::pods;
+use orlop_controller::protection::claim::uses;
+use orlop_controller::pv::object::{self, VolumePhase};
 
+use super::cluster_view::ClusterView;
 use super::model::{Blocker, Cause, Code, Fix, Reference, Severity, Why};
+use super::subject::Subject;
 use super::words;
-use super::world::World;
-use super::{Subject, attachment, volume};
+use super::{attachment, volume};
 
 /// Explains an object that is being deleted.
-pub fn explain(world: &dyn World, subject: &Subject, why: &mut Why) {
+pub fn explain(world: &dyn ClusterView, subject: &Subject, why: &mut Why) {
     why.state = "Terminating".to_owned();
     let reference = subject.reference();
     let finalizers = subject.meta().finalizers.clone().unwrap_or_default();
@@ -75,7 +76,7 @@ impl Held {
     }
 }
 
-fn held(world: &dyn World, subject: &Subject, finalizer: &str) -> Held {
+fn held(world: &dyn ClusterView, subject: &Subject, finalizer: &str) -> Held {
     if let Some(driver) = finalizer.strip_prefix(names::FINALIZER_EXTERNAL_ATTACHER_PREFIX) {
         return by_attacher(world, subject, driver);
     }
@@ -130,7 +131,7 @@ fn held(world: &dyn World, subject: &Subject, finalizer: &str) -> Held {
     }
 }
 
-fn by_pods(world: &dyn World, claim: &Arc<PersistentVolumeClaim>) -> Held {
+fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Held {
     let pods: Vec<_> =
         world.pods_of_claim(&object::claim_key(claim)).into_iter().filter(|pod| uses(pod, claim)).collect();
     let objects: Vec<Reference> = pods.iter().map(|pod| Reference::to(pod.as_ref())).collect();
@@ -178,7 +179,7 @@ fn by_pods(world: &dyn World, claim: &Arc<PersistentVolumeClaim>) -> Held {
     Held::attention(owner, message, objects).fixed_by(fix)
 }
 
-fn by_claim(world: &dyn World, volume: &Arc<PersistentVolume>) -> Held {
+fn by_claim(world: &dyn ClusterView, volume: &Arc<PersistentVolume>) -> Held {
     let owner = controller::PV_PROTECTION;
     if VolumePhase::of(volume) != VolumePhase::Bound {
         return Held::waiting(
@@ -216,7 +217,7 @@ fn by_claim(world: &dyn World, volume: &Arc<PersistentVolume>) -> Held {
     }
 }
 
-fn by_asset(world: &dyn World, volume: &Arc<PersistentVolume>, finalizer: &str) -> Held {
+fn by_asset(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, finalizer: &str) -> Held {
     let (who, there) = volume::deleter(world, volume);
     let owner = match finalizer {
         names::FINALIZER_PV_CONTROLLER => controller::PV_BINDER.to_owned(),
@@ -246,7 +247,7 @@ fn by_asset(world: &dyn World, volume: &Arc<PersistentVolume>, finalizer: &str) 
     Held::waiting(&owner, format!("{who} deletes the storage{waits}."), objects)
 }
 
-fn by_attacher(world: &dyn World, subject: &Subject, name: &str) -> Held {
+fn by_attacher(world: &dyn ClusterView, subject: &Subject, name: &str) -> Held {
     match subject {
         Subject::Attachment(attachment) => detaching(world, attachment),
         Subject::Volume(volume) => {
@@ -269,7 +270,7 @@ fn by_attacher(world: &dyn World, subject: &Subject, name: &str) -> Held {
     }
 }
 
-fn detaching(world: &dyn World, attachment: &VolumeAttachment) -> Held {
+fn detaching(world: &dyn ClusterView, attachment: &VolumeAttachment) -> Held {
     let driver = attachment.spec.attacher.as_str();
     let owner = format!("the attacher of {driver}");
     if !world.has_driver(driver) {
@@ -288,7 +289,7 @@ fn detaching(world: &dyn World, attachment: &VolumeAttachment) -> Held {
     )
 }
 
-fn leaving_pod(world: &dyn World, pod: &Arc<k8s_openapi::api::core::v1::Pod>, why: &mut Why) {
+fn leaving_pod(world: &dyn ClusterView, pod: &Arc<k8s_openapi::api::core::v1::Pod>, why: &mut Why) {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let Some(node) = pods::node_name(pod) else { return };
     let by = pod.metadata.deletion_timestamp.as_ref().map(|time| time.0);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ask, claim, class, making, node, pod, volume, with, world};
-use crate::why::model::{Code, Severity};
+use crate::model::{Code, Severity};
 
 pub(super) struct Case {
     pub(super) name: &'static str,
@@ -336,7 +336,7 @@ fn every_state_has_its_code_and_its_words() {
 
 #[test]
 fn the_table_of_codes_in_the_docs_is_the_one_here() {
-    let text = include_str!("../../../../docs/why.md");
+    let text = include_str!("../../../docs/why.md");
     for (_, name, meaning) in Code::ALL {
         let row = format!("| `{name}` | {meaning} |");
         assert!(text.contains(&row), "docs/why.md lacks the row\n{row}");

@@ -7,17 +7,17 @@ use orlop_apimachinery::quantity::Quantity;
 use serde_json::json;
 
 use super::{Asking, name, pod_name};
-use crate::pods;
-use crate::pv::class;
-use crate::pv::fit::{self, Misfit};
-use crate::pv::object::{self, claim_key, volume_name};
-use crate::why::candidates;
-use crate::why::facts::Asked;
-use crate::why::fix;
-use crate::why::model::{Cause, Code, Fix, Reference, Rule, Severity, Why};
-use crate::why::node;
-use crate::why::provisioning;
-use crate::why::words;
+use crate::candidates;
+use crate::facts::Asked;
+use crate::fix;
+use crate::model::{Cause, Code, Fix, Reference, Rule, Severity, Why};
+use crate::node;
+use crate::provisioning;
+use crate::words;
+use orlop_controller::pods;
+use orlop_controller::pv::class;
+use orlop_controller::pv::fit::{self, Misfit};
+use orlop_controller::pv::object::{self, claim_key, volume_name};
 
 impl Asking<'_> {
     pub(super) fn named_unknown(&self, why: &mut Why) {

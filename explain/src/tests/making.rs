@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::others::{CLAIM, Case, POD, attachment, bound, bound_claim, csi_node, csi_volume, event};
 use super::{claim, class, node, pod, volume, with};
-use crate::why::model::{Code, Severity};
+use crate::model::{Code, Severity};
 
 fn snapshot(status: Value) -> Value {
     json!({"kind": "VolumeSnapshot", "apiVersion": "snapshot.storage.k8s.io/v1", "metadata": {"namespace": "ns", "name": "s"},
