@@ -11,9 +11,9 @@ use orlop_controller::pv::fit::{self, Misfit, Wanted};
 use orlop_controller::pv::object;
 
 use super::cluster_view::ClusterView;
-use super::facts::{Against, Asked, Facts, Memory, Near};
+use super::facts::{Against, ClaimRequest, Facts, Memory, Near};
 use super::fix;
-use super::model::{Candidate, Candidates, Rule, RuleCount, Verdict};
+use super::model::{Candidate, Candidates, Rule, RuleCount, RuleVerdict};
 use super::places::Places;
 use super::words;
 
@@ -22,7 +22,7 @@ pub const NEAREST: usize = 20;
 
 /// What is found among all volumes.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundVolumes {
     /// For the answer.
     pub candidates: Candidates,
     /// The nearest that fits.
@@ -61,7 +61,7 @@ pub struct Survey {
 
 impl Survey {
     /// One more volume, and what speaks against it. Nothing is kept of it unless it is among the nearest.
-    pub fn add(&mut self, facts: &Facts, asked: &Asked, against: Against) {
+    pub fn add(&mut self, facts: &Facts, asked: &ClaimRequest, against: Against) {
         self.total += 1;
         if let Some(first) = against.first {
             *self.by_rule.entry(first).or_default() += 1;
@@ -91,8 +91,12 @@ impl Survey {
 }
 
 /// Judges every volume for a claim. `places`: where it has to be usable; none: anywhere.
-pub fn judge(world: &dyn ClusterView, claim: &PersistentVolumeClaim, places: Option<&Places>) -> Found {
-    let (asked, mut memory) = (Asked::of(claim), Memory::new());
+pub fn judge(
+    world: &dyn ClusterView,
+    claim: &PersistentVolumeClaim,
+    places: Option<&Places>,
+) -> FoundVolumes {
+    let (asked, mut memory) = (ClaimRequest::of(claim), Memory::new());
     let mut survey = Survey::default();
     world.facts(&mut |facts| {
         let mut against = facts.against(&asked, &mut memory);
@@ -121,7 +125,7 @@ pub fn judge(world: &dyn ClusterView, claim: &PersistentVolumeClaim, places: Opt
     by_rule.sort_by_key(|one| (std::cmp::Reverse(one.count), one.rule));
     let nearest =
         nearest.iter().map(|(_, volume)| candidate(world, volume, claim, asked.wanted(), places)).collect();
-    Found { candidates: Candidates { total, fit, by_rule, nearest }, fitting, ours }
+    FoundVolumes { candidates: Candidates { total, fit, by_rule, nearest }, fitting, ours }
 }
 
 /// One volume with every rule's verdict and what would make it fit.
@@ -147,13 +151,13 @@ pub fn verdicts(
     claim: &PersistentVolumeClaim,
     wanted: &Wanted,
     places: Option<&Places>,
-) -> Vec<Verdict> {
+) -> Vec<RuleVerdict> {
     let ours = object::points_to(volume, claim);
     let mut all = Vec::with_capacity(10);
     let mut tell = |rule: Rule, misfit: Option<Misfit>, fine: String| {
         let ok = misfit.is_none();
         let message = misfit.map_or(fine, |misfit| told(&misfit, volume, claim));
-        all.push(Verdict { rule, ok, message });
+        all.push(RuleVerdict { rule, ok, message });
     };
     let free = if ours { "it is reserved for this claim" } else { "it is reserved for nobody" };
     tell(Rule::ClaimRef, fit::reserved_for_other(volume, claim), free.to_owned());
@@ -188,7 +192,7 @@ pub fn verdicts(
                 )
             }
         };
-        all.push(Verdict { rule: Rule::NodeAffinity, ok, message });
+        all.push(RuleVerdict { rule: Rule::NodeAffinity, ok, message });
     }
     all
 }

@@ -61,7 +61,7 @@ pub enum Near {
 
 /// What a claim asks for, read once.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ClaimRequest {
     key: String,
     uid: String,
     size: Quantity,
@@ -74,7 +74,7 @@ pub struct Asked {
     wanted: Wanted,
 }
 
-impl Asked {
+impl ClaimRequest {
     /// What `claim` asks for.
     pub fn of(claim: &PersistentVolumeClaim) -> Self {
         Self {
@@ -120,14 +120,14 @@ pub type Held = HashMap<String, HashSet<String>>;
 
 impl Facts {
     /// Whether it points to this claim.
-    pub fn points_to(&self, asked: &Asked) -> bool {
+    pub fn points_to(&self, asked: &ClaimRequest) -> bool {
         self.claim
             .as_ref()
             .is_some_and(|(key, uid)| **key == *asked.key && (uid.is_empty() || **uid == *asked.uid))
     }
 
     /// The rules against it, but for the nodes. The same rules as `pv/fit.rs`; a test compares them.
-    pub fn against(&self, asked: &Asked, memory: &mut Memory) -> Against {
+    pub fn against(&self, asked: &ClaimRequest, memory: &mut Memory) -> Against {
         let mut against = Against::default();
         let ours = self.points_to(asked);
         let mut rule = |holds: bool, rule: Rule| {
@@ -183,7 +183,7 @@ impl Facts {
     }
 
     /// How far its size is from what is asked for: too little counts more than too much.
-    pub fn distance(&self, asked: &Asked) -> f64 {
+    pub fn distance(&self, asked: &ClaimRequest) -> f64 {
         let (has, wants) = (self.capacity.to_f64(), asked.size.to_f64());
         if has < wants { (wants - has) * 2.0 } else { has - wants }
     }

@@ -328,7 +328,7 @@ pub struct Candidate {
     /// Its name.
     pub volume: String,
     /// Every rule with what it says.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<RuleVerdict>,
     /// The first that speaks against it; absent when it fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<Rule>,
@@ -339,7 +339,7 @@ pub struct Candidate {
 
 /// What one rule says of one volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct RuleVerdict {
     /// The rule.
     pub rule: Rule,
     /// Whether it lets the volume pass.

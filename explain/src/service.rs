@@ -215,14 +215,14 @@ fn subject(question: &Question, object: Value) -> serde_json::Result<Subject> {
 
 /// What is read for one question: nobody follows these kinds for the sake of questions alone.
 #[derive(Default)]
-struct Around {
+struct FetchedObjects {
     events: Vec<Event>,
     snapshots: Vec<Arc<VolumeSnapshot>>,
     contents: Vec<Arc<VolumeSnapshotContent>>,
 }
 
 /// Reads the events of the object and of the claims that it waits for, and the snapshots that those are made of.
-async fn around(client: &Client, question: &Question, subject: &Subject, live: &Live) -> Around {
+async fn around(client: &Client, question: &Question, subject: &Subject, live: &Live) -> FetchedObjects {
     let claims: Vec<Arc<PersistentVolumeClaim>> = match subject {
         Subject::Claim(claim) => vec![Arc::clone(claim)],
         Subject::Pod(pod) => {
@@ -232,9 +232,9 @@ async fn around(client: &Client, question: &Question, subject: &Subject, live: &
         Subject::Volume(_) | Subject::Node(_) | Subject::Attachment(_) | Subject::Other(_) => Vec::new(),
     };
     let namespace = question.namespace.as_deref().unwrap_or("default");
-    let mut around = Around {
+    let mut around = FetchedObjects {
         events: events(client, namespace, &question.kind, &question.name).await,
-        ..Around::default()
+        ..FetchedObjects::default()
     };
     for claim in &claims {
         let name = object::name(&claim.metadata);
@@ -354,7 +354,7 @@ struct View {
     live: Arc<Live>,
     settings: Settings,
     now: Timestamp,
-    around: Around,
+    around: FetchedObjects,
 }
 
 impl ClusterView for View {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::Node;
 
-use super::state::State;
+use super::state::AttachState;
 use super::volume::Key;
 
 /// One writer of `status.volumesAttached` per node at a time.
@@ -29,7 +29,7 @@ impl Writers {
 
 /// Takes up what the status of a node lists. What these volumes are is learnt from VolumeAttachments and pods.
 // Tests: AD-086, AD-087, AD-088, AD-095
-pub(super) fn adopt_node(state: &mut State, name: &Arc<str>, node: &Node) {
+pub(super) fn adopt_node(state: &mut AttachState, name: &Arc<str>, node: &Node) {
     for volume in listed(node) {
         let key = Key { volume: volume.into(), node: Arc::clone(name) };
         state.actual.put(&key, None, true);

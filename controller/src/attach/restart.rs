@@ -6,13 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
 use super::controller::Controller;
-use super::state::State;
+use super::state::AttachState;
 use super::volume::{Key, Spec};
 
 impl Controller {
     /// Takes up VolumeAttachments. Those without a PersistentVolume, or whose volume is not there, are left alone.
     // Tests: AD-089, AD-091, AD-092, AD-093, AD-094, AD-096
-    pub(super) fn adopt_attachments(&self, state: &mut State) {
+    pub(super) fn adopt_attachments(&self, state: &mut AttachState) {
         for kept in self.caches.attachments.kept() {
             let Some((key, spec)) = self.adopted(&kept.get()) else { continue };
             let spec = Arc::new(spec);

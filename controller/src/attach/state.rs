@@ -97,7 +97,7 @@ pub(super) struct Settings {
 
 /// What the controller remembers.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct AttachState {
     pub(super) desired: Desired,
     pub(super) actual: Actual,
     pub(super) operations: Operations,
@@ -107,7 +107,7 @@ pub(super) struct State {
     pub(super) started: bool,
 }
 
-impl State {
+impl AttachState {
     /// The volume on the node begins to matter.
     pub(super) fn track(&mut self, key: &Key) {
         if let Some(digest) = digest(key) {

@@ -6,7 +6,7 @@
 //! * [`provisioner`]: volumes are made and deleted.
 //! * [`handle`]: names. * [`driver_queue`]: one queue and its workers per driver. * [`retry_state`]: what is known of failures.
 //! * [`live`]: a claim and its volume as the server has them.
-//! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes. `wakes`: what they look at.
+//! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes. `requeue`: their handlers of claims and volumes.
 //! * [`snapshotter`] takes snapshots.
 
 pub mod attacher;
@@ -16,12 +16,12 @@ pub mod live;
 pub mod modes;
 pub mod modifier;
 pub mod provisioner;
+mod requeue;
 pub mod resizer;
 pub mod retry_state;
 #[cfg(test)]
 pub(crate) mod rig;
 pub mod secrets;
 pub mod snapshotter;
-mod wakes;
 
 pub use crate::drivers;

@@ -46,7 +46,7 @@ struct Shared {
 
 /// Why an endpoint is not used.
 #[derive(Debug, thiserror::Error)]
-enum Refusal {
+enum EndpointRefusal {
     #[error(transparent)]
     Socket(#[from] SocketError),
     #[error("it does not say who it is: {0}")]
@@ -162,11 +162,11 @@ impl Drivers {
         }
     }
 
-    async fn ask(&self, at: &Endpoint) -> Result<Driver, Refusal> {
+    async fn ask(&self, at: &Endpoint) -> Result<Driver, EndpointRefusal> {
         let line = Line::new(socket::connect(&at.endpoint)?, self.shared.timeout);
         let driver = line.identify().await?;
         if driver.name() != at.name {
-            return Err(Refusal::OtherName(driver.name().to_owned()));
+            return Err(EndpointRefusal::OtherName(driver.name().to_owned()));
         }
         Ok(driver)
     }

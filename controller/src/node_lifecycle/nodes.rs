@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::health::Readiness;
-use super::known::Verdict;
+use super::known::NodeHealth;
 use super::lifecycle::{Lifecycle, NodeError};
 use super::{pods, wanted};
 use crate::client::{is_not_found, status_of};
@@ -32,9 +32,9 @@ impl Lifecycle {
             self.pulse.beat(now);
         }
         match self.known.verdict(name, now) {
-            Verdict::Fine(left) => self.queue.add_after(name.to_owned(), left),
-            Verdict::Lost if self.is_exempt(name) => {}
-            Verdict::Lost => {
+            NodeHealth::Fine(left) => self.queue.add_after(name.to_owned(), left),
+            NodeHealth::Lost if self.is_exempt(name) => {}
+            NodeHealth::Lost => {
                 if let Some(conditions) = wanted::lost(&node, self.clock.now()) {
                     return self.declare_lost(name, &node, json!(conditions)).await;
                 }

@@ -13,12 +13,12 @@ use serde_json::json;
 
 use orlop_controller::names;
 use orlop_controller::pods;
-use orlop_controller::pv::claim_situation::{Around, ClaimSituation, classify};
+use orlop_controller::pv::claim_situation::{ClaimContext, ClaimSituation, classify};
 use orlop_controller::pv::class;
 use orlop_controller::pv::fit::{self, Wanted};
 use orlop_controller::pv::object::{self, ClaimPhase, claim_key, volume_name};
 
-use super::candidates::{self, Found};
+use super::candidates::{self, FoundVolumes};
 use super::cluster_view::ClusterView;
 use super::fix;
 use super::model::{Cause, Code, Fix, Reference, Rule, Severity, Why};
@@ -43,9 +43,9 @@ pub fn explain(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, why:
     let searches =
         volume_name(claim).is_empty() && !object::has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED);
     let places = if searches && delayed { Places::of(world, claim) } else { None };
-    let Found { candidates, fitting, ours } = match searches {
+    let FoundVolumes { candidates, fitting, ours } = match searches {
         true => candidates::judge(world, claim, places.as_ref()),
-        false => Found::default(),
+        false => FoundVolumes::default(),
     };
     // A class that waits for a pod leaves the choice to the scheduler: only what is reserved for the claim counts.
     let reserved = ours.clone().filter(|(_, fits)| *fits).map(|(volume, _)| volume);
@@ -55,7 +55,7 @@ pub fn explain(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, why:
     if searches {
         why.candidates = Some(candidates);
     }
-    let around = Around { named: named.as_ref(), found: found.as_ref(), delayed, default_class };
+    let around = ClaimContext { named: named.as_ref(), found: found.as_ref(), delayed, default_class };
     let situation = classify(claim, around);
     if let Some(error) = mode_missing
         && searches

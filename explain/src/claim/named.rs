@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Asking, name, pod_name};
 use crate::candidates;
-use crate::facts::Asked;
+use crate::facts::ClaimRequest;
 use crate::fix;
 use crate::model::{Cause, Code, Fix, Reference, Rule, Severity, Why};
 use crate::node;
@@ -116,7 +116,7 @@ impl Asking<'_> {
 
     pub(super) fn nameless(&self, why: &mut Why) {
         let mut pointing = None;
-        let asked = Asked::of(self.claim);
+        let asked = ClaimRequest::of(self.claim);
         self.world.facts(&mut |facts| {
             if facts.points_to(&asked) {
                 pointing = Some(facts.name.to_string());

@@ -7,7 +7,7 @@ use super::{ask, claim, class, making, node, pod, volume, with, world};
 use crate::Why;
 use crate::model::{Code, Severity};
 
-struct Told {
+struct ExpectedMessage {
     name: &'static str,
     objects: Vec<Value>,
     ask: (&'static str, &'static str),
@@ -37,8 +37,8 @@ fn classless() -> Value {
 }
 
 /// Of nodes and of what hangs on them.
-fn nodes() -> Vec<Told> {
-    let case = |name, objects, ask, code, severity, said, unsaid| Told {
+fn nodes() -> Vec<ExpectedMessage> {
+    let case = |name, objects, ask, code, severity, said, unsaid| ExpectedMessage {
         name,
         objects,
         ask,
@@ -202,8 +202,8 @@ fn nodes() -> Vec<Told> {
 }
 
 /// Of what leads nowhere, and of commands in sentences.
-fn others_told() -> Vec<Told> {
-    let case = |name, objects, ask, code, severity, said, unsaid| Told {
+fn others_told() -> Vec<ExpectedMessage> {
+    let case = |name, objects, ask, code, severity, said, unsaid| ExpectedMessage {
         name,
         objects,
         ask,

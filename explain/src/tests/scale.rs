@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{ask, claim, volume, with, world};
 use crate::candidates::{NEAREST, Survey, verdicts};
-use crate::facts::{Asked, FactTable, Memory};
+use crate::facts::{ClaimRequest, FactTable, Memory};
 use orlop_controller::pv::fit::{self, Wanted};
 
 fn pick(rng: &mut StdRng, from: &[Value]) -> Value {
@@ -71,7 +71,7 @@ fn facts_say_what_the_predicates_say() {
     for n in 0..2000 {
         let volume: PersistentVolume = serde_json::from_value(a_volume(&mut rng, n)).unwrap();
         let claim: PersistentVolumeClaim = serde_json::from_value(a_claim(&mut rng)).unwrap();
-        let (asked, wanted) = (Asked::of(&claim), Wanted::of(&claim));
+        let (asked, wanted) = (ClaimRequest::of(&claim), Wanted::of(&claim));
         let mut table = FactTable::default();
         let name: Arc<str> = "v".into();
         table.put(&name, &volume);
@@ -121,7 +121,7 @@ fn a_hundred_thousand_volumes_take_no_time() {
     }
     let selecting = with(claim(), json!({"spec": {"selector": {"matchLabels": {"tier": "slow"}}}}));
     let claim: PersistentVolumeClaim = serde_json::from_value(selecting).unwrap();
-    let asked = Asked::of(&claim);
+    let asked = ClaimRequest::of(&claim);
     let began = Instant::now();
     let mut memory = Memory::new();
     let mut survey = Survey::default();

@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::context::{Context, ControllerError};
 use crate::csi::resizer::target::is_bound;
 use crate::csi::retry_state::Memory;
-use crate::csi::{driver_queue, handle, live, wakes};
+use crate::csi::{driver_queue, handle, live, requeue};
 use crate::drivers::Drivers;
 use crate::informer::{Change, Informer};
 use crate::names::controller;
@@ -86,8 +86,8 @@ async fn serve(
         volumes,
         classes,
     };
-    let _claims = wakes::claims(&modifier.claims, &queue, &modifier.memory, matters);
-    let _volumes = wakes::volumes(&modifier.volumes, &queue);
+    let _claims = requeue::claims(&modifier.claims, &queue, &modifier.memory, matters);
+    let _volumes = requeue::volumes(&modifier.volumes, &queue);
     let _classes = modifier.classes.add_handler({
         let (queue, claims) = (queue.clone(), modifier.claims.clone());
         move |change: &Change<VolumeAttributesClass>| {

@@ -47,7 +47,7 @@ use self::attempts::Attempts;
 use self::cluster::Segments;
 use self::intent::Noted;
 use self::seal::{SealError, Seals};
-use self::source::Asked;
+use self::source::RequestedSource;
 use crate::context::{Context, ControllerError};
 use crate::csi::handle;
 use crate::drivers::Drivers;
@@ -223,11 +223,11 @@ impl Provisioner {
             if is_open(claim) { vec![class_name(claim).to_owned()] } else { Vec::new() }
         });
         this.claims.add_index(CLONES, |claim| match source::asked(claim) {
-            Ok(Asked::Claim(name)) if is_open(claim) => vec![sibling(claim, name)],
+            Ok(RequestedSource::Claim(name)) if is_open(claim) => vec![sibling(claim, name)],
             _ => Vec::new(),
         });
         this.claims.add_index(RESTORES, |claim| match source::asked(claim) {
-            Ok(Asked::Snapshot(name)) if is_open(claim) => vec![sibling(claim, name)],
+            Ok(RequestedSource::Snapshot(name)) if is_open(claim) => vec![sibling(claim, name)],
             _ => Vec::new(),
         });
         this.volumes.add_index(BY_HANDLE, |volume| {

@@ -26,7 +26,7 @@ use orlop_csi::v1::node_service_capability::rpc::Type as NodeRpc;
 use crate::clock::{Backoff, Clock};
 use crate::context::{Context, ControllerError};
 use crate::csi::retry_state::Memory;
-use crate::csi::{driver_queue, handle, live, wakes};
+use crate::csi::{driver_queue, handle, live, requeue};
 use crate::drivers::Drivers;
 use crate::informer::{Change, Informer};
 use crate::meta::annotation;
@@ -92,8 +92,8 @@ async fn serve(
         volumes,
         pods,
     };
-    let _claims = wakes::claims(&resizer.claims, &queue, &resizer.memory, matters);
-    let _volumes = wakes::volumes(&resizer.volumes, &queue);
+    let _claims = requeue::claims(&resizer.claims, &queue, &resizer.memory, matters);
+    let _volumes = requeue::volumes(&resizer.volumes, &queue);
     let _pods = resizer.pods.add_handler({
         let (queue, memory) = (queue.clone(), Arc::clone(&resizer.memory));
         move |change: &Change<Pod>| {

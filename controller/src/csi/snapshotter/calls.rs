@@ -31,7 +31,7 @@ use crate::recorder::EventType::Warning;
 use crate::snapshot::VolumeSnapshotContent;
 
 /// What is known of a snapshot.
-struct Found {
+struct SnapshotInfo {
     handle: String,
     ready: bool,
     /// Nanoseconds since 1970.
@@ -101,7 +101,7 @@ impl Snapshotter {
         content: &VolumeSnapshotContent,
         name: String,
         volume: String,
-    ) -> Result<(VolumeSnapshotContent, Result<Found, CallFailure>), CallFailure> {
+    ) -> Result<(VolumeSnapshotContent, Result<SnapshotInfo, CallFailure>), CallFailure> {
         let class = content.spec.volume_snapshot_class_name.as_deref().unwrap_or_default();
         let Some(class) = self.classes.get(class) else {
             return Err(CallFailure::Input(format!(
@@ -149,13 +149,17 @@ impl Snapshotter {
         }
     }
 
-    async fn look_up(&self, content: &VolumeSnapshotContent, snapshot: &str) -> Result<Found, CallFailure> {
+    async fn look_up(
+        &self,
+        content: &VolumeSnapshotContent,
+        snapshot: &str,
+    ) -> Result<SnapshotInfo, CallFailure> {
         let driver = self.driver()?;
         let now = self.clock.now();
         if !driver.can().can(Rpc::ListSnapshots) {
             // Nobody can say otherwise.
             let taken = nanoseconds(now);
-            return Ok(Found { handle: snapshot.to_owned(), ready: true, taken, bytes: 0 });
+            return Ok(SnapshotInfo { handle: snapshot.to_owned(), ready: true, taken, bytes: 0 });
         }
         let secrets = match content.spec.volume_snapshot_class_name.as_deref() {
             None => HashMap::new(),
@@ -248,7 +252,7 @@ impl Snapshotter {
     async fn write_found(
         &self,
         content: &VolumeSnapshotContent,
-        found: &Found,
+        found: &SnapshotInfo,
     ) -> Result<VolumeSnapshotContent, CallFailure> {
         let old = content.status.clone().unwrap_or_default();
         let mut new = old.clone();
@@ -342,7 +346,7 @@ fn checked(
     known: Option<&str>,
     volume: &str,
     now: Timestamp,
-) -> Result<Found, CallError> {
+) -> Result<SnapshotInfo, CallError> {
     let Snapshot { snapshot_id: handle, source_volume_id: source, .. } = &snapshot;
     if handle.is_empty() {
         return Err(CallError::broken("the driver answered a snapshot without a handle"));
@@ -359,7 +363,7 @@ fn checked(
     let time = snapshot.creation_time.as_ref().filter(|time| time.seconds != 0 || time.nanos != 0);
     let of_driver =
         time.and_then(|time| time.seconds.checked_mul(1_000_000_000)?.checked_add(time.nanos.into()));
-    Ok(Found {
+    Ok(SnapshotInfo {
         handle: handle.clone(),
         ready: snapshot.ready_to_use,
         taken: of_driver.unwrap_or_else(|| nanoseconds(now)),

@@ -41,7 +41,7 @@ impl Mark {
 }
 
 /// A socket that was seen, and the driver behind it.
-struct Seen {
+struct SeenSocket {
     at: Endpoint,
     stop: CancellationToken,
     mark: Mark,
@@ -91,7 +91,7 @@ struct Follower<'a> {
     named: &'a [Endpoint],
     dir: &'a Path,
     shutdown: &'a CancellationToken,
-    seen: BTreeMap<OsString, Seen>,
+    seen: BTreeMap<OsString, SeenSocket>,
     /// Sockets where nobody has said yet who it is.
     unanswered: usize,
     /// One for each socket that was seen. Dropping it ends them.
@@ -143,7 +143,7 @@ impl<'a> Follower<'a> {
             let at = Endpoint { name: info.name, endpoint: info.endpoint };
             replaced.remove(&at.name);
             let stop = self.keep(at.clone());
-            self.seen.insert(name, Seen { at, stop, mark });
+            self.seen.insert(name, SeenSocket { at, stop, mark });
         }
         self.left(replaced);
         self.unanswered = all.saturating_sub(self.seen.len());

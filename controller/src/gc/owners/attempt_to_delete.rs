@@ -62,7 +62,7 @@ pub struct Owners {
 
 /// What to do about an object.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub enum Verdict {
+pub enum OwnerVerdict {
     /// An owner holds it and nothing is in vain.
     Keep,
     /// An owner holds it; the references to the others go.
@@ -74,13 +74,13 @@ pub enum Verdict {
 }
 
 /// Decides about an object that has owners.
-pub fn judge(owners: &Owners, has_dependents: bool) -> Verdict {
+pub fn judge(owners: &Owners, has_dependents: bool) -> OwnerVerdict {
     let in_vain = !owners.dangling.is_empty() || !owners.waiting.is_empty();
     match (owners.solid.is_empty(), in_vain) {
-        (false, false) | (true, false) => Verdict::Keep,
-        (false, true) => Verdict::Loosen,
-        (true, true) if !owners.waiting.is_empty() && has_dependents => Verdict::Foreground,
-        (true, true) => Verdict::Delete,
+        (false, false) | (true, false) => OwnerVerdict::Keep,
+        (false, true) => OwnerVerdict::Loosen,
+        (true, true) if !owners.waiting.is_empty() && has_dependents => OwnerVerdict::Foreground,
+        (true, true) => OwnerVerdict::Delete,
     }
 }
 
@@ -154,12 +154,12 @@ impl Collector {
         let owners = self.classify(&node, live.owner_references()).await?;
         let dependents: Vec<Node> = self.graph().dependents(uid).cloned().collect();
         match judge(&owners, !dependents.is_empty()) {
-            Verdict::Keep => Ok(()),
-            Verdict::Loosen => {
+            OwnerVerdict::Keep => Ok(()),
+            OwnerVerdict::Loosen => {
                 let patch = json!({"ownerReferences": owners.solid});
                 self.patch(&node, &live, patch, "remove owners in vain from").await.map(drop)
             }
-            Verdict::Foreground => {
+            OwnerVerdict::Foreground => {
                 let mut version = live.metadata.resource_version.clone();
                 if dependents.iter().any(|d| d.state().foreground) {
                     // A circle: each would wait for the other. This one stops blocking its owners.
@@ -167,7 +167,7 @@ impl Collector {
                 }
                 self.delete(&node, version, PropagationPolicy::Foreground).await
             }
-            Verdict::Delete => {
+            OwnerVerdict::Delete => {
                 let policy = if has_finalizer(&live, FINALIZER_ORPHAN) {
                     PropagationPolicy::Orphan
                 } else if has_finalizer(&live, FINALIZER_FOREGROUND) {

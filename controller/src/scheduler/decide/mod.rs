@@ -52,8 +52,8 @@ pub fn decide(
     }
     let question = match Question::new(pod, facts, cluster, volumes) {
         Ok(question) => question,
-        Err(Refusal::Broken(broken)) => return Err(broken),
-        Err(Refusal::Unfit { text, rule }) => {
+        Err(PodRefusal::Broken(broken)) => return Err(broken),
+        Err(PodRefusal::Unfit { text, rule }) => {
             let nodes = cluster.nodes().len();
             let preemption = match never_evicts(pod) {
                 true => message::NEVER.to_owned(),
@@ -110,7 +110,7 @@ fn unfit(pod: &Pod, facts: &PodFacts, misfits: &[(&NodeState, Misfit)]) -> Decis
 }
 
 /// Why no node is asked.
-enum Refusal {
+enum PodRefusal {
     Unfit { text: String, rule: Rule },
     Broken(Broken),
 }
@@ -134,21 +134,21 @@ impl<'a> Question<'a> {
         facts: &'a PodFacts,
         cluster: &'a Cluster,
         volumes: &Volumes,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, PodRefusal> {
         let named = node_affinity::named_nodes(pod);
         if named.as_ref().is_some_and(BTreeSet::is_empty) {
             let text = node_affinity::CONFLICT.to_owned();
-            return Err(Refusal::Unfit { text, rule: Rule::NodeAffinity });
+            return Err(PodRefusal::Unfit { text, rule: Rule::NodeAffinity });
         }
         if pod.spec.as_ref().is_some_and(|spec| spec.resource_claims.iter().flatten().next().is_some()) {
             let text = "the pod has resource claims (spec.resourceClaims), which this scheduler does not \
                         allocate"
                 .to_owned();
-            return Err(Refusal::Unfit { text, rule: Rule::Unsupported });
+            return Err(PodRefusal::Unfit { text, rule: Rule::Unsupported });
         }
         let claims = volume_binding::claims_of(pod, volumes).map_err(|not_now| match not_now {
-            NotNow::Unfit(text) => Refusal::Unfit { text, rule: Rule::VolumeBinding },
-            NotNow::Broken(broken) => Refusal::Broken(broken),
+            NotNow::Unfit(text) => PodRefusal::Unfit { text, rule: Rule::VolumeBinding },
+            NotNow::Broken(broken) => PodRefusal::Broken(broken),
         })?;
         let in_use = claims
             .all()

@@ -38,12 +38,12 @@ pub struct PodQueue {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     pods: HashMap<Key, Entry>,
     ready: BTreeSet<Turn>,
     /// Who becomes ready by time.
@@ -265,7 +265,7 @@ impl PodQueue {
         self.shared.changed.notify_one();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -279,7 +279,7 @@ impl Entry {
     }
 }
 
-impl State {
+impl QueueState {
     fn next_time(&mut self, at: Instant) -> (Instant, u64) {
         self.sequence += 1;
         (at, self.sequence)

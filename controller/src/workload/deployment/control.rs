@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
 
 use super::amounts::{Strategy, strategy};
-use super::plan::{Plan, Seen, plan};
+use super::plan::{DeploymentInput, Plan, plan};
 use super::sets::{ANN_REVISION, replicas};
 use super::status;
 use crate::client::{is_already_exists, is_not_found};
@@ -123,7 +123,7 @@ impl Deployer {
         let has_pods =
             |uid: &str| self.pods.by_index(INDEX_CONTROLLER, uid).iter().any(|pod| !is_finished(pod));
         let now = self.clock.now();
-        let plan = plan(&Seen { deployment: &deployment, sets: &sets, has_pods: &has_pods, now });
+        let plan = plan(&DeploymentInput { deployment: &deployment, sets: &sets, has_pods: &has_pods, now });
         self.act(&deployment, &sets, &plan).await?;
         if let Some(delay) = plan.look_again {
             self.queue.add_after(key, delay);
