@@ -5,6 +5,7 @@
 //! informers feed keys into a queue, workers sync one key at a time, pure functions decide, and the effects are thin.
 
 pub mod attach;
+pub mod claim_reference;
 pub mod client;
 pub mod clock;
 pub mod context;

@@ -171,8 +171,7 @@ impl Modifier {
     }
 
     fn facts<'a>(&self, key: &str, claim: &'a PersistentVolumeClaim) -> Facts<'a> {
-        let conditions =
-            claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let conditions = live::conditions(claim);
         Facts {
             wanted: table::wanted(claim),
             current: table::current(claim),

@@ -206,8 +206,7 @@ impl Resizer {
     }
 
     fn facts(&self, key: &str, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Facts {
-        let conditions =
-            claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let conditions = live::conditions(claim);
         let pending = |c: &k8s_openapi::api::core::v1::PersistentVolumeClaimCondition| {
             c.type_ == conditions::FILE_SYSTEM_PENDING && c.status == "True"
         };
