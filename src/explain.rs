@@ -8,7 +8,7 @@ use orlop_apiserver::insight::why::{self, Asked, ExplainError, Explains};
 use orlop_controller::informers::Informers;
 use orlop_controller::options::Options;
 use orlop_controller::pv::error::chain;
-use orlop_controller::why::service::{Question, Service, ServiceError};
+use orlop_explain::service::{Question, Service, ServiceError};
 use serde_json::Value;
 
 /// Explains objects of the server in this process, once it was told where to look.

@@ -5,14 +5,16 @@
 //! informers feed keys into a queue, workers sync one key at a time, pure functions decide, and the effects are thin.
 
 pub mod attach;
+pub mod claim_reference;
 pub mod client;
 pub mod clock;
+pub mod context;
 pub mod csi;
+pub mod drivers;
 pub mod ephemeral;
 pub mod expand;
 pub mod few;
 pub mod gc;
-pub mod given;
 pub mod informer;
 pub mod informers;
 pub mod kept;
@@ -20,6 +22,7 @@ pub mod lean;
 pub mod manager;
 pub mod meta;
 pub mod names;
+pub mod namespace_defaults;
 pub mod node_lifecycle;
 pub mod operations;
 pub mod options;
@@ -29,12 +32,12 @@ pub mod pv;
 pub mod queue;
 pub mod quota;
 pub mod recorder;
-pub mod schedule;
-pub mod snapshots;
+pub mod scheduler;
+pub use scheduler as schedule;
+pub mod snapshot;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod translate;
 pub mod uid;
-pub mod why;
 pub mod worker;
 pub mod workload;

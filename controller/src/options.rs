@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::csi::drivers::Endpoint;
+use crate::drivers::Endpoint;
 use crate::queue::RateLimit;
 
 /// Settings of all controllers.

@@ -12,16 +12,15 @@ use super::actual::NodeFacts;
 use super::attachment::{View, stamp};
 use super::desired::PodRef;
 use super::events;
-use super::operation::{Cause, Kind, Phase};
+use super::node_status::{self, Writers, volumes_in_use};
+use super::operation::{Cause, OperationKind, Phase};
 use super::reconcile::{self, Decision, Failed, Force};
-use super::report::{Writers, volumes_in_use};
-use super::restart;
-use super::state::{Caches, Settings, State};
+use super::state::{AttachState, Caches, Settings};
 use super::volume::{Key, Spec, digest_of_name};
 use crate::clock::Clock;
+use crate::context::Context;
 use crate::csi::handle::of_unique_name;
 use crate::informer::Change;
-use crate::manager::Context;
 use crate::meta::annotation;
 use crate::names::{ANN_CONTROLLER_MANAGED_ATTACH, ANN_FORCE_DETACH_AFTER, COMPONENT_ATTACH_DETACH, reason};
 use crate::pods;
@@ -42,7 +41,7 @@ pub(super) struct Controller {
     pub(super) keys: WorkQueue<Key>,
     /// Nodes whose status has to be written.
     pub(super) reports: WorkQueue<Arc<str>>,
-    state: Mutex<State>,
+    state: Mutex<AttachState>,
 }
 
 /// What a look led to.
@@ -83,7 +82,7 @@ impl Controller {
     }
 
     /// What the controller remembers. Never held while it waits.
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, AttachState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +122,7 @@ impl Controller {
                         View::Absent | View::NotNeeded => state.actual.remove(key),
                     }
                     // Whoever takes VolumeAttachments away by hand is not fought at once.
-                    state.operations.delay(key, Kind::Attach, Cause::Request, now);
+                    state.operations.delay(key, OperationKind::Attach, Cause::Request, now);
                     self.reports.add(Arc::clone(&key.node));
                     others.into_iter().for_each(|other| self.keys.add(other));
                 }
@@ -138,12 +137,12 @@ impl Controller {
                 Decision::Attach => {
                     let Some(wanted) = state.desired.get(key) else { return Step::Rest(Shown::Same) };
                     let (spec, pods) = (Arc::clone(&wanted.spec), wanted.pods.clone());
-                    state.operations.begin(key, Kind::Attach, Some(Arc::clone(&spec)), pods, now);
+                    state.operations.begin(key, OperationKind::Attach, Some(Arc::clone(&spec)), pods, now);
                     return Step::Attach(spec);
                 }
                 Decision::Detach { force } => {
                     let spec = state.spec(&key.volume).cloned();
-                    state.operations.begin(key, Kind::Detach, spec, Vec::new(), now);
+                    state.operations.begin(key, OperationKind::Detach, spec, Vec::new(), now);
                     return Step::Detach(force);
                 }
                 Decision::Succeeded => self.succeeded(&mut state, key),
@@ -152,11 +151,11 @@ impl Controller {
         }
     }
 
-    fn succeeded(&self, state: &mut State, key: &Key) {
+    fn succeeded(&self, state: &mut AttachState, key: &Key) {
         let others = state.others(key);
         let Some(operation) = state.operations.succeed(key) else { return };
         match operation.kind {
-            Kind::Attach => {
+            OperationKind::Attach => {
                 state.actual.put(key, operation.spec.as_ref(), true);
                 state.actual.list(key);
                 let title = operation.spec.as_ref().map_or(&*key.volume, |spec| &spec.title);
@@ -172,13 +171,13 @@ impl Controller {
                 }
             }
             // The list may hold it again when the node was found to use it.
-            Kind::Detach => state.actual.remove(key),
+            OperationKind::Detach => state.actual.remove(key),
         }
         self.reports.add(Arc::clone(&key.node));
         others.into_iter().for_each(|other| self.keys.add(other));
     }
 
-    fn failed(&self, state: &mut State, key: &Key, failed: &Failed, now: Instant) {
+    fn failed(&self, state: &mut AttachState, key: &Key, failed: &Failed, now: Instant) {
         let driver = of_unique_name(&key.volume).map_or("unknown", |(driver, _)| driver);
         let text = match failed {
             Failed::Answer(message) => message.clone(),
@@ -196,7 +195,7 @@ impl Controller {
     }
 
     /// What runs has failed after the attacher was asked, or may have been: nobody knows where the volume is.
-    pub(super) fn fail(&self, state: &mut State, key: &Key, cause: Cause, text: &str, now: Instant) {
+    pub(super) fn fail(&self, state: &mut AttachState, key: &Key, cause: Cause, text: &str, now: Instant) {
         let others = state.others(key);
         let Some(operation) = state.operations.fail(key, cause, now) else { return };
         state.actual.put(key, operation.spec.as_ref(), false);
@@ -207,7 +206,7 @@ impl Controller {
             self.reports.add(Arc::clone(&key.node));
         }
         tracing::debug!(volume = %key.volume, node = %key.node, kind = ?operation.kind, error = text, "failed");
-        if operation.kind == Kind::Attach && !text.is_empty() {
+        if operation.kind == OperationKind::Attach && !text.is_empty() {
             let title = operation.spec.as_ref().map_or(&*key.volume, |spec| &spec.title);
             for pod in &operation.pods {
                 let text = events::attach_failed(title, text);
@@ -218,7 +217,7 @@ impl Controller {
     }
 
     /// Tells the pods, once, that another node has the volume.
-    fn refuse(&self, state: &mut State, key: &Key, now: Instant) {
+    fn refuse(&self, state: &mut AttachState, key: &Key, now: Instant) {
         let holders = state.holders(key, &self.caches);
         let users = state.pods_on(&holders);
         let held: Vec<_> =
@@ -263,13 +262,14 @@ impl Controller {
             let changed = match (change.new.as_deref(), change.old()) {
                 (Some(node), _) => {
                     if !state.started && change.is_new() {
-                        restart::adopt_node(&mut state, name, node);
+                        node_status::adopt_node(&mut state, name, node);
                     }
                     if annotation(node, ANN_CONTROLLER_MANAGED_ATTACH).is_some() {
                         newly_managed = state.desired.manage(name) && state.started;
                     }
                     let fresh = change.is_new() || change.replaced();
-                    if state.started && fresh && !state.actual.is_listed_as(name, &restart::listed(node)) {
+                    if state.started && fresh && !state.actual.is_listed_as(name, &node_status::listed(node))
+                    {
                         state.actual.set_unwritten(name);
                         self.reports.add(Arc::clone(name));
                     }

@@ -4,7 +4,7 @@
 //!
 //! Reading order. Names: `volume`. What should be: `desired`, made by `populate`. What is: `actual`, found again by
 //! `restart`. What is being done: `operation`. What to do: `reconcile` (pure). How it is done: `controller`, `steps`,
-//! `attachment`, `report`, `patience`, `events`.
+//! `attachment`, `report`, `force_detach_timeout`, `events`.
 //!
 //! Upstream: pkg/controller/volume/attachdetach.
 
@@ -13,8 +13,10 @@ mod attachment;
 mod controller;
 mod desired;
 mod events;
+mod force_detach_timeout;
+mod node_status;
 mod operation;
-mod patience;
+
 mod populate;
 mod reconcile;
 mod report;
@@ -33,8 +35,8 @@ use futures::future::BoxFuture;
 pub use steps::AttachError;
 pub use volume::{csi_attachment_name, unique_name_of};
 
+use crate::context::{Context, ControllerError};
 use crate::informer::Registration;
-use crate::manager::{Context, ControllerError};
 use crate::names::controller as names;
 use crate::options::Options;
 use crate::worker;

@@ -19,7 +19,7 @@ pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OperationKind {
     Attach,
     Detach,
 }
@@ -36,7 +36,7 @@ pub(super) enum Phase {
 /// One thing that is being done.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
-    pub(super) kind: Kind,
+    pub(super) kind: OperationKind,
     pub(super) phase: Phase,
     /// When the attacher has taken too long.
     pub(super) deadline: Instant,
@@ -66,7 +66,7 @@ pub(super) enum Cause {
 /// A failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
-    pub(super) kind: Kind,
+    pub(super) kind: OperationKind,
     pub(super) cause: Cause,
     /// No try of this kind before.
     pub(super) until: Instant,
@@ -85,7 +85,7 @@ impl Operations {
     pub(super) fn begin(
         &mut self,
         key: &Key,
-        kind: Kind,
+        kind: OperationKind,
         spec: Option<Arc<Spec>>,
         pods: Vec<Arc<PodRef>>,
         now: Instant,
@@ -128,7 +128,7 @@ impl Operations {
     }
 
     /// Nothing of this kind for a while.
-    pub(super) fn delay(&mut self, key: &Key, kind: Kind, cause: Cause, now: Instant) {
+    pub(super) fn delay(&mut self, key: &Key, kind: OperationKind, cause: Cause, now: Instant) {
         let last = self.failures.get(key).filter(|failure| failure.kind == kind);
         let delay = last.map_or(FIRST, |failure| (failure.delay * 2).min(LONGEST));
         self.failures.insert(key.clone(), Failure { kind, cause, until: now + delay, delay });

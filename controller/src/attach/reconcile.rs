@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::attachment::View;
-use super::operation::{Cause, Failure, Kind, Phase};
+use super::operation::{Cause, Failure, OperationKind, Phase};
 
 /// Whether the volume is on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) enum Running {
     Elsewhere,
     /// This, here.
     Here {
-        kind: Kind,
+        kind: OperationKind,
         phase: Phase,
         deadline: Instant,
         /// The VolumeAttachment was there since it began.
@@ -146,10 +146,10 @@ pub(super) fn decide(facts: &Facts) -> Decision {
         // Tests: NEW-AD-BUSY
         Running::Elsewhere => return Decision::Rest,
         Running::Here { phase: Phase::Asking, .. } => return Decision::Rest,
-        Running::Here { kind: Kind::Attach, phase: Phase::Waiting, deadline, seen, gone } => {
+        Running::Here { kind: OperationKind::Attach, phase: Phase::Waiting, deadline, seen, gone } => {
             return attaching(facts, *deadline, *seen || *gone);
         }
-        Running::Here { kind: Kind::Detach, phase: Phase::Waiting, deadline, seen, gone } => {
+        Running::Here { kind: OperationKind::Detach, phase: Phase::Waiting, deadline, seen, gone } => {
             return detaching(facts, *deadline, *seen, *gone);
         }
         Running::Nothing => {}
@@ -201,7 +201,7 @@ fn attach(facts: &Facts) -> Decision {
         Holder::Stays => return Decision::Refuse,
     }
     if let Some(failure) =
-        facts.failure.filter(|failure| failure.kind == Kind::Attach && failure.until > facts.now)
+        facts.failure.filter(|failure| failure.kind == OperationKind::Attach && failure.until > facts.now)
     {
         let news = match (failure.cause, &facts.view) {
             // Tests: AD-057
@@ -221,7 +221,7 @@ fn attach(facts: &Facts) -> Decision {
 /// A volume that is there and not wanted.
 fn detach(facts: &Facts) -> Decision {
     if let Some(failure) =
-        facts.failure.filter(|failure| failure.kind == Kind::Detach && failure.until > facts.now)
+        facts.failure.filter(|failure| failure.kind == OperationKind::Detach && failure.until > facts.now)
     {
         let news = failure.cause == Cause::Attacher && facts.view == View::Absent;
         if !news {

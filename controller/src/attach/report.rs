@@ -1,8 +1,7 @@
 //! `node.status.volumesAttached`: what a node may mount. Changes of one node that come while its status is being written go
 //! into the next write together.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -10,27 +9,9 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::controller::Controller;
+use super::node_status::volumes_in_use;
 use crate::client::is_not_found;
 use crate::lean::Lean;
-
-/// One writer per node at a time.
-#[derive(Default)]
-pub(super) struct Writers(Mutex<HashMap<Arc<str>, Arc<tokio::sync::Mutex<()>>>>);
-
-impl Writers {
-    fn of(&self, node: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
-        let mut writers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(writers.entry(Arc::clone(node)).or_default())
-    }
-
-    fn done(&self, node: &Arc<str>) {
-        let mut writers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // This one and the map's: nobody waits.
-        if writers.get(node).is_some_and(|writer| Arc::strong_count(writer) <= 2) {
-            writers.remove(node);
-        }
-    }
-}
 
 impl Controller {
     /// Writes the list of a node if it has changed since the last write. When this returns without an error, the server has
@@ -70,9 +51,4 @@ impl Controller {
             }
         }
     }
-}
-
-/// `status.volumesInUse`.
-pub(super) fn volumes_in_use(node: &Node) -> &[String] {
-    node.status.as_ref().and_then(|status| status.volumes_in_use.as_deref()).unwrap_or_default()
 }

@@ -3,34 +3,16 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
 use super::controller::Controller;
-use super::state::State;
+use super::state::AttachState;
 use super::volume::{Key, Spec};
-
-/// Takes up what the status of a node lists. What these volumes are is learnt from VolumeAttachments and pods.
-// Tests: AD-086, AD-087, AD-088, AD-095
-pub(super) fn adopt_node(state: &mut State, name: &Arc<str>, node: &Node) {
-    for volume in listed(node) {
-        let key = Key { volume: volume.into(), node: Arc::clone(name) };
-        state.actual.put(&key, None, true);
-        state.actual.adopt_listed(&key);
-        state.track(&key);
-    }
-}
-
-/// Names of `status.volumesAttached`.
-pub(super) fn listed(node: &Node) -> Vec<&str> {
-    let attached = node.status.as_ref().and_then(|status| status.volumes_attached.as_deref());
-    attached.unwrap_or_default().iter().map(|volume| volume.name.as_str()).collect()
-}
 
 impl Controller {
     /// Takes up VolumeAttachments. Those without a PersistentVolume, or whose volume is not there, are left alone.
     // Tests: AD-089, AD-091, AD-092, AD-093, AD-094, AD-096
-    pub(super) fn adopt_attachments(&self, state: &mut State) {
+    pub(super) fn adopt_attachments(&self, state: &mut AttachState) {
         for kept in self.caches.attachments.kept() {
             let Some((key, spec)) = self.adopted(&kept.get()) else { continue };
             let spec = Arc::new(spec);

@@ -13,13 +13,13 @@ use super::actual::{Actual, Attached, Since};
 use super::attachment::View;
 use super::desired::{Desired, PodRef};
 use super::events::{Ends, Held};
+use super::force_detach_timeout;
 use super::operation::Operations;
-use super::patience;
 use super::reconcile::{self, Decision, Facts, Holder, Presence, Running};
 use super::volume::{Key, Spec, attachment_name, digest};
+use crate::context::Context;
 use crate::csi::handle::of_unique_name;
 use crate::informer::Informer;
-use crate::manager::Context;
 use crate::meta::annotation;
 use crate::names::ANN_FORCE_DETACH_AFTER;
 use crate::pods;
@@ -89,7 +89,7 @@ impl Caches {
 /// Settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// See [`patience::force_after`]; none means never.
+    /// See [`force_detach_timeout::force_after`]; none means never.
     pub(super) force_after: Option<Duration>,
     /// How often what is attached is verified; none means never, and then its VolumeAttachments are not watched either.
     pub(super) verify_every: Option<Duration>,
@@ -97,7 +97,7 @@ pub(super) struct Settings {
 
 /// What the controller remembers.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct AttachState {
     pub(super) desired: Desired,
     pub(super) actual: Actual,
     pub(super) operations: Operations,
@@ -107,7 +107,7 @@ pub(super) struct State {
     pub(super) started: bool,
 }
 
-impl State {
+impl AttachState {
     /// The volume on the node begins to matter.
     pub(super) fn track(&mut self, key: &Key) {
         if let Some(digest) = digest(key) {
@@ -261,7 +261,7 @@ impl State {
             volume.as_deref().and_then(|volume| annotation(volume, ANN_FORCE_DETACH_AFTER)),
             node,
         ];
-        let (patience, problems) = patience::force_after(settings.force_after, asked);
+        let (patience, problems) = force_detach_timeout::force_after(settings.force_after, asked);
         for problem in problems {
             tracing::warn!(volume = %key.volume, node = %key.node, annotation = ANN_FORCE_DETACH_AFTER, problem, "annotation passed over");
         }

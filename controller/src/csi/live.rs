@@ -1,8 +1,9 @@
-//! A claim and its volume as the server has them: what is decided and written on both is not taken from caches that may be
-//! behind.
+//! Reads and patches of a claim and its volume on the server, for decisions that must not rest on a stale cache.
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimCondition};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
+use serde_json::Value;
 
 use crate::client::is_not_found;
 use crate::informer::split_key;
@@ -52,6 +53,34 @@ pub async fn claim_and_volume(
         Err(error) if is_not_found(&error) => Ok(None),
         Err(cause) => Err(LiveError::Volume { volume, cause }),
     }
+}
+
+/// The conditions in the status of a claim.
+pub fn conditions(claim: &PersistentVolumeClaim) -> &[PersistentVolumeClaimCondition] {
+    claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
+}
+
+/// Applies a merge patch to the status of the claim with this key.
+///
+/// # Errors
+/// The API server rejected the patch or did not answer.
+pub async fn patch_claim_status(
+    client: &Client,
+    key: &str,
+    patch: &Value,
+) -> kube::Result<PersistentVolumeClaim> {
+    let (namespace, name) = split_key(key);
+    let api: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(client.clone(), namespace);
+    Ok(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await?.0)
+}
+
+/// Applies a merge patch to a volume.
+///
+/// # Errors
+/// The API server rejected the patch or did not answer.
+pub async fn patch_volume(client: &Client, name: &str, patch: &Value) -> kube::Result<()> {
+    let api: Api<Lean<PersistentVolume>> = Api::all(client.clone());
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
 }
 
 #[cfg(test)]

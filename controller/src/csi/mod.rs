@@ -2,25 +2,26 @@
 //! served by sidecars elsewhere, and nothing in this folder touches its objects.
 //!
 //! * [`attacher`]: publishes and unpublishes.
-//! * [`drivers`]: which there are. * [`modes`]: capabilities of volumes. * [`secrets`]: what a class says about them.
+//! * [`modes`]: capabilities of volumes. * [`secrets`]: what a class says about them.
 //! * [`provisioner`]: volumes are made and deleted.
-//! * [`handle`]: names. * [`lanes`]: one lane per driver. * [`memory`]: what a lane remembers of failures.
+//! * [`handle`]: names. * [`driver_queue`]: one queue and its workers per driver. * [`retry_state`]: what is known of failures.
 //! * [`live`]: a claim and its volume as the server has them.
-//! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes. `wakes`: what they look at.
+//! * [`resizer`]: larger volumes. * [`modifier`]: volumes with other attributes. `requeue`: their handlers of claims and volumes.
 //! * [`snapshotter`] takes snapshots.
 
 pub mod attacher;
-pub mod drivers;
+pub mod driver_queue;
 pub mod handle;
-pub mod lanes;
 pub mod live;
-pub mod memory;
 pub mod modes;
 pub mod modifier;
 pub mod provisioner;
+mod requeue;
 pub mod resizer;
+pub mod retry_state;
 #[cfg(test)]
 pub(crate) mod rig;
 pub mod secrets;
 pub mod snapshotter;
-mod wakes;
+
+pub use crate::drivers;

@@ -1,4 +1,4 @@
-//! What tests of lanes need: a fake API with one driver behind it, and scenarios that are played again with every write and
+//! What tests of the sidecars need: a fake API with one driver behind it, and scenarios that are played again with every write and
 //! every call failing once.
 
 use std::fmt::Debug;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::manager::Run;
+use crate::context::Run;
 use crate::options::Options;
 use crate::testing::{Failing, FakeApi, FaultKind, TestDriver};
 

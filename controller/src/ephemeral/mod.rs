@@ -8,8 +8,8 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 
 use crate::client::message_of;
+use crate::context::{Context, ControllerError};
 use crate::informer::{Change, Informer, key_of, split_key};
-use crate::manager::{Context, ControllerError};
 use crate::meta::is_terminating;
 use crate::names::{COMPONENT_EPHEMERAL, controller, reason};
 use crate::pods;

@@ -10,9 +10,9 @@ use orlop_apimachinery::quantity::Quantity;
 use serde_json::json;
 
 use crate::client::is_not_found;
+use crate::context::{Context, ControllerError};
 use crate::informer::{Change, Informer, split_key};
 use crate::lean::Lean;
-use crate::manager::{Context, ControllerError};
 use crate::meta::annotation;
 use crate::names::{
     ANN_PRE_RESIZE_CAPACITY, ANN_STORAGE_RESIZER, COMPONENT_EXPAND, controller, migrated_driver, reason,

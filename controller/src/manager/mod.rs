@@ -6,66 +6,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, join_all};
+use futures::future::join_all;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Backoff, Clock};
+pub use crate::context::{Context, ControllerError, Run};
 use crate::csi::attacher;
-use crate::csi::drivers::Drivers;
 use crate::csi::provisioner;
+use crate::drivers::Drivers;
 use crate::gc;
-use crate::given;
 use crate::informers::Informers;
 use crate::names::controller;
 pub use crate::options::Options;
-use crate::recorder::{EventSink, Recorder};
+use crate::recorder::EventSink;
 use crate::worker::panic_text;
 use crate::workload::{deployment, replicas, stateful_set};
-use crate::{attach, csi, ephemeral, expand, node_lifecycle, protection, pv, quota, schedule};
-
-/// What a controller is given.
-#[derive(Clone)]
-pub struct Context {
-    /// Reaches the API server.
-    pub client: Client,
-    /// Caches, shared by all controllers.
-    pub informers: Informers,
-    /// Takes events.
-    pub events: EventSink,
-    /// CSI drivers that can be called.
-    pub drivers: Drivers,
-    /// Settings.
-    pub options: Arc<Options>,
-    /// Wall-clock time.
-    pub clock: Clock,
-    /// Cancelled when the controller has to end.
-    pub shutdown: CancellationToken,
-}
-
-impl Context {
-    /// A recorder that writes as `component`.
-    pub fn recorder(&self, component: impl Into<Arc<str>>) -> Recorder {
-        self.events.recorder(component)
-    }
-
-    /// Waits for first lists. False when the end was asked for before they were complete (the server may be away): the
-    /// controller has to return then, for half of the cluster is nothing to act on.
-    pub async fn ready(&self, synced: impl Future) -> bool {
-        tokio::select! {
-            () = self.shutdown.cancelled() => false,
-            _ = synced => true,
-        }
-    }
-}
-
-/// A controller ended although nobody asked it to.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ControllerError(pub String);
-
-/// The body of a controller: runs until `Context::shutdown` is cancelled. It is dropped if it does not end by itself.
-pub type Run = fn(Context) -> BoxFuture<'static, Result<(), ControllerError>>;
+use crate::{
+    attach, csi, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv, quota, scheduler,
+};
 
 /// A controller that can be started.
 pub struct Known {
@@ -99,20 +58,24 @@ pub const CONTROLLERS: &[Known] = &[
     Known { name: controller::REPLICA_SET, alias: Some("replicaset"), run: replicas::replica_sets },
     Known { name: controller::DEPLOYMENT, alias: Some("deployment"), run: deployment::run },
     Known { name: controller::STATEFUL_SET, alias: Some("statefulset"), run: stateful_set::run },
-    Known { name: controller::SCHEDULER, alias: Some("kube-scheduler"), run: schedule::run },
+    Known { name: controller::SCHEDULER, alias: Some("kube-scheduler"), run: scheduler::run },
     Known { name: controller::GARBAGE_COLLECTOR, alias: Some("garbagecollector"), run: gc::owners::run },
     Known { name: controller::RESOURCE_QUOTA, alias: Some("resourcequota"), run: quota::run },
-    Known { name: controller::SERVICE_ACCOUNT, alias: Some("serviceaccount"), run: given::accounts::run },
+    Known {
+        name: controller::SERVICE_ACCOUNT,
+        alias: Some("serviceaccount"),
+        run: namespace_defaults::accounts::run,
+    },
     Known {
         name: controller::ROOT_CA_PUBLISHER,
         alias: Some("root-ca-cert-publisher"),
-        run: given::root_ca::run,
+        run: namespace_defaults::root_ca::run,
     },
     Known { name: controller::CSI_ATTACHER, alias: None, run: attacher::run },
     Known { name: controller::CSI_RESIZER, alias: None, run: csi::resizer::run },
     Known { name: controller::CSI_MODIFIER, alias: None, run: csi::modifier::run },
     Known { name: controller::SNAPSHOT, alias: None, run: csi::snapshotter::common::run },
-    Known { name: controller::CSI_SNAPSHOTTER, alias: None, run: csi::snapshotter::lane::run },
+    Known { name: controller::CSI_SNAPSHOTTER, alias: None, run: csi::snapshotter::driver_queue::run },
 ];
 
 /// Why the controllers did not start.

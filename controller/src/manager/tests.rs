@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::future::BoxFuture;
+
 use super::*;
 use crate::testing::FakeApi;
 

@@ -46,7 +46,7 @@ pub enum Wake {
 
 /// Whether a node is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum NodeHealth {
     /// It is not, and cannot be before this time is over.
     Fine(Duration),
     /// It was not heard for too long.
@@ -126,10 +126,10 @@ impl Known {
     }
 
     /// Whether a node is lost. One that is not known is not.
-    pub fn verdict(&self, name: &str, now: Instant) -> Verdict {
+    pub fn verdict(&self, name: &str, now: Instant) -> NodeHealth {
         let inner = self.inner();
-        let Some(entry) = inner.nodes.get(name) else { return Verdict::Fine(self.grace.monitor) };
-        entry.heard.left(self.grace, now).map_or(Verdict::Lost, Verdict::Fine)
+        let Some(entry) = inner.nodes.get(name) else { return NodeHealth::Fine(self.grace.monitor) };
+        entry.heard.left(self.grace, now).map_or(NodeHealth::Lost, NodeHealth::Fine)
     }
 
     /// Its Lease was seen since it is known.
@@ -254,11 +254,11 @@ mod tests {
         };
         assert_eq!(sorted(known.node("a", &node("a", "1", "False"), began).1), ["a", "b"]);
         assert_eq!(known.permit("b", true, now).eviction, Eviction::Stopped);
-        assert_eq!(known.verdict("b", now), Verdict::Fine(Duration::from_secs(10)));
+        assert_eq!(known.verdict("b", now), NodeHealth::Fine(Duration::from_secs(10)));
         assert_eq!(sorted(known.node("a", &node("a", "1", "True"), now).1), ["a", "b"]);
         assert_eq!(
             known.verdict("b", now),
-            Verdict::Fine(Duration::from_secs(50)),
+            NodeHealth::Fine(Duration::from_secs(50)),
             "it has its whole time again"
         );
         assert_eq!(known.permit("b", true, now).eviction, Eviction::Granted);
@@ -270,13 +270,13 @@ mod tests {
         known.node("a", &node("a", "1", "True"), began);
         known.node("b", &node("b", "1", "True"), began);
         let now = began + Duration::from_secs(50);
-        assert_eq!(known.verdict("a", now), Verdict::Lost);
+        assert_eq!(known.verdict("a", now), NodeHealth::Lost);
         assert!(known.node("a", &node("a", "2", "False"), now).0);
-        assert_eq!(known.verdict("a", now), Verdict::Fine(Duration::from_secs(50)));
+        assert_eq!(known.verdict("a", now), NodeHealth::Fine(Duration::from_secs(50)));
         assert_eq!(sorted_len(known.gone("b", now)), 1, "the one that is left is not ready");
         assert_eq!(known.permit("a", true, now).eviction, Eviction::Stopped);
         known.gone("a", now);
-        assert_eq!(known.verdict("a", now), Verdict::Fine(Duration::from_secs(50)));
+        assert_eq!(known.verdict("a", now), NodeHealth::Fine(Duration::from_secs(50)));
     }
 
     fn sorted_len(wake: Wake) -> usize {

@@ -13,17 +13,18 @@
 pub mod eviction;
 pub mod health;
 pub mod known;
+pub mod lifecycle;
 pub mod nodes;
 pub mod pods;
+pub mod pulse;
 pub mod wanted;
 pub mod zones;
 
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -33,10 +34,11 @@ use tokio::time::Instant;
 
 use self::health::Grace;
 use self::known::{Known, Wake};
-use self::nodes::Lifecycle;
+use self::lifecycle::Lifecycle;
+use self::pulse::Pulse;
 use self::zones::{Pace, Zones};
+use crate::context::{Context, ControllerError};
 use crate::informer::{Change, Informer, Registration};
-use crate::manager::{Context, ControllerError};
 use crate::names::{COMPONENT_NODE, NAMESPACE_NODE_LEASE, controller};
 use crate::pods::{index_by_node, node_name};
 use crate::queue::WorkQueue;
@@ -160,41 +162,5 @@ fn pod_changed(this: &Lifecycle, change: &Change<Pod>) {
     let came = || change.old().is_none_or(|old| node_name(old) != Some(node));
     if this.known.is_unknown(node) && came() {
         this.queue.add(node.to_owned());
-    }
-}
-
-/// Whether this process itself has run all the time: one that was stopped has heard nothing.
-pub struct Pulse {
-    period: Duration,
-    last: Mutex<Instant>,
-}
-
-impl Pulse {
-    /// One beat in each `period`.
-    pub fn new(period: Duration) -> Self {
-        // A period of nothing would be a loop without an end.
-        Self { period: period.max(Duration::from_millis(100)), last: Mutex::new(Instant::now()) }
-    }
-
-    /// Beats until it is dropped.
-    async fn run(&self) {
-        loop {
-            tokio::time::sleep(self.period).await;
-            // A beat that is late is not taken: who asks next has to learn of it.
-            if !self.is_late(Instant::now()) {
-                self.beat(Instant::now());
-            }
-        }
-    }
-
-    /// From now on.
-    pub fn beat(&self, now: Instant) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = now;
-    }
-
-    /// More than two beats are missing.
-    pub fn is_late(&self, now: Instant) -> bool {
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        now.saturating_duration_since(last) > self.period * 3
     }
 }

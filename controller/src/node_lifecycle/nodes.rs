@@ -2,80 +2,21 @@
 //! then its pods. Every write is made for the version that was looked at, and the watch brings the node here again after it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Pulse;
 use super::health::Readiness;
-use super::known::{Known, Verdict};
+use super::known::NodeHealth;
+use super::lifecycle::{Lifecycle, NodeError};
 use super::{pods, wanted};
 use crate::client::{is_not_found, status_of};
-use crate::clock::Clock;
-use crate::informer::Informer;
 use crate::names::NAMESPACE_NODE_LEASE;
-use crate::queue::WorkQueue;
-use crate::recorder::{EventType, Recorder, reference};
-
-/// What could not be done for a node; the queue tries again.
-#[derive(Debug, thiserror::Error)]
-pub enum NodeError {
-    /// Its Lease cannot be read, so nobody knows whether it is lost.
-    #[error("cannot read the Lease of node {name}: {cause}")]
-    Lease {
-        /// The node.
-        name: String,
-        /// Why.
-        cause: kube::Error,
-    },
-    /// Its conditions cannot be written.
-    #[error("cannot write the conditions of node {name}: {cause}")]
-    Conditions {
-        /// The node.
-        name: String,
-        /// Why.
-        cause: kube::Error,
-    },
-    /// Its taints and labels cannot be written.
-    #[error("cannot write the taints and labels of node {name}: {cause}")]
-    Taints {
-        /// The node.
-        name: String,
-        /// Why.
-        cause: kube::Error,
-    },
-    /// Some of its pods are not marked.
-    #[error("cannot mark pod {key} of a lost node: {cause}")]
-    Pod {
-        /// The pod.
-        key: String,
-        /// Why.
-        cause: kube::Error,
-    },
-}
-
-/// The controller of nodes.
-pub struct Lifecycle {
-    pub(super) client: Client,
-    pub(super) clock: Clock,
-    pub(super) events: Recorder,
-    pub(super) nodes: Informer<Node>,
-    pub(super) pods: Informer<Pod>,
-    /// Those of nodes alone.
-    pub(super) leases: Informer<Lease>,
-    pub(super) known: Known,
-    pub(super) pulse: Pulse,
-    /// Nodes without a Lease are never declared lost.
-    pub(super) only_with_lease: bool,
-    pub(super) queue: WorkQueue<String>,
-    /// What was there at the start is known: what comes now is new.
-    pub(super) started: AtomicBool,
-}
+use crate::recorder::{EventType, reference};
 
 impl Lifecycle {
     /// One look at one node.
@@ -91,9 +32,9 @@ impl Lifecycle {
             self.pulse.beat(now);
         }
         match self.known.verdict(name, now) {
-            Verdict::Fine(left) => self.queue.add_after(name.to_owned(), left),
-            Verdict::Lost if self.is_exempt(name) => {}
-            Verdict::Lost => {
+            NodeHealth::Fine(left) => self.queue.add_after(name.to_owned(), left),
+            NodeHealth::Lost if self.is_exempt(name) => {}
+            NodeHealth::Lost => {
                 if let Some(conditions) = wanted::lost(&node, self.clock.now()) {
                     return self.declare_lost(name, &node, json!(conditions)).await;
                 }

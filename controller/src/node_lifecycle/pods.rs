@@ -7,7 +7,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::health::{Readiness, ready};
-use super::nodes::{Lifecycle, NodeError};
+use super::lifecycle::{Lifecycle, NodeError};
 use super::wanted::{STOPPED, whole_seconds};
 use crate::client::is_not_found;
 use crate::informer::{key_of, split_key};

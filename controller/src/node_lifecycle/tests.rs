@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::DropGuard;
 
 use super::*;
-use crate::manager::Run;
+use crate::context::Run;
 use crate::options::Options;
 use crate::testing::{FakeApi, FaultKind};
 

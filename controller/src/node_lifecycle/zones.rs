@@ -28,7 +28,7 @@ pub struct Pace {
 
 /// How a zone is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ZoneState {
     /// Most of it is well.
     Normal,
     /// Many nodes are lost.
@@ -80,7 +80,7 @@ pub enum Turnstile {
 struct Zone {
     ready: usize,
     lost: usize,
-    state: State,
+    state: ZoneState,
     passed: Option<Instant>,
 }
 
@@ -103,7 +103,7 @@ impl Zones {
         let entry = self.zones.entry(zone.to_owned()).or_insert(Zone {
             ready: 0,
             lost: 0,
-            state: State::Normal,
+            state: ZoneState::Normal,
             passed: None,
         });
         match gone {
@@ -121,7 +121,8 @@ impl Zones {
         if entry.ready + entry.lost == 0 {
             self.zones.remove(zone);
         }
-        let all_lost = !self.zones.is_empty() && self.zones.values().all(|zone| zone.state == State::Full);
+        let all_lost =
+            !self.zones.is_empty() && self.zones.values().all(|zone| zone.state == ZoneState::Full);
         match (std::mem::replace(&mut self.all_lost, all_lost), all_lost) {
             (false, true) => Turn::AllLost,
             (true, false) => Turn::SomeBack,
@@ -155,28 +156,25 @@ impl Zones {
         if self.all_lost {
             return None;
         }
-        let rate = match self.zones.get(zone) {
-            Some(Zone { state: State::Partial, ready, lost, .. }) => {
-                if ready + lost > self.pace.large {
-                    self.pace.secondary_rate
-                } else {
-                    0.0
+        let rate =
+            match self.zones.get(zone) {
+                Some(Zone { state: ZoneState::Partial, ready, lost, .. }) => {
+                    if ready + lost > self.pace.large { self.pace.secondary_rate } else { 0.0 }
                 }
-            }
-            Some(Zone { state: State::Normal | State::Full, .. }) | None => self.pace.rate,
-        };
+                Some(Zone { state: ZoneState::Normal | ZoneState::Full, .. }) | None => self.pace.rate,
+            };
         (rate > 0.0).then(|| Duration::try_from_secs_f32(rate.recip()).unwrap_or(Duration::MAX))
     }
 }
 
-fn state(ready: usize, lost: usize, threshold: f32) -> State {
+fn state(ready: usize, lost: usize, threshold: f32) -> ZoneState {
     // Exact as long as there are fewer than sixteen million nodes.
     #[allow(clippy::cast_precision_loss)]
     let share = lost as f32 / (lost + ready).max(1) as f32;
     match (ready, lost) {
-        (0, 1..) => State::Full,
-        (_, 3..) if share >= threshold => State::Partial,
-        _ => State::Normal,
+        (0, 1..) => ZoneState::Full,
+        (_, 3..) if share >= threshold => ZoneState::Partial,
+        _ => ZoneState::Normal,
     }
 }
 
@@ -202,14 +200,14 @@ mod tests {
     #[test]
     fn states() {
         for (ready, lost, wanted) in [
-            (0, 0, State::Normal),
-            (1, 0, State::Normal),
-            (0, 1, State::Full),
-            (1, 2, State::Normal),
-            (3, 3, State::Normal),
-            (2, 3, State::Partial),
-            (1, 99, State::Partial),
-            (99, 99, State::Normal),
+            (0, 0, ZoneState::Normal),
+            (1, 0, ZoneState::Normal),
+            (0, 1, ZoneState::Full),
+            (1, 2, ZoneState::Normal),
+            (3, 3, ZoneState::Normal),
+            (2, 3, ZoneState::Partial),
+            (1, 99, ZoneState::Partial),
+            (99, 99, ZoneState::Normal),
         ] {
             assert_eq!(state(ready, lost, PACE.threshold), wanted, "{ready} ready, {lost} lost");
         }

@@ -9,8 +9,8 @@ use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kube::Api;
 
 use super::{Need, ProtectionError, add, need, remove};
+use crate::context::{Context, ControllerError};
 use crate::informer::{Change, Informer, key_of};
-use crate::manager::{Context, ControllerError};
 use crate::names::{FINALIZER_VAC_PROTECTION, controller};
 use crate::queue::WorkQueue;
 use crate::worker;

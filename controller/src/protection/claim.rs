@@ -12,8 +12,8 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 
 use super::{Need, ProtectionError, add, need, remove};
+use crate::context::{Context, ControllerError};
 use crate::informer::{Change, Informer, key_of, split_key};
-use crate::manager::{Context, ControllerError};
 use crate::names::{FINALIZER_PVC_PROTECTION, controller};
 use crate::pods;
 use crate::queue::WorkQueue;

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::manager::Run;
+use crate::context::Run;
 use crate::options::Options;
 use crate::testing::{FakeApi, Fault, FaultKind, survives_faults};
 

@@ -7,13 +7,14 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use super::controller::Binder;
+use super::binder::Binder;
 use super::error::SyncError;
 use super::object::{
     self, VolumePhase, claim_ref, has_annotation, points_to, remove_annotation, set_annotation, volume_name,
 };
+use crate::claim_reference::claim_reference;
 use crate::csi::provisioner::intent;
 use crate::names;
 
@@ -34,15 +35,7 @@ pub fn volume_with_claim(
     if !points_to(volume, claim) && !has_annotation(&volume.metadata, names::ANN_BOUND_BY_CONTROLLER) {
         set_annotation(&mut changed.metadata, names::ANN_BOUND_BY_CONTROLLER, names::YES);
     }
-    changed.spec.get_or_insert_default().claim_ref = Some(ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("PersistentVolumeClaim".to_owned()),
-        namespace: claim.metadata.namespace.clone(),
-        name: claim.metadata.name.clone(),
-        uid: claim.metadata.uid.clone(),
-        resource_version: claim.metadata.resource_version.clone(),
-        field_path: None,
-    });
+    changed.spec.get_or_insert_default().claim_ref = Some(claim_reference(claim));
     Some(changed)
 }
 

@@ -15,7 +15,7 @@ use super::fit::{self, Wanted};
 use super::index::VolumeIndex;
 use super::modes::ModeSet;
 use super::object;
-use super::settled::Settled;
+use super::resync_skip::Settled;
 use super::waiting::{Turn, WaitingIndex};
 use crate::kept::{Keep, Kept};
 

@@ -20,7 +20,7 @@ use crate::names;
 
 /// What the controller knows around a claim at the moment of the decision.
 #[derive(Clone, Copy, Debug)]
-pub struct Around<'a> {
+pub struct ClaimContext<'a> {
     /// The volume that the claim names, if the controller knows it.
     pub named: Option<&'a Arc<PersistentVolume>>,
     /// What the search finds for the claim; only asked of an unbound claim that names no volume.
@@ -113,7 +113,7 @@ impl ClaimSituation {
 }
 
 /// Names the state that `claim` is in.
-pub fn classify(claim: &PersistentVolumeClaim, around: Around<'_>) -> ClaimSituation {
+pub fn classify(claim: &PersistentVolumeClaim, around: ClaimContext<'_>) -> ClaimSituation {
     match (
         object::has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED),
         volume_name(claim).is_empty(),
@@ -128,7 +128,7 @@ pub fn classify(claim: &PersistentVolumeClaim, around: Around<'_>) -> ClaimSitua
     }
 }
 
-fn classify_searching(claim: &PersistentVolumeClaim, around: Around<'_>) -> ClaimSituation {
+fn classify_searching(claim: &PersistentVolumeClaim, around: ClaimContext<'_>) -> ClaimSituation {
     if let Some(volume) = around.found {
         return ClaimSituation::VolumeFound(Arc::clone(volume));
     }

@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
-use super::claim_situation::{Around, ClaimSituation, classify};
+use super::binder::Binder;
+use super::claim_situation::{ClaimContext, ClaimSituation, classify};
 use super::class;
-use super::controller::Binder;
 use super::error::SyncError;
 use super::migration::{correct_claim_mark, is_provisioned};
 use super::object::{self, ClaimPhase, claim_key, has_annotation, volume_name};
@@ -155,7 +155,8 @@ impl Binder {
             volume_name(claim).is_empty() && !has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED);
         if !searches {
             let named = self.stored_volume(volume_name(claim));
-            let around = Around { named: named.as_ref(), found: None, delayed: false, default_class: None };
+            let around =
+                ClaimContext { named: named.as_ref(), found: None, delayed: false, default_class: None };
             return Ok(classify(claim, around));
         }
         let class = self.class(class::claim_class(claim));
@@ -166,8 +167,12 @@ impl Binder {
             (None, false) => self.default_class(),
             (None, true) | (Some(_), _) => None,
         };
-        let around =
-            Around { named: None, found: found.as_ref(), delayed, default_class: default_class.as_deref() };
+        let around = ClaimContext {
+            named: None,
+            found: found.as_ref(),
+            delayed,
+            default_class: default_class.as_deref(),
+        };
         Ok(classify(claim, around))
     }
 
@@ -184,7 +189,7 @@ impl Binder {
             return Ok(situation);
         }
         let live = self.read_volume(volume_name(claim)).await?.map(Arc::new);
-        let around = Around { named: live.as_ref(), found: None, delayed: false, default_class: None };
+        let around = ClaimContext { named: live.as_ref(), found: None, delayed: false, default_class: None };
         Ok(classify(claim, around))
     }
 

@@ -7,59 +7,31 @@
 //! Start order: the informers list volumes and claims completely, the stores are filled, everything is queued, and only then
 //! the workers start. With half of the volumes known a claim would be bound to the wrong one, or lost, for good.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::Client;
 use tokio_util::sync::CancellationToken;
 
+use super::binder::Binder;
 use super::error::{SyncError, chain};
 use super::host_path::HostPath;
-use super::knowledge::Stores;
-use super::migration::MigratedDriver;
 use super::nfs::Nfs;
 use super::object::{claim_key, claim_ref, reference_key, volume_name};
 use super::plugin::Plugins;
-use super::recycle::{PodRecipe, PodRunner, RecipeError};
-use super::{settled, wake};
-use crate::informer::{Change, Informer, Registration};
-use crate::manager::{Context, ControllerError};
+use super::recycle::{PodRecipe, RecipeError};
+use super::{requeue, resync};
+use crate::context::{Context, ControllerError};
+use crate::informer::{Change, Registration};
 use crate::names;
-use crate::operations::Operations;
 use crate::options::Options;
-use crate::pods::{index_by_claim, is_terminated};
-use crate::queue::WorkQueue;
-use crate::recorder::{EventType, Recorder};
+use crate::pods::is_terminated;
 use crate::worker;
 
 /// Writes of claims that are under way at a time, and as many of volumes. More does not help: the server takes what
 /// comes together to the disk together, and this many keep it busy.
 const AT_ONCE: usize = 32;
-
-/// The controller. Its parts are in the files of this folder.
-pub struct Binder {
-    /// Itself, for operations that outlive a sync.
-    this: Weak<Binder>,
-    pub(super) client: Client,
-    pub(super) options: Arc<Options>,
-    pub(super) plugins: Plugins,
-    pub(super) migrated: MigratedDriver,
-    pub(super) pod_runner: PodRunner,
-    pub(super) operations: Operations,
-    /// Keys of claims to look at.
-    pub(super) claims: WorkQueue<String>,
-    /// Names of volumes to look at.
-    pub(super) volumes: WorkQueue<String>,
-    pub(super) stores: Mutex<Stores>,
-    recorder: Recorder,
-    pub(super) volume_cache: Informer<PersistentVolume>,
-    pub(super) claim_cache: Informer<PersistentVolumeClaim>,
-    pub(super) class_cache: Informer<StorageClass>,
-    pub(super) pod_cache: Informer<Pod>,
-    pub(super) node_cache: Informer<Node>,
-}
 
 /// Runs the controller until it is asked to end.
 ///
@@ -84,33 +56,6 @@ pub(super) fn standard_plugins(options: &Options) -> Result<Plugins, RecipeError
 }
 
 impl Binder {
-    /// A controller that has not looked at anything yet.
-    pub fn new(context: &Context, plugins: Plugins, migrated: MigratedDriver) -> Arc<Self> {
-        let informers = &context.informers;
-        let recorder = context.recorder(names::COMPONENT_PV);
-        let pod_cache = informers.pods();
-        index_by_claim(&pod_cache);
-        let pod_runner = PodRunner::new(context.client.clone(), pod_cache.clone(), recorder.clone());
-        Arc::new_cyclic(|this| Self {
-            this: Weak::clone(this),
-            client: context.client.clone(),
-            options: Arc::clone(&context.options),
-            plugins,
-            migrated,
-            pod_runner,
-            operations: Operations::new(context.shutdown.clone()),
-            claims: WorkQueue::new(context.options.rate_limit),
-            volumes: WorkQueue::new(context.options.rate_limit),
-            stores: Mutex::default(),
-            recorder,
-            volume_cache: informers.volumes(),
-            claim_cache: informers.claims(),
-            class_cache: informers.classes(),
-            pod_cache,
-            node_cache: informers.nodes(),
-        })
-    }
-
     /// Runs until `shutdown`.
     pub async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         tokio::select! {
@@ -201,7 +146,7 @@ impl Binder {
 
     fn class_changed(&self, change: &Change<StorageClass>) {
         let old = change.old().map(Arc::as_ref);
-        let keys = wake::claims_for_class(&self.lock().claims, old, change.new.as_deref());
+        let keys = requeue::claims_for_class(&self.lock().claims, old, change.new.as_deref());
         keys.into_iter().for_each(|key| self.claims.add(key));
     }
 
@@ -210,8 +155,8 @@ impl Binder {
         let over = change.new.as_deref().is_none_or(is_terminated);
         let (claims, volumes) = {
             let stores = self.lock();
-            let claims = wake::claims_for_pod(&stores.claims, pod, |class| self.is_delayed(class));
-            let volumes = if over { wake::volumes_for_pod(&stores.volumes, pod) } else { Vec::new() };
+            let claims = requeue::claims_for_pod(&stores.claims, pod, |class| self.is_delayed(class));
+            let volumes = if over { requeue::volumes_for_pod(&stores.volumes, pod) } else { Vec::new() };
             (claims, volumes)
         };
         claims.into_iter().for_each(|key| self.claims.add(key));
@@ -251,7 +196,7 @@ impl Binder {
             // Old news. The event with what the store has already is on its way.
             return Ok(());
         }
-        let volume = settled::volume_version(&self.lock(), &claim);
+        let volume = resync::volume_version(&self.lock(), &claim);
         self.sync_claim(Arc::clone(&claim)).await?;
         self.claim_was_looked_at(&kept, &claim, volume);
         Ok(())
@@ -273,7 +218,7 @@ impl Binder {
         if !self.store_volume(&kept, &volume)? {
             return Ok(());
         }
-        let claim = settled::claim_version(&self.lock(), &volume);
+        let claim = resync::claim_version(&self.lock(), &volume);
         self.sync_volume(Arc::clone(&volume)).await?;
         self.volume_was_looked_at(&kept, &volume, claim);
         Ok(())
@@ -318,33 +263,6 @@ impl Binder {
             keys.extend(stores.claims.waiting().naming(name).map(|key| key.to_string()));
         }
         keys.into_iter().for_each(|key| self.claims.add(key));
-    }
-
-    /// Itself, for operations that outlive a sync.
-    pub(super) fn handle(&self) -> Arc<Self> {
-        self.this.upgrade().expect("a sync runs on a controller that is alive")
-    }
-
-    // === events ===
-
-    pub(super) fn volume_event(
-        &self,
-        volume: &PersistentVolume,
-        type_: EventType,
-        reason: &str,
-        message: &str,
-    ) {
-        self.recorder.event(volume, type_, reason, message);
-    }
-
-    pub(super) fn claim_event(
-        &self,
-        claim: &PersistentVolumeClaim,
-        type_: EventType,
-        reason: &str,
-        message: &str,
-    ) {
-        self.recorder.event(claim, type_, reason, message);
     }
 }
 

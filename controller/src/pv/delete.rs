@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::api::{DeleteParams, Preconditions};
 
-use super::controller::Binder;
+use super::binder::Binder;
 use super::error::{SyncError, chain};
 use super::migration::remove_finalizer;
 use super::object::{self, annotation};

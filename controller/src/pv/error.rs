@@ -3,7 +3,6 @@
 
 use super::cache::BadVersion;
 use super::class::NoBindingMode;
-use super::status::NoCapacity;
 use crate::client;
 
 /// Why a sync did not finish. The key comes back with a delay, alone.
@@ -119,6 +118,27 @@ pub enum SyncError {
     /// An object's version is no number.
     #[error(transparent)]
     Version(#[from] BadVersion),
+}
+
+/// A capacity that a claim's status needs and that the volume does not say.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoCapacity {
+    /// There is none.
+    #[error("PersistentVolume {volume:?} is without a storage capacity; set spec.capacity.storage")]
+    Missing {
+        /// The volume.
+        volume: String,
+    },
+    /// The annotation with the size before a resize is no quantity.
+    #[error(
+        "PersistentVolume {volume:?}: the annotation with the size before the resize, {text:?}, is no quantity"
+    )]
+    BeforeResize {
+        /// The volume.
+        volume: String,
+        /// What it says.
+        text: String,
+    },
 }
 
 impl SyncError {

@@ -22,7 +22,7 @@ use super::class;
 use super::fit::{self, Wanted};
 use super::modes::ModeSet;
 use super::object::{self, VolumeMode, VolumePhase};
-use super::settled::Settled;
+use super::resync_skip::Settled;
 use crate::few::Few;
 use crate::kept::Kept;
 

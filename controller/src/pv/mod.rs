@@ -5,13 +5,15 @@
 //! Reading order. What an object says: [`object`], [`class`], [`modes`]. What fits: [`fit`], [`affinity`], [`index`]. What
 //! state a thing is in: [`claim_situation`], [`volume_situation`]. What is done about it: `claim_sync`, `volume_sync`,
 //! [`bind`], [`status`], [`migration`], [`reclaim`], [`delete`], [`recycle`], [`provision`] with the plugins [`host_path`]
-//! and [`nfs`]. What runs it: [`cache`], [`waiting`], [`wake`], [`settled`], [`knowledge`],
-//! `offer`, `reserve`, [`controller`].
+//! and [`nfs`]. What runs it: [`cache`], [`waiting`], [`requeue`], [`resync_skip`], [`binder`], [`binder_cache`],
+//! `stores`, `volume_handoff`, `reserve`, `resync`, [`controller`].
 //!
 //! Upstream: pkg/controller/volume/persistentvolume.
 
 pub mod affinity;
 pub mod bind;
+pub mod binder;
+pub mod binder_cache;
 pub mod cache;
 pub mod claim_situation;
 mod claim_sync;
@@ -22,24 +24,26 @@ pub mod error;
 pub mod fit;
 pub mod host_path;
 pub mod index;
-pub mod knowledge;
 pub mod migration;
 pub mod modes;
 pub mod nfs;
 pub mod object;
-mod offer;
 pub mod plugin;
 pub mod pods;
 pub mod provision;
 pub mod reclaim;
+pub mod reclaim_policy;
 pub mod recycle;
+pub mod requeue;
 mod reserve;
-pub mod settled;
+mod resync;
+pub mod resync_skip;
 pub mod status;
+pub mod stores;
+mod volume_handoff;
 pub mod volume_situation;
 mod volume_sync;
 pub mod waiting;
-pub mod wake;
 mod writes;
 
 #[cfg(test)]

@@ -8,19 +8,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{
-    ObjectReference, PersistentVolume, PersistentVolumeClaim, PersistentVolumeStatus,
-};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeStatus};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::PostParams;
 
+use super::binder::Binder;
 use super::class::claim_class;
-use super::controller::Binder;
 use super::delete::{Remover, remover};
 use super::error::{SyncError, chain};
 use super::migration::{MigratedDriver, add_finalizer};
 use super::object::{self, annotation, claim_key, remove_annotation, set_annotation};
 use super::plugin::{DeleteError, NoPlugin, Order, Plugins, VolumePlugin};
+use crate::claim_reference::claim_reference;
 use crate::client::{is_already_exists, message_of};
 use crate::lean::Lean;
 use crate::names::{self, reason};
@@ -116,15 +115,7 @@ pub fn volume_for_asset(asset: PersistentVolume, order: &Order, plugin: &str) ->
         add_finalizer(meta, names::FINALIZER_PV_CONTROLLER);
     }
     let spec = volume.spec.get_or_insert_default();
-    spec.claim_ref = Some(ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("PersistentVolumeClaim".to_owned()),
-        namespace: claim.metadata.namespace.clone(),
-        name: claim.metadata.name.clone(),
-        uid: claim.metadata.uid.clone(),
-        resource_version: claim.metadata.resource_version.clone(),
-        field_path: None,
-    });
+    spec.claim_ref = Some(claim_reference(claim));
     spec.storage_class_name = Some(claim_class(claim).to_owned());
     spec.persistent_volume_reclaim_policy = Some(policy);
     if spec.mount_options.is_none() {

@@ -6,42 +6,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 
-use super::controller::Binder;
+use super::binder::Binder;
 use super::error::SyncError;
-use super::object::{self, annotation, claim_ref, reclaim_policy, reference_key};
+use super::object::{self, claim_ref, reference_key};
+use super::reclaim_policy::Policy;
 use super::volume_situation::is_released;
-use crate::names::{self, reason};
-
-/// What a policy asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// Another component looks after the volume (`migrated-to`).
-    SomebodyElses,
-    /// Keep volume and data; a person decides.
-    Retain,
-    /// Scrub the data and offer the volume again.
-    Recycle,
-    /// Delete asset and volume.
-    Delete,
-    /// A word that this version does not know. Nothing is touched.
-    Unknown,
-}
-
-impl Policy {
-    // Tests: NEW-POLICY, NEW-MIGRATED-RELEASED
-    /// The policy of `volume`.
-    pub fn of(volume: &PersistentVolume) -> Self {
-        if annotation(&volume.metadata, names::ANN_MIGRATED_TO).is_some_and(|driver| !driver.is_empty()) {
-            return Self::SomebodyElses;
-        }
-        match reclaim_policy(volume) {
-            "Retain" => Self::Retain,
-            "Recycle" => Self::Recycle,
-            "Delete" => Self::Delete,
-            _ => Self::Unknown,
-        }
-    }
-}
+use crate::names::reason;
 
 impl Binder {
     /// Starts what the policy of a released volume asks for. A phase Failed stops nothing: every look tries again.

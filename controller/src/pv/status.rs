@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Persis
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use orlop_apimachinery::quantity::Quantity;
 
+use super::binder::Binder;
 use super::class;
-use super::controller::Binder;
-use super::error::SyncError;
+use super::error::{NoCapacity, SyncError};
 use super::object::{self, ClaimPhase, VolumePhase, annotation, claim_key};
 use crate::names;
 use crate::recorder::EventType;
@@ -52,27 +52,6 @@ pub fn claim_without_volume(
     status.capacity = None;
     status.current_volume_attributes_class_name = None;
     Some(changed)
-}
-
-/// A capacity that a claim's status needs and that the volume does not say.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoCapacity {
-    /// There is none.
-    #[error("PersistentVolume {volume:?} is without a storage capacity; set spec.capacity.storage")]
-    Missing {
-        /// The volume.
-        volume: String,
-    },
-    /// The annotation with the size before a resize is no quantity.
-    #[error(
-        "PersistentVolume {volume:?}: the annotation with the size before the resize, {text:?}, is no quantity"
-    )]
-    BeforeResize {
-        /// The volume.
-        volume: String,
-        /// What it says.
-        text: String,
-    },
 }
 
 /// The claim bound to this volume. Access modes always follow the volume; the capacity is taken over only when the claim

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use super::controller::Binder;
+use super::binder::Binder;
 use super::error::SyncError;
 use super::migration::{correct_deletion_finalizers, correct_volume_mark, is_provisioned};
 use super::object::{self, VolumePhase, claim_key, claim_ref, reference_key, reference_uid};

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 
-use super::controller::Binder;
+use super::binder::Binder;
 use super::error::SyncError;
 use super::object::{claim_key, name};
 use crate::informer::split_key;

@@ -25,8 +25,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::client::{is_conflict, is_not_found};
 use crate::clock::Clock;
+use crate::context::{Context, ControllerError};
 use crate::informer::{Change, Informer, split_key};
-use crate::manager::{Context, ControllerError};
 use crate::names::controller;
 use crate::queue::WorkQueue;
 use crate::worker;

@@ -15,11 +15,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::listing::Listing;
 use super::{GATHER, count};
+use crate::context::Context;
 use crate::gc::owners::Meta;
 use crate::informer::{Change, Informer, Registration, split_key};
 use crate::informers::Informers;
 use crate::kept::Keep;
-use crate::manager::Context;
 use crate::queue::WorkQueue;
 
 /// How long after a failed look a kind that is not served is looked for again.

@@ -13,6 +13,8 @@ use super::{Plugin, attribute, attributes, inline_volume, topology, with_source}
 pub(super) const PLUGIN: Plugin = Plugin {
     name: "kubernetes.io/aws-ebs",
     driver: DRIVER,
+    field: "awsElasticBlockStore",
+    id_field: "volumeID",
     is_source: |spec| spec.aws_elastic_block_store.is_some(),
     to_csi,
     inline_to_csi,

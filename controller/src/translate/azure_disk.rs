@@ -11,6 +11,8 @@ use super::{Plugin, attributes, inline_volume, with_source};
 pub(super) const PLUGIN: Plugin = Plugin {
     name: "kubernetes.io/azure-disk",
     driver: DRIVER,
+    field: "azureDisk",
+    id_field: "diskURI",
     is_source: |spec| spec.azure_disk.is_some(),
     to_csi,
     inline_to_csi,

@@ -10,6 +10,8 @@ use super::{Plugin, attributes, inline_volume, with_source};
 pub(super) const PLUGIN: Plugin = Plugin {
     name: "kubernetes.io/azure-file",
     driver: DRIVER,
+    field: "azureFile",
+    id_field: "shareName",
     is_source: |spec| spec.azure_file.is_some(),
     to_csi,
     inline_to_csi,

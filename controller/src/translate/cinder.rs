@@ -10,6 +10,8 @@ use super::{Plugin, inline_volume, parameters, topology, with_source};
 pub(super) const PLUGIN: Plugin = Plugin {
     name: "kubernetes.io/cinder",
     driver: DRIVER,
+    field: "cinder",
+    id_field: "volumeID",
     is_source: |spec| spec.cinder.is_some(),
     to_csi,
     inline_to_csi,

@@ -12,6 +12,8 @@ use super::{Plugin, attribute, attributes, inline_volume, parameters, topology, 
 pub(super) const PLUGIN: Plugin = Plugin {
     name: "kubernetes.io/gce-pd",
     driver: DRIVER,
+    field: "gcePersistentDisk",
+    id_field: "pdName",
     is_source: |spec| spec.gce_persistent_disk.is_some(),
     to_csi,
     inline_to_csi,

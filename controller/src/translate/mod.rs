@@ -27,6 +27,10 @@ struct Plugin {
     /// Its name, as classes have it.
     name: &'static str,
     driver: &'static str,
+    /// The field of a volume's source.
+    field: &'static str,
+    /// The field of that source that identifies the volume.
+    id_field: &'static str,
     /// The volume is one of its own.
     is_source: fn(&PersistentVolumeSpec) -> bool,
     /// `None` for a volume of another source, too.
@@ -45,6 +49,26 @@ const PLUGINS: [Plugin; 7] = [
     vsphere::PLUGIN,
     portworx::PLUGIN,
 ];
+
+/// Where an in-tree source keeps the identifier of its volume, and the driver that replaced its plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InTreeSource {
+    /// The driver.
+    pub driver: &'static str,
+    /// The field of the source, in the spec of a PersistentVolume and in a volume of a pod.
+    pub field: &'static str,
+    /// The field of the source that identifies the volume.
+    pub id_field: &'static str,
+}
+
+/// The in-tree sources that drivers have replaced.
+pub fn in_tree_sources() -> impl Iterator<Item = InTreeSource> {
+    PLUGINS.iter().map(|plugin| InTreeSource {
+        driver: plugin.driver,
+        field: plugin.field,
+        id_field: plugin.id_field,
+    })
+}
 
 /// The driver that has taken over the source of a volume; `None` for any other source, a CSI one among them.
 pub fn driver_of(volume: &PersistentVolume) -> Option<&'static str> {

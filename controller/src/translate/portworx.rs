@@ -12,6 +12,8 @@ use crate::meta::annotation;
 pub(super) const PLUGIN: Plugin = Plugin {
     name: "kubernetes.io/portworx-volume",
     driver: DRIVER,
+    field: "portworxVolume",
+    id_field: "volumeID",
     is_source: |spec| spec.portworx_volume.is_some(),
     to_csi,
     inline_to_csi,

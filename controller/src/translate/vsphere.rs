@@ -11,6 +11,8 @@ use super::{Plugin, attribute, attributes, inline_volume, topology, with_source}
 pub(super) const PLUGIN: Plugin = Plugin {
     name: "kubernetes.io/vsphere-volume",
     driver: DRIVER,
+    field: "vsphereVolume",
+    id_field: "volumePath",
     is_source: |spec| spec.vsphere_volume.is_some(),
     to_csi,
     inline_to_csi,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::attach::attachment::{There, View};
-use crate::attach::operation::{Cause, Failure, Kind, Operations, Phase};
+use crate::attach::operation::{Cause, Failure, OperationKind, Operations, Phase};
 use crate::attach::reconcile::{Decision, Facts, Failed, Force, Holder, Presence, Running, decide, holds};
 use crate::attach::volume::Key;
 
@@ -45,21 +45,21 @@ fn leftover(now: Instant, seconds: u64) -> Facts {
     }
 }
 
-fn failed(kind: Kind, cause: Cause, now: Instant) -> Failure {
+fn failed(kind: OperationKind, cause: Cause, now: Instant) -> Failure {
     let (key, mut operations) = (Key::new("v", "n"), Operations::default());
     operations.delay(&key, kind, cause, now);
     *operations.failure(&key).unwrap()
 }
 
-fn waiting(kind: Kind, deadline: Instant) -> Running {
+fn waiting(kind: OperationKind, deadline: Instant) -> Running {
     Running::Here { kind, phase: Phase::Waiting, deadline, seen: false, gone: false }
 }
 
-fn seen(kind: Kind, deadline: Instant) -> Running {
+fn seen(kind: OperationKind, deadline: Instant) -> Running {
     Running::Here { kind, phase: Phase::Waiting, deadline, seen: true, gone: false }
 }
 
-fn gone(kind: Kind, deadline: Instant) -> Running {
+fn gone(kind: OperationKind, deadline: Instant) -> Running {
     Running::Here { kind, phase: Phase::Waiting, deadline, seen: true, gone: true }
 }
 
@@ -116,18 +116,18 @@ async fn decisions() {
         ),
         (
             "after a failure",
-            Facts { failure: Some(failed(Kind::Attach, Cause::Attacher, now)), ..wanted() },
+            Facts { failure: Some(failed(OperationKind::Attach, Cause::Attacher, now)), ..wanted() },
             Decision::WaitUntil(short),
         ),
         (
             "after a failed detach",
-            Facts { failure: Some(failed(Kind::Detach, Cause::Attacher, now)), ..wanted() },
+            Facts { failure: Some(failed(OperationKind::Detach, Cause::Attacher, now)), ..wanted() },
             Decision::Attach,
         ),
         (
             "AD-057 the attacher was faster",
             Facts {
-                failure: Some(failed(Kind::Attach, Cause::Attacher, now)),
+                failure: Some(failed(OperationKind::Attach, Cause::Attacher, now)),
                 presence: Presence::Uncertain,
                 view: View::There(there()),
                 ..wanted()
@@ -137,7 +137,7 @@ async fn decisions() {
         (
             "NEW-AD-LEAVING what was in the way is gone",
             Facts {
-                failure: Some(failed(Kind::Attach, Cause::Leaving, now)),
+                failure: Some(failed(OperationKind::Attach, Cause::Leaving, now)),
                 presence: Presence::Uncertain,
                 ..wanted()
             },
@@ -172,13 +172,13 @@ async fn decisions() {
         ),
         (
             "a detach failed",
-            Facts { failure: Some(failed(Kind::Detach, Cause::Attacher, now)), ..leftover(now, 0) },
+            Facts { failure: Some(failed(OperationKind::Detach, Cause::Attacher, now)), ..leftover(now, 0) },
             Decision::WaitUntil(short),
         ),
         (
             "a detach failed, and its attachment is gone now",
             Facts {
-                failure: Some(failed(Kind::Detach, Cause::Attacher, now)),
+                failure: Some(failed(OperationKind::Detach, Cause::Attacher, now)),
                 view: View::Absent,
                 presence: Presence::Uncertain,
                 ..leftover(now, 0)
@@ -187,23 +187,31 @@ async fn decisions() {
         ),
         (
             "AD-092 the attacher works",
-            Facts { running: waiting(Kind::Attach, later), view: View::There(There::default()), ..wanted() },
+            Facts {
+                running: waiting(OperationKind::Attach, later),
+                view: View::There(There::default()),
+                ..wanted()
+            },
             Decision::WaitUntil(later),
         ),
         (
             "the attacher is done",
-            Facts { running: waiting(Kind::Attach, later), view: View::There(there()), ..wanted() },
+            Facts { running: waiting(OperationKind::Attach, later), view: View::There(there()), ..wanted() },
             Decision::Succeeded,
         ),
         (
             "AD-056 the attacher failed",
-            Facts { running: waiting(Kind::Attach, later), view: View::There(error("no")), ..wanted() },
+            Facts {
+                running: waiting(OperationKind::Attach, later),
+                view: View::There(error("no")),
+                ..wanted()
+            },
             Decision::Failed(Failed::Answer("no".into())),
         ),
         (
             "it is on its way out",
             Facts {
-                running: waiting(Kind::Attach, later),
+                running: waiting(OperationKind::Attach, later),
                 view: View::There(There { leaving: true, ..there() }),
                 ..wanted()
             },
@@ -211,48 +219,60 @@ async fn decisions() {
         ),
         (
             "the cache does not know it yet",
-            Facts { running: waiting(Kind::Attach, later), ..wanted() },
+            Facts { running: waiting(OperationKind::Attach, later), ..wanted() },
             Decision::WaitUntil(later),
         ),
         (
             "NEW-AD-TAKEN-AWAY",
-            Facts { running: seen(Kind::Attach, later), ..wanted() },
+            Facts { running: seen(OperationKind::Attach, later), ..wanted() },
             Decision::Failed(Failed::TakenAway),
         ),
         (
             "NEW-AD-GIVEN-UP",
-            Facts { running: waiting(Kind::Attach, later), view: View::There(There::default()), ..base() },
+            Facts {
+                running: waiting(OperationKind::Attach, later),
+                view: View::There(There::default()),
+                ..base()
+            },
             Decision::Failed(Failed::GivenUp),
         ),
         (
             "nobody answers",
-            Facts { running: waiting(Kind::Attach, now), view: View::There(There::default()), ..wanted() },
+            Facts {
+                running: waiting(OperationKind::Attach, now),
+                view: View::There(There::default()),
+                ..wanted()
+            },
             Decision::Failed(Failed::Timeout),
         ),
         (
             "AD-096 the detach is waited for",
             Facts {
-                running: seen(Kind::Detach, later),
+                running: seen(OperationKind::Detach, later),
                 view: View::There(There { leaving: true, ..there() }),
                 ..base()
             },
             Decision::WaitUntil(later),
         ),
-        ("detached", Facts { running: seen(Kind::Detach, later), ..base() }, Decision::Succeeded),
+        ("detached", Facts { running: seen(OperationKind::Detach, later), ..base() }, Decision::Succeeded),
         (
             "detached, and another one has its name",
-            Facts { running: gone(Kind::Detach, later), view: View::There(There::default()), ..base() },
+            Facts {
+                running: gone(OperationKind::Detach, later),
+                view: View::There(There::default()),
+                ..base()
+            },
             Decision::Succeeded,
         ),
         (
             "deleted, and never seen",
-            Facts { running: waiting(Kind::Detach, later), ..base() },
+            Facts { running: waiting(OperationKind::Detach, later), ..base() },
             Decision::WaitUntil(later),
         ),
         (
             "AD-064 the detach failed",
             Facts {
-                running: seen(Kind::Detach, later),
+                running: seen(OperationKind::Detach, later),
                 view: View::There(There { leaving: true, detach_error: Some("no".into()), ..there() }),
                 ..base()
             },
@@ -304,12 +324,12 @@ async fn delays_double_and_are_of_one_kind() {
     let now = Instant::now();
     let mut delays = Vec::new();
     for _ in 0..10 {
-        operations.begin(&key, Kind::Attach, None, Vec::new(), now);
+        operations.begin(&key, OperationKind::Attach, None, Vec::new(), now);
         operations.fail(&key, Cause::Attacher, now).unwrap();
         delays.push((operations.failure(&key).unwrap().until - now).as_millis());
     }
     assert_eq!(delays, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 122_000, 122_000]);
-    operations.begin(&key, Kind::Detach, None, Vec::new(), now);
+    operations.begin(&key, OperationKind::Detach, None, Vec::new(), now);
     assert_eq!(operations.failure(&key), None, "another kind forgets it");
     assert!(operations.elsewhere(&Key::new("v", "other")) && !operations.elsewhere(&key));
 }

@@ -10,8 +10,8 @@ use super::attacher::{self, Rules};
 use super::notation::{attachment, canonical, conditions, long, parse, render};
 use super::table::Case;
 use crate::attach;
+use crate::context::Run;
 use crate::gc;
-use crate::manager::Run;
 use crate::options::Options;
 use crate::testing::{FakeApi, FaultKind};
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::attach::desired::PodRef;
 use crate::attach::events::{Ends, Held, held, refused};
-use crate::attach::patience::force_after;
+use crate::attach::force_detach_timeout::force_after;
 use crate::attach::volume::{Key, Spec, attachment_name, digest, digest_of_name};
 
 fn name(volume: &str, node: &str) -> Option<String> {

@@ -9,13 +9,13 @@ use orlop_csi::driver::Driver;
 use orlop_csi::error::Code;
 
 use super::decide::{Publish, Step, Unpublish, View, decide, is_ours, volume_name};
-use super::error::Failure;
+use super::error::{Failure, RecordedError};
 use super::memory::{Doubts, Latest, LetGo};
-use super::writes::{self, Told, Writer, Written};
+use super::writes::{self, Writer, Written};
 use crate::clock::Clock;
-use crate::csi::drivers::Drivers;
 use crate::csi::handle::attacher_finalizer;
 use crate::csi::secrets;
+use crate::drivers::Drivers;
 use crate::informer::Informer;
 use crate::meta::is_terminating;
 
@@ -36,7 +36,7 @@ pub(super) struct Attacher {
 }
 
 /// What one sync knows.
-struct Seen {
+struct SyncInput {
     attachment: Arc<VolumeAttachment>,
     volume: Option<Arc<PersistentVolume>>,
     node: Option<Arc<CSINode>>,
@@ -78,13 +78,13 @@ impl Attacher {
         look(&self.seen(attachment).view(self, driver, false))
     }
 
-    fn seen(&self, attachment: Arc<VolumeAttachment>) -> Seen {
+    fn seen(&self, attachment: Arc<VolumeAttachment>) -> SyncInput {
         let volume = volume_name(&attachment).and_then(|name| self.volumes.get(name));
         let node = self.nodes.get(&attachment.spec.node_name);
-        Seen { attachment, volume, node, live: false }
+        SyncInput { attachment, volume, node, live: false }
     }
 
-    async fn steps(&self, name: &str, driver: &Driver, seen: &mut Seen) -> Result<(), Failure> {
+    async fn steps(&self, name: &str, driver: &Driver, seen: &mut SyncInput) -> Result<(), Failure> {
         let doubt = self.doubts.take(name);
         for _ in 0..STEPS {
             let step = match decide(&seen.view(self, driver, doubt.is_some())) {
@@ -115,7 +115,7 @@ impl Attacher {
     }
 
     /// Volume and node as the server has them: their events may come after that of the attachment.
-    async fn look_closely(&self, seen: &mut Seen) -> Result<(), Failure> {
+    async fn look_closely(&self, seen: &mut SyncInput) -> Result<(), Failure> {
         if let Some(name) = volume_name(&seen.attachment) {
             seen.volume = self.writer.volume(name).await?.map(Arc::new);
         }
@@ -124,13 +124,13 @@ impl Attacher {
         Ok(())
     }
 
-    async fn say_attached(&self, seen: &mut Seen) -> Result<Next, Failure> {
+    async fn say_attached(&self, seen: &mut SyncInput) -> Result<Next, Failure> {
         let status = |now: &VolumeAttachment| writes::attached(now, &Default::default(), None);
         let written = self.writer.status(&seen.attachment, status).await?;
         Ok(self.take(seen, written, Next::End))
     }
 
-    async fn hold_volume(&self, seen: &mut Seen) -> Result<Next, Failure> {
+    async fn hold_volume(&self, seen: &mut SyncInput) -> Result<Next, Failure> {
         // Decided about a volume, so there is one.
         let Some(volume) = &seen.volume else { return Ok(Next::Again) };
         seen.volume = match self.writer.hold(volume, &seen.attachment.spec.attacher).await? {
@@ -145,7 +145,7 @@ impl Attacher {
         driver: &Driver,
         call: Publish,
         doubt: Option<String>,
-        seen: &mut Seen,
+        seen: &mut SyncInput,
     ) -> Result<Next, Failure> {
         // Before the attachment is held: what was never asked need not be taken back.
         let secrets = secrets::read(self.writer.client(), call.secret.as_ref()).await?;
@@ -159,13 +159,18 @@ impl Attacher {
         let answer = driver.controller_publish_volume(call.request(secrets)).await?;
         let context = answer.publish_context.into_iter().collect();
         let at = self.clock.now();
-        let doubt = doubt.map(|message| writes::error(&Told { message, code: None }, at));
+        let doubt = doubt.map(|message| writes::error(&RecordedError { message, code: None }, at));
         let status = |now: &VolumeAttachment| writes::attached(now, &context, doubt.clone());
         let written = self.writer.status(&seen.attachment, status).await?;
         Ok(self.take(seen, written, Next::End))
     }
 
-    async fn unpublish(&self, driver: &Driver, call: Unpublish, seen: &mut Seen) -> Result<Next, Failure> {
+    async fn unpublish(
+        &self,
+        driver: &Driver,
+        call: Unpublish,
+        seen: &mut SyncInput,
+    ) -> Result<Next, Failure> {
         let secrets = secrets::read(self.writer.client(), call.secret.as_ref()).await?;
         let unlisted = call.unlisted;
         match driver.controller_unpublish_volume(call.request(secrets)).await {
@@ -179,7 +184,7 @@ impl Attacher {
 
     /// The driver has nothing attached any more. The finalizer goes first: with the status first, a crash in between would
     /// have the driver asked once more.
-    async fn release(&self, seen: &mut Seen) -> Result<Next, Failure> {
+    async fn release(&self, seen: &mut SyncInput) -> Result<Next, Failure> {
         if is_ours(&seen.attachment) {
             match self.writer.let_go(&seen.attachment).await? {
                 Written::Done(now) => self.remember(seen, *now),
@@ -200,7 +205,7 @@ impl Attacher {
     }
 
     /// Takes up what a write came to.
-    fn take(&self, seen: &mut Seen, written: Written<VolumeAttachment>, when_done: Next) -> Next {
+    fn take(&self, seen: &mut SyncInput, written: Written<VolumeAttachment>, when_done: Next) -> Next {
         match written {
             Written::Done(now) => {
                 self.remember(seen, *now);
@@ -214,13 +219,13 @@ impl Attacher {
         }
     }
 
-    fn remember(&self, seen: &mut Seen, now: VolumeAttachment) {
+    fn remember(&self, seen: &mut SyncInput, now: VolumeAttachment) {
         self.latest.put(&self.attachments, now.clone());
         seen.attachment = Arc::new(now);
     }
 
     /// Puts a failure on the attachment. When that fails too, the failure itself brings the key back.
-    async fn tell(&self, attachment: &VolumeAttachment, told: &Told) {
+    async fn tell(&self, attachment: &VolumeAttachment, told: &RecordedError) {
         let at = self.clock.now();
         let written = self.writer.status(attachment, |now| writes::failed(now, told, at)).await;
         let key = attachment.metadata.name.as_deref().unwrap_or_default();
@@ -239,7 +244,7 @@ impl Attacher {
     }
 }
 
-impl Seen {
+impl SyncInput {
     fn view<'a>(&'a self, attacher: &Attacher, driver: &'a Driver, doubted: bool) -> View<'a> {
         let volume = self.volume.as_deref();
         View {

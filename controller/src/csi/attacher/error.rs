@@ -2,17 +2,24 @@
 
 use orlop_csi::error::CallError;
 
-use super::decide::Refusal;
-use super::writes::Told;
+use super::decide::AttachRefusal;
 use crate::client::{is_conflict, message_of, status_of};
 use crate::csi::secrets::SecretError;
+
+/// An error as it stands on an attachment.
+pub(super) struct RecordedError {
+    /// In words.
+    pub(super) message: String,
+    /// Of gRPC, when the driver or the way to it failed.
+    pub(super) code: Option<i32>,
+}
 
 /// Why a step was not done.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// The objects do not allow it.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] AttachRefusal),
     /// The secret of the call cannot be had.
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -40,13 +47,13 @@ impl Failure {
 
     /// What is told on the attachment: everything that a person may have to mend. A server that is away is not told to
     /// itself.
-    pub(super) fn told(&self) -> Option<Told> {
+    pub(super) fn told(&self) -> Option<RecordedError> {
         let code = match self {
             Failure::Refused(_) | Failure::Secret(_) => None,
             Failure::Driver(error) => Some(error.code as i32),
             Failure::Api { cause, .. } if status_of(cause).is_some() && !is_conflict(cause) => None,
             Failure::Api { .. } | Failure::Busy => return None,
         };
-        Some(Told { message: self.to_string(), code })
+        Some(RecordedError { message: self.to_string(), code })
     }
 }

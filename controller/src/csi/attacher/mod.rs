@@ -4,12 +4,12 @@
 //! * [`decide`] says what is the next step about an attachment, and is pure; [`wake`] says what is worth a look.
 //! * [`attachments`] takes the steps; [`writes`] writes, conditional on versions.
 //! * [`listing`] compares the driver's own list with what attachments say; [`memory`] is what is known beyond the caches.
-//! * [`lanes`] gives every driver workers of its own, so that a slow one keeps nobody else waiting (I12).
+//! * [`driver_queue`] gives every driver workers of its own, so that a slow one keeps nobody else waiting (I12).
 
 mod attachments;
 mod decide;
+mod driver_queue;
 mod error;
-mod lanes;
 mod listing;
 mod memory;
 mod wake;
@@ -23,11 +23,11 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 
 use self::attachments::Attacher;
-use self::lanes::Lanes;
+use self::driver_queue::DriverQueues;
 use self::memory::{Doubts, Latest, LetGo};
 use self::writes::Writer;
+use crate::context::{Context, ControllerError};
 use crate::informer::{Change, Registration};
-use crate::manager::{Context, ControllerError};
 use crate::names::controller;
 use crate::queue::{RateLimit, WorkQueue};
 use crate::worker;
@@ -58,11 +58,11 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             doubts: Doubts::default(),
         });
         let volumes = WorkQueue::new(LIMIT);
-        let (lanes, opened) = Lanes::new(LIMIT);
+        let (queues, opened) = DriverQueues::new(LIMIT);
         // Before the first look at what there is, so that no driver is missed.
         let mut changes = context.drivers.changes();
         let waking =
-            Waking { attacher: Arc::clone(&attacher), lanes: lanes.clone(), volumes: volumes.clone() };
+            Waking { attacher: Arc::clone(&attacher), queues: queues.clone(), volumes: volumes.clone() };
         let waking = Arc::new(waking);
         let _registrations = waking.register();
         let synced = async {
@@ -90,7 +90,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
                 async move { attacher.sync_volume(&name).await }
             },
         );
-        tokio::join!(lanes::serve(&context, &attacher, opened), drivers, letting_go);
+        tokio::join!(driver_queue::serve(&context, &attacher, opened), drivers, letting_go);
         Ok(())
     })
 }
@@ -98,7 +98,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 /// Changes lead to keys.
 struct Waking {
     attacher: Arc<Attacher>,
-    lanes: Lanes,
+    queues: DriverQueues,
     volumes: WorkQueue<String>,
 }
 
@@ -162,7 +162,7 @@ impl Waking {
     /// A driver came, or answers again: everything of it that is not done is looked at.
     fn drivers_changed(&self) {
         for driver in self.attacher.drivers.all() {
-            self.lanes.of(driver.name());
+            self.queues.of(driver.name());
             self.add_indexed(OPEN_BY_DRIVER, driver.name());
         }
         for volume in self.attacher.volumes.by_index(HELD, "") {
@@ -178,7 +178,7 @@ impl Waking {
 
     fn add(&self, driver: &str, name: &str) {
         if self.attacher.drivers.get(driver).is_some() {
-            self.lanes.of(driver).add(name.to_owned());
+            self.queues.of(driver).add(name.to_owned());
         }
     }
 }

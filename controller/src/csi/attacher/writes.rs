@@ -11,7 +11,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 
-use super::error::Failure;
+use super::error::{Failure, RecordedError};
 use crate::client::{is_conflict, is_not_found};
 use crate::csi::handle::attacher_finalizer;
 use crate::lean::Lean;
@@ -31,14 +31,6 @@ pub(super) enum Written<K> {
     Changed(Box<K>),
     /// The object is gone.
     Gone,
-}
-
-/// An error as it stands on an attachment.
-pub(super) struct Told {
-    /// In words.
-    pub(super) message: String,
-    /// Of gRPC, when the driver or the way to it failed.
-    pub(super) code: Option<i32>,
 }
 
 /// Writes to the API server.
@@ -228,7 +220,7 @@ pub(super) fn detached() -> Value {
 }
 
 /// The status after a failure: what holds, and the error.
-pub(super) fn failed(now: &VolumeAttachment, told: &Told, at: Timestamp) -> Value {
+pub(super) fn failed(now: &VolumeAttachment, told: &RecordedError, at: Timestamp) -> Value {
     let attached = now.status.as_ref().is_some_and(|status| status.attached);
     let error = error(told, at);
     if is_terminating(now) {
@@ -239,7 +231,7 @@ pub(super) fn failed(now: &VolumeAttachment, told: &Told, at: Timestamp) -> Valu
 }
 
 /// An error as the API has it. No code takes away the code of an error before.
-pub(super) fn error(told: &Told, at: Timestamp) -> Value {
+pub(super) fn error(told: &RecordedError, at: Timestamp) -> Value {
     json!({"message": shortened(&told.message), "time": Time(at), "errorCode": told.code})
 }
 

@@ -1,10 +1,10 @@
 //! Gives volumes the attributes of the class that their claims ask for (upstream: external-resizer,
-//! pkg/modifycontroller). One lane per driver that can modify volumes ([`crate::csi::lanes`]).
+//! pkg/modifycontroller). One queue per driver that can modify volumes ([`crate::csi::driver_queue`]).
 //!
 //! * [`table`]: what is next. * [`conditions`]: what the claim says of it. * `modify`: the steps, each with what is on disk
 //!   before it.
 //!
-//! A lane wakes for claims that ask for another class or whose modification ended, for volumes and classes that appear.
+//! It is woken for claims that ask for another class or whose modification ended, for volumes and classes that appear.
 
 pub mod conditions;
 mod modify;
@@ -20,12 +20,12 @@ use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::Driver;
 
 use crate::clock::Clock;
-use crate::csi::drivers::Drivers;
-use crate::csi::memory::Memory;
+use crate::context::{Context, ControllerError};
 use crate::csi::resizer::target::is_bound;
-use crate::csi::{handle, lanes, live, wakes};
+use crate::csi::retry_state::Memory;
+use crate::csi::{driver_queue, handle, live, requeue};
+use crate::drivers::Drivers;
 use crate::informer::{Change, Informer};
-use crate::manager::{Context, ControllerError};
 use crate::names::controller;
 use crate::queue::WorkQueue;
 use crate::recorder::Recorder;
@@ -53,14 +53,14 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         if !context.ready(join3(claims.synced(), volumes.synced(), classes.synced())).await {
             return Ok(());
         }
-        lanes::run(&context, |context, driver| {
+        driver_queue::run(&context, |context, driver| {
             serve(context, driver, claims.clone(), volumes.clone(), classes.clone())
         })
         .await
     })
 }
 
-/// One lane.
+/// One modifier.
 async fn serve(
     context: Context,
     driver: Driver,
@@ -72,8 +72,8 @@ async fn serve(
         return;
     }
     let name = driver.name().to_owned();
-    let queue = WorkQueue::new(lanes::RETRY);
-    let lane = Lane {
+    let queue = WorkQueue::new(driver_queue::RETRY);
+    let modifier = Modifier {
         client: context.client.clone(),
         drivers: context.drivers.clone(),
         clock: context.clock,
@@ -86,10 +86,10 @@ async fn serve(
         volumes,
         classes,
     };
-    let _claims = wakes::claims(&lane.claims, &queue, &lane.memory, matters);
-    let _volumes = wakes::volumes(&lane.volumes, &queue);
-    let _classes = lane.classes.add_handler({
-        let (queue, claims) = (queue.clone(), lane.claims.clone());
+    let _claims = requeue::claims(&modifier.claims, &queue, &modifier.memory, matters);
+    let _volumes = requeue::volumes(&modifier.volumes, &queue);
+    let _classes = modifier.classes.add_handler({
+        let (queue, claims) = (queue.clone(), modifier.claims.clone());
         move |change: &Change<VolumeAttributesClass>| {
             if change.is_new() || change.replaced() {
                 for claim in claims.by_index(INDEX_CLASS, change.key()) {
@@ -98,8 +98,8 @@ async fn serve(
             }
         }
     });
-    worker::run_until(&context.shutdown, &queue, lanes::WORKERS, controller::CSI_MODIFIER, |key| {
-        lane.sync(key)
+    worker::run_until(&context.shutdown, &queue, driver_queue::WORKERS, controller::CSI_MODIFIER, |key| {
+        modifier.sync(key)
     })
     .await;
 }
@@ -116,8 +116,8 @@ fn matters(change: &Change<PersistentVolumeClaim>) -> bool {
         || table::record(new).is_none() && table::record(old).is_some()
 }
 
-/// One driver's lane.
-struct Lane {
+/// One driver's modifier.
+struct Modifier {
     client: Client,
     drivers: Drivers,
     clock: Clock,
@@ -131,7 +131,7 @@ struct Lane {
     classes: Informer<VolumeAttributesClass>,
 }
 
-impl Lane {
+impl Modifier {
     async fn sync(&self, key: String) -> Result<(), ModifyError> {
         let Some(claim) = self.claims.get(&key).filter(|claim| is_bound(claim)) else { return Ok(()) };
         let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
@@ -171,8 +171,7 @@ impl Lane {
     }
 
     fn facts<'a>(&self, key: &str, claim: &'a PersistentVolumeClaim) -> Facts<'a> {
-        let conditions =
-            claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let conditions = live::conditions(claim);
         Facts {
             wanted: table::wanted(claim),
             current: table::current(claim),

@@ -6,20 +6,17 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, SecretReference};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use orlop_csi::error::{CallError, Meaning};
 use orlop_csi::v1::ControllerModifyVolumeRequest;
 use serde_json::{Value, json};
 
-use super::Lane;
+use super::Modifier;
 use super::conditions::{self, MODIFY_ERROR, MODIFYING};
 use super::table::{self, Stage};
 use crate::csi::handle;
-use crate::csi::live::LiveError;
+use crate::csi::live::{self, LiveError};
 use crate::csi::secrets::{self, SecretError};
 use crate::informer::split_key;
-use crate::lean::Lean;
 use crate::meta::annotation;
 use crate::names::{ANN_MODIFY_SECRET_NAME, ANN_MODIFY_SECRET_NAMESPACE, reason};
 use crate::recorder::EventType::{Normal, Warning};
@@ -55,13 +52,7 @@ pub(super) enum AskError {
     Gone,
 }
 
-fn conditions_of(
-    claim: &PersistentVolumeClaim,
-) -> &[k8s_openapi::api::core::v1::PersistentVolumeClaimCondition] {
-    claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
-}
-
-impl Lane {
+impl Modifier {
     /// The class, or a word to the user.
     pub(super) fn class(
         &self,
@@ -97,7 +88,7 @@ impl Lane {
         key: &str,
         claim: &PersistentVolumeClaim,
     ) -> Result<(), ModifyError> {
-        let left = conditions::without(conditions_of(claim), &[MODIFYING]);
+        let left = conditions::without(live::conditions(claim), &[MODIFYING]);
         self.record(key, claim, json!({"conditions": left})).await?;
         self.recorder.event(claim, Normal, reason::VOLUME_MODIFY_CANCELED, "Cancelled modify.");
         Ok(())
@@ -114,7 +105,7 @@ impl Lane {
         let modifying = conditions::seen(MODIFYING, None, message, self.clock.now());
         let status = json!({
             "modifyVolumeStatus": {"status": Stage::InProgress.text(), "targetVolumeAttributesClassName": target},
-            "conditions": conditions::with(conditions_of(&claim), vec![modifying]),
+            "conditions": conditions::with(live::conditions(&claim), vec![modifying]),
         });
         // From here on its outcome is not known.
         self.memory.set_settled(key, false);
@@ -148,13 +139,12 @@ impl Lane {
         // The volume first: the claim still says that it is under way.
         let patch = json!({"metadata": {"resourceVersion": volume.metadata.resource_version},
             "spec": {"volumeAttributesClassName": target}});
-        let volumes: Api<Lean<PersistentVolume>> = Api::all(self.client.clone());
-        let written = volumes.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        let written = live::patch_volume(&self.client, name, &patch).await;
         written.map_err(|cause| ModifyError::Class { volume: name.to_owned(), cause })?;
         let status = json!({
             "currentVolumeAttributesClassName": target,
             "modifyVolumeStatus": null,
-            "conditions": conditions::without(conditions_of(&claim), &[MODIFYING, MODIFY_ERROR]),
+            "conditions": conditions::without(live::conditions(&claim), &[MODIFYING, MODIFY_ERROR]),
         });
         let claim = self
             .patch_status(key, &claim, status)
@@ -211,7 +201,7 @@ impl Lane {
         let stage = if infeasible { Stage::Infeasible } else { Stage::InProgress };
         let status = json!({
             "modifyVolumeStatus": {"status": stage.text()},
-            "conditions": conditions::with(conditions_of(claim), vec![modifying, failure]),
+            "conditions": conditions::with(live::conditions(claim), vec![modifying, failure]),
         });
         self.record(key, claim, status).await?;
         if infeasible {
@@ -236,11 +226,8 @@ impl Lane {
         claim: &PersistentVolumeClaim,
         status: Value,
     ) -> kube::Result<PersistentVolumeClaim> {
-        let (namespace, name) = split_key(key);
-        let api: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(self.client.clone(), namespace);
         let patch =
             json!({"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status});
-        let claim = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
-        Ok(claim.0)
+        live::patch_claim_status(&self.client, key, &patch).await
     }
 }

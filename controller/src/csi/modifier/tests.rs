@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::*;
+use crate::context::Run;
 use crate::csi::rig::{DRIVER, Rig, survives};
-use crate::manager::Run;
 use crate::options::Options;
 use crate::testing::{Failing, TestDriver};
 

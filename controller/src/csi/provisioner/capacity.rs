@@ -18,7 +18,6 @@ use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::Driver;
 use orlop_csi::error::CallError;
 use orlop_csi::v1;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Provisioner;
@@ -38,19 +37,6 @@ const LABEL_MANAGED: &str = "csi.storage.k8s.io/managed-by";
 const MANAGED: &str = "orlop";
 /// Where the objects are: they are namespaced, and say nothing about namespaces.
 const NAMESPACE: &str = "kube-system";
-
-/// Wakes the publisher.
-#[derive(Default)]
-pub(super) struct Capacities {
-    changed: Notify,
-}
-
-impl Capacities {
-    /// Room may have changed.
-    pub(super) fn wake(&self) {
-        self.changed.notify_one();
-    }
-}
 
 /// What is published about one segment and class.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,7 +131,7 @@ impl Provisioner {
                         }
                     }
                 }
-                () = self.capacities.changed.notified() => due = due.min(Instant::now() + CALM),
+                () = self.capacity_changed.notified() => due = due.min(Instant::now() + CALM),
                 Some(name) = rounds.next(), if !rounds.is_empty() => {
                     if busy.remove(&name) == Some(true)
                         && let Some(driver) = self.drivers.get(&name)

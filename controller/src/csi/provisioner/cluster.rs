@@ -64,18 +64,18 @@ impl Segments {
     }
 
     /// The cluster as one driver sees it.
-    pub(super) fn of<'a>(&'a self, driver: &'a str) -> Seen<'a> {
-        Seen { segments: self, driver }
+    pub(super) fn of<'a>(&'a self, driver: &'a str) -> DriverCluster<'a> {
+        DriverCluster { segments: self, driver }
     }
 }
 
 /// The cluster as one driver sees it.
-pub(super) struct Seen<'a> {
+pub(super) struct DriverCluster<'a> {
     segments: &'a Segments,
     driver: &'a str,
 }
 
-impl Cluster for Seen<'_> {
+impl Cluster for DriverCluster<'_> {
     fn keys(&self) -> Option<Vec<String>> {
         if let Some(keys) = lock(&self.segments.known).keys.get(self.driver) {
             return keys.clone();

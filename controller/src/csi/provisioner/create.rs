@@ -298,7 +298,7 @@ impl Provisioner {
                 // where it does not, the next look at the claim does.
                 self.memory().saved.insert(uid.to_owned(), Instant::now());
                 self.attempts.forget(uid);
-                self.capacities.wake();
+                self.capacity_changed.notify_one();
                 let text = format!("Successfully provisioned volume {}", intent::volume_name(claim));
                 recorder.event(claim, EventType::Normal, reason::PROVISIONING_SUCCEEDED, text);
                 if crate::meta::is_terminating(claim) {

@@ -13,7 +13,7 @@ use orlop_csi::v1;
 
 use super::attempts::Fingerprint;
 use super::decide::{self, VolumeSituation};
-use super::request::Refusal;
+use super::request::ProvisionRefusal;
 use super::{AGAIN, ATTACHED, ProvisionError, Provisioner, Turn, finalizers};
 use crate::client::{is_conflict, is_not_found};
 use crate::csi::secrets::{self, Purpose};
@@ -45,7 +45,7 @@ impl Provisioner {
                 match self.delete(&name, &volume, &driver, &handle).await? {
                     Ok(()) => {
                         self.attempts.forget(uid);
-                        self.capacities.wake();
+                        self.capacity_changed.notify_one();
                     }
                     Err(why) => {
                         let recorder = self.recorder(driver.name());
@@ -102,10 +102,10 @@ impl Provisioner {
     /// Why the driver must not be asked now.
     fn not_now(&self, name: &str, driver: &Driver, handle: &str) -> Option<String> {
         if !driver.can().serves(Service::ControllerService) {
-            return Some(Refusal::NoController.to_string());
+            return Some(ProvisionRefusal::NoController.to_string());
         }
         if !driver.can().can(Rpc::CreateDeleteVolume) {
-            return Some(Refusal::NoCreate.to_string());
+            return Some(ProvisionRefusal::NoCreate.to_string());
         }
         if let Some(attachment) = self.attachments.by_index(ATTACHED, name).first() {
             let node = &attachment.spec.node_name;

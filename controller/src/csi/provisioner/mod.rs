@@ -40,20 +40,19 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment, VolumeAttributesClass};
 use kube::{Api, Client};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use self::attempts::Attempts;
-use self::capacity::Capacities;
 use self::cluster::Segments;
 use self::intent::Noted;
 use self::seal::{SealError, Seals};
-use self::source::Asked;
-use crate::csi::drivers::Drivers;
+use self::source::RequestedSource;
+use crate::context::{Context, ControllerError};
 use crate::csi::handle;
+use crate::drivers::Drivers;
 use crate::informer::{Change, Informer, Registration, split_key};
 use crate::lean::Lean;
-use crate::manager::{Context, ControllerError};
 use crate::meta::{annotation, has_finalizer, is_terminating};
 use crate::names::{
     ANN_BETA_STORAGE_CLASS, ANN_CREATE_REQUEST, FINALIZER_CLONING, FINALIZER_PROVISIONING, controller,
@@ -116,7 +115,7 @@ struct Provisioner {
     attributes: Informer<VolumeAttributesClass>,
     attachments: Informer<VolumeAttachment>,
     segments: Segments,
-    capacities: Capacities,
+    capacity_changed: Notify,
     /// Keys of claims.
     claim_queue: WorkQueue<String>,
     /// Names of volumes.
@@ -206,7 +205,7 @@ impl Provisioner {
             attributes: informers.attributes_classes(),
             attachments: informers.of(),
             segments: Segments::new(informers.nodes(), informers.of()),
-            capacities: Capacities::default(),
+            capacity_changed: Notify::new(),
             claim_queue: WorkQueue::new(limit),
             volume_queue: WorkQueue::new(limit),
             source_queue: WorkQueue::new(limit),
@@ -224,11 +223,11 @@ impl Provisioner {
             if is_open(claim) { vec![class_name(claim).to_owned()] } else { Vec::new() }
         });
         this.claims.add_index(CLONES, |claim| match source::asked(claim) {
-            Ok(Asked::Claim(name)) if is_open(claim) => vec![sibling(claim, name)],
+            Ok(RequestedSource::Claim(name)) if is_open(claim) => vec![sibling(claim, name)],
             _ => Vec::new(),
         });
         this.claims.add_index(RESTORES, |claim| match source::asked(claim) {
-            Ok(Asked::Snapshot(name)) if is_open(claim) => vec![sibling(claim, name)],
+            Ok(RequestedSource::Snapshot(name)) if is_open(claim) => vec![sibling(claim, name)],
             _ => Vec::new(),
         });
         this.volumes.add_index(BY_HANDLE, |volume| {
@@ -262,7 +261,7 @@ impl Provisioner {
         let classes = self.classes.add_handler(move |change: &Change<StorageClass>| {
             let waiting = this.claims.by_index(OPEN_BY_CLASS, change.key());
             waiting.iter().for_each(|claim| this.claim_queue.add(crate::informer::key_of(claim.as_ref())));
-            this.capacities.wake();
+            this.capacity_changed.notify_one();
         });
         let this = Arc::clone(self);
         let attachments = self.attachments.add_handler(move |change: &Change<VolumeAttachment>| {
@@ -275,7 +274,7 @@ impl Provisioner {
         });
         let mut all = vec![claims, volumes, classes, attachments];
         let this = Arc::clone(self);
-        all.extend(self.segments.attach(move || this.capacities.wake()));
+        all.extend(self.segments.attach(move || this.capacity_changed.notify_one()));
         all
     }
 
@@ -340,7 +339,7 @@ impl Provisioner {
         for volume in self.volumes.kept() {
             self.look_at_volume_again(volume.key());
         }
-        self.capacities.wake();
+        self.capacity_changed.notify_one();
     }
 
     fn look_at_volume_again(&self, name: &str) {

@@ -9,14 +9,14 @@ use orlop_csi::driver::Driver;
 use super::Provisioner;
 use super::decide;
 use super::intent::Intent;
-use super::request::{Refusal, Wish};
-use super::source::{self, Asked, Content};
+use super::request::{ProvisionRefusal, Wish};
+use super::source::{self, Content, RequestedSource};
 use super::topology::{self, Question, Requirement};
 use crate::client::message_of;
 use crate::csi::secrets;
 use crate::names::{migrated_driver, reason};
 use crate::recorder::EventType;
-use crate::snapshots::{VolumeSnapshot, VolumeSnapshotContent};
+use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 use crate::translate;
 
 /// Values of a secret, by key.
@@ -31,13 +31,13 @@ impl Provisioner {
         class: &StorageClass,
         driver: &Driver,
         node: Option<&str>,
-    ) -> Result<Option<(Intent, Secrets)>, Refusal> {
+    ) -> Result<Option<(Intent, Secrets)>, ProvisionRefusal> {
         let provisioner = &class.provisioner;
         let translated = match migrated_driver(provisioner) {
             None => None,
             Some(_) => {
                 let translated = translate::class_to_csi(class);
-                Some(translated.ok_or_else(|| Refusal::Class(provisioner.clone()))?)
+                Some(translated.ok_or_else(|| ProvisionRefusal::Class(provisioner.clone()))?)
             }
         };
         let class = translated.as_ref().unwrap_or(class);
@@ -53,15 +53,17 @@ impl Provisioner {
             default_fs_type: &self.options.csi_default_fs_type,
         };
         let content = match wish.check()? {
-            Asked::Empty => None,
-            Asked::Other(kind) => {
+            RequestedSource::Empty => None,
+            RequestedSource::Other(kind) => {
                 tracing::debug!(claim = key, kind, "somebody else fills this volume");
                 let text = "Assuming an external populator will provision the volume";
                 self.recorder(driver.name()).event(claim, EventType::Normal, reason::PROVISIONING, text);
                 return Ok(None);
             }
-            Asked::Claim(name) => Some(self.content_of_claim(claim, name, driver.name()).await?),
-            Asked::Snapshot(name) => Some(self.content_of_snapshot(claim, name, driver.name()).await?),
+            RequestedSource::Claim(name) => Some(self.content_of_claim(claim, name, driver.name()).await?),
+            RequestedSource::Snapshot(name) => {
+                Some(self.content_of_snapshot(claim, name, driver.name()).await?)
+            }
         };
         let topology = self.topology(claim, class, driver, node)?;
         let mut intent = wish.intent(content, topology)?;
@@ -76,19 +78,21 @@ impl Provisioner {
         class: &StorageClass,
         driver: &Driver,
         node: Option<&str>,
-    ) -> Result<Option<Requirement>, Refusal> {
+    ) -> Result<Option<Requirement>, ProvisionRefusal> {
         let selected = match node {
             None => None,
-            Some(name) => Some(self.segments.node(name).ok_or_else(|| Refusal::NoNode(name.to_owned()))?),
+            Some(name) => {
+                Some(self.segments.node(name).ok_or_else(|| ProvisionRefusal::NoNode(name.to_owned()))?)
+            }
         };
         if !driver.can().has_topology() {
             return Ok(None);
         }
         let csi_node = match node {
             None => None,
-            Some(name) => {
-                Some(self.segments.csi_node(name).ok_or_else(|| Refusal::NoCsiNode(name.to_owned()))?)
-            }
+            Some(name) => Some(
+                self.segments.csi_node(name).ok_or_else(|| ProvisionRefusal::NoCsiNode(name.to_owned()))?,
+            ),
         };
         let question = Question {
             driver: driver.name(),
@@ -106,14 +110,16 @@ impl Provisioner {
         claim: &PersistentVolumeClaim,
         name: &str,
         driver: &str,
-    ) -> Result<Content, Refusal> {
+    ) -> Result<Content, ProvisionRefusal> {
         let source_key = super::sibling(claim, name);
         let found = self.claims.get(&source_key);
         let volume = found.as_ref().and_then(|found| self.volumes.get(decide::named_volume(found)));
         let content = source::of_claim(claim, name, found.as_deref(), volume.as_deref(), driver)?;
         // Found, or there would be no content.
         if let Some(found) = found {
-            self.hold_claim(&source_key, &found).await.map_err(|error| Refusal::Hold(error.to_string()))?;
+            self.hold_claim(&source_key, &found)
+                .await
+                .map_err(|error| ProvisionRefusal::Hold(error.to_string()))?;
         }
         Ok(content)
     }
@@ -123,7 +129,7 @@ impl Provisioner {
         claim: &PersistentVolumeClaim,
         name: &str,
         driver: &str,
-    ) -> Result<Content, Refusal> {
+    ) -> Result<Content, ProvisionRefusal> {
         let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
         let snapshots: Api<VolumeSnapshot> = Api::namespaced(self.client.clone(), namespace);
         let snapshot = snapshots.get(name).await.map_err(|error| message_of(&error));
@@ -141,7 +147,7 @@ impl Provisioner {
         let found = snapshot.as_ref().map_err(Clone::clone);
         let handle = source::of_snapshot(claim, name, found, content.as_ref(), driver)?;
         if let Ok(snapshot) = &snapshot {
-            self.hold_snapshot(snapshot).await.map_err(|error| Refusal::Hold(error.to_string()))?;
+            self.hold_snapshot(snapshot).await.map_err(|error| ProvisionRefusal::Hold(error.to_string()))?;
         }
         Ok(handle)
     }

@@ -13,7 +13,7 @@ use crate::client::{is_conflict, is_not_found};
 use crate::informer::{key_of, split_key};
 use crate::meta::{has_finalizer, is_terminating};
 use crate::names::{FINALIZER_CLONING, FINALIZER_SNAPSHOT_SOURCE};
-use crate::snapshots::VolumeSnapshot;
+use crate::snapshot::VolumeSnapshot;
 
 use super::AGAIN;
 

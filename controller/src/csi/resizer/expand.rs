@@ -3,22 +3,18 @@
 //! or comes second begins again, and the driver is asked for the same size again.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use orlop_apimachinery::quantity::Quantity;
 use orlop_csi::error::{CallError, Code, Meaning};
 use orlop_csi::v1::{CapacityRange, ControllerExpandVolumeRequest};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::conditions::{self, CONTROLLER_ERROR, FILE_SYSTEM_PENDING, PENDING_MESSAGE, RESIZING};
 use super::target::{self, Stage};
-use super::{Lane, Means};
+use super::{Means, Resizer};
 use crate::csi::handle;
-use crate::csi::live::LiveError;
+use crate::csi::live::{self, LiveError};
 use crate::csi::modes::{self, ModeError};
 use crate::csi::secrets::{self, SecretError};
-use crate::informer::split_key;
-use crate::lean::Lean;
 use crate::meta::annotation;
 use crate::names::{ANN_NODE_EXPANSION_NOT_REQUIRED, ANN_PRE_RESIZE_CAPACITY, reason};
 use crate::pods;
@@ -82,7 +78,7 @@ fn is_infeasible(error: &CallError) -> bool {
     }
 }
 
-impl Lane {
+impl Resizer {
     /// Brings a claim to a size.
     pub(super) async fn expand(
         &self,
@@ -129,7 +125,7 @@ impl Lane {
         size: &Quantity,
         again: bool,
     ) -> Result<PersistentVolumeClaim, ResizeError> {
-        let old = claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let old = live::conditions(&claim);
         let resizing = conditions::holds(RESIZING, None, self.clock.now());
         let new = conditions::merged(old, Some(resizing), again);
         let is_marked = annotation(&claim, ANN_NODE_EXPANSION_NOT_REQUIRED).is_some();
@@ -145,7 +141,7 @@ impl Lane {
                 "annotations": {ANN_NODE_EXPANSION_NOT_REQUIRED: null}},
             "status": status,
         });
-        self.patch_claim(key, &patch)
+        live::patch_claim_status(&self.client, key, &patch)
             .await
             .map_err(|cause| ResizeError::Begin { claim: key.to_owned(), cause })
     }
@@ -216,7 +212,7 @@ impl Lane {
         cause: &AskError,
         infeasible: bool,
     ) -> Result<(), ResizeError> {
-        let old = claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let old = live::conditions(claim);
         let message = format!("failed to expand pvc with {cause}");
         let error = conditions::holds(CONTROLLER_ERROR, Some(message), self.clock.now());
         let new = conditions::merged(old, Some(error), true);
@@ -229,7 +225,7 @@ impl Lane {
         }
         let patch =
             json!({"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status});
-        self.patch_claim(key, &patch)
+        live::patch_claim_status(&self.client, key, &patch)
             .await
             .map_err(|cause| ResizeError::Failure { claim: key.to_owned(), cause })?;
         Ok(())
@@ -254,7 +250,7 @@ impl Lane {
             patch["metadata"]["annotations"] = json!({ANN_PRE_RESIZE_CAPACITY: before});
         }
         let name = volume.metadata.name.as_deref().unwrap_or_default();
-        self.patch_volume(name, &patch)
+        live::patch_volume(&self.client, name, &patch)
             .await
             .map_err(|cause| ResizeError::Capacity { volume: name.to_owned(), cause })
     }
@@ -265,7 +261,7 @@ impl Lane {
         claim: &PersistentVolumeClaim,
         expanded: &Expanded,
     ) -> Result<(), ResizeError> {
-        let old = claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let old = live::conditions(claim);
         let version = &claim.metadata.resource_version;
         let patch = if expanded.by_node {
             let pending =
@@ -286,8 +282,7 @@ impl Lane {
                     "allocatedResourceStatuses": {"storage": null}},
             })
         };
-        let claim = self
-            .patch_claim(key, &patch)
+        let claim = live::patch_claim_status(&self.client, key, &patch)
             .await
             .map_err(|cause| ResizeError::Finish { claim: key.to_owned(), cause })?;
         let (reason, message) = if expanded.by_node {
@@ -304,21 +299,8 @@ impl Lane {
         let patch = json!({"metadata": {"resourceVersion": volume.metadata.resource_version,
             "annotations": {ANN_PRE_RESIZE_CAPACITY: null}}});
         let name = volume.metadata.name.as_deref().unwrap_or_default();
-        self.patch_volume(name, &patch)
+        live::patch_volume(&self.client, name, &patch)
             .await
             .map_err(|cause| ResizeError::Unmark { volume: name.to_owned(), cause })
-    }
-
-    async fn patch_claim(&self, key: &str, patch: &Value) -> kube::Result<PersistentVolumeClaim> {
-        let (namespace, name) = split_key(key);
-        let api: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(self.client.clone(), namespace);
-        let claim = api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-        Ok(claim.0)
-    }
-
-    async fn patch_volume(&self, name: &str, patch: &Value) -> kube::Result<()> {
-        let api: Api<Lean<PersistentVolume>> = Api::all(self.client.clone());
-        api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-        Ok(())
     }
 }

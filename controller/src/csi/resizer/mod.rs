@@ -1,10 +1,10 @@
-//! Makes volumes larger when their claims ask for more (upstream: external-resizer). One lane per driver
-//! ([`crate::csi::lanes`]).
+//! Makes volumes larger when their claims ask for more (upstream: external-resizer). One queue per driver
+//! ([`crate::csi::driver_queue`]).
 //!
 //! * [`target`]: which size is next. * [`conditions`]: what the claim says of it. * `expand`: the steps, each with what is
 //!   on disk before it.
 //!
-//! A lane wakes for claims whose size, status or resizer changed, for volumes that appear, and for pods that let go of a
+//! It is woken for claims whose size, status or resizer changed, for volumes that appear, and for pods that let go of a
 //! volume that its driver expands only when it is unused.
 
 pub mod conditions;
@@ -24,11 +24,11 @@ use orlop_csi::v1::node_service_capability::Type as NodeCapability;
 use orlop_csi::v1::node_service_capability::rpc::Type as NodeRpc;
 
 use crate::clock::{Backoff, Clock};
-use crate::csi::drivers::Drivers;
-use crate::csi::memory::Memory;
-use crate::csi::{handle, lanes, live, wakes};
+use crate::context::{Context, ControllerError};
+use crate::csi::retry_state::Memory;
+use crate::csi::{driver_queue, handle, live, requeue};
+use crate::drivers::Drivers;
 use crate::informer::{Change, Informer};
-use crate::manager::{Context, ControllerError};
 use crate::meta::annotation;
 use crate::names::{ANN_PRE_RESIZE_CAPACITY, ANN_STORAGE_RESIZER, controller};
 use crate::pods;
@@ -61,14 +61,14 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         if !context.ready(join3(claims.synced(), volumes.synced(), pods.synced())).await {
             return Ok(());
         }
-        lanes::run(&context, |context, driver| {
+        driver_queue::run(&context, |context, driver| {
             serve(context, driver, claims.clone(), volumes.clone(), pods.clone())
         })
         .await
     })
 }
 
-/// One lane.
+/// One resizer.
 async fn serve(
     context: Context,
     driver: Driver,
@@ -78,8 +78,8 @@ async fn serve(
 ) {
     let Some(means) = means(&context, &driver).await else { return };
     let name = driver.name().to_owned();
-    let queue = WorkQueue::new(lanes::RETRY);
-    let lane = Lane {
+    let queue = WorkQueue::new(driver_queue::RETRY);
+    let resizer = Resizer {
         client: context.client.clone(),
         drivers: context.drivers.clone(),
         clock: context.clock,
@@ -92,10 +92,10 @@ async fn serve(
         volumes,
         pods,
     };
-    let _claims = wakes::claims(&lane.claims, &queue, &lane.memory, matters);
-    let _volumes = wakes::volumes(&lane.volumes, &queue);
-    let _pods = lane.pods.add_handler({
-        let (queue, memory) = (queue.clone(), Arc::clone(&lane.memory));
+    let _claims = requeue::claims(&resizer.claims, &queue, &resizer.memory, matters);
+    let _volumes = requeue::volumes(&resizer.volumes, &queue);
+    let _pods = resizer.pods.add_handler({
+        let (queue, memory) = (queue.clone(), Arc::clone(&resizer.memory));
         move |change: &Change<Pod>| {
             let over = change.is_gone() || change.new.as_deref().is_some_and(pods::is_finished);
             let Some(pod) = change.new.as_ref().or_else(|| change.old()).filter(|_| over) else { return };
@@ -105,8 +105,8 @@ async fn serve(
                 .for_each(|key| queue.add(key));
         }
     });
-    worker::run_until(&context.shutdown, &queue, lanes::WORKERS, controller::CSI_RESIZER, |key| {
-        lane.sync(key)
+    worker::run_until(&context.shutdown, &queue, driver_queue::WORKERS, controller::CSI_RESIZER, |key| {
+        resizer.sync(key)
     })
     .await;
 }
@@ -153,8 +153,8 @@ fn matters(change: &Change<PersistentVolumeClaim>) -> bool {
         || stage != target::stage(old) && !own
 }
 
-/// One driver's lane.
-struct Lane {
+/// One driver's resizer.
+struct Resizer {
     client: Client,
     drivers: Drivers,
     clock: Clock,
@@ -169,7 +169,7 @@ struct Lane {
     pods: Informer<Pod>,
 }
 
-impl Lane {
+impl Resizer {
     async fn sync(&self, key: String) -> Result<(), ResizeError> {
         let Some(claim) = self.claims.get(&key).filter(|claim| target::is_bound(claim)) else {
             return Ok(());
@@ -206,8 +206,7 @@ impl Lane {
     }
 
     fn facts(&self, key: &str, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Facts {
-        let conditions =
-            claim.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let conditions = live::conditions(claim);
         let pending = |c: &k8s_openapi::api::core::v1::PersistentVolumeClaimCondition| {
             c.type_ == conditions::FILE_SYSTEM_PENDING && c.status == "True"
         };

@@ -14,12 +14,13 @@ use orlop_csi::v1::{CreateSnapshotRequest, DeleteSnapshotRequest, ListSnapshotsR
 use serde_json::{Value, json};
 
 use super::content::{self, Step};
-use super::lane::Lane;
+use super::driver_queue::Snapshotter;
+use super::error::{CallFailure, SnapshotError};
 use super::secrets::{self, Purpose};
-use super::steps::{SnapshotError, patch_content};
+use super::steps::patch_content;
 use super::{protect, status};
 use crate::client::is_not_found;
-use crate::csi::secrets::{self as values, SecretError};
+use crate::csi::secrets::{self as values};
 use crate::lean::Lean;
 use crate::meta::{annotation, removing_finalizers};
 use crate::names::{
@@ -27,30 +28,10 @@ use crate::names::{
     FINALIZER_SNAPSHOT_CONTENT, YES, reason,
 };
 use crate::recorder::EventType::Warning;
-use crate::snapshots::VolumeSnapshotContent;
-
-/// Why a content is not yet as it has to be.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum CallFailure {
-    /// The API.
-    #[error(transparent)]
-    Api(#[from] SnapshotError),
-    /// What is needed to ask.
-    #[error("{0}")]
-    Input(String),
-    /// The driver.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// A secret.
-    #[error(transparent)]
-    Secret(#[from] SecretError),
-    /// The driver is not done yet.
-    #[error("the snapshot of content {0} is not ready to use yet")]
-    NotReady(String),
-}
+use crate::snapshot::VolumeSnapshotContent;
 
 /// What is known of a snapshot.
-struct Found {
+struct SnapshotInfo {
     handle: String,
     ready: bool,
     /// Nanoseconds since 1970.
@@ -71,7 +52,7 @@ fn is_certain(error: &CallError, repeats: bool) -> bool {
     }
 }
 
-impl Lane {
+impl Snapshotter {
     /// Asks for a snapshot, and writes what it is.
     pub(super) async fn create(
         &self,
@@ -120,7 +101,7 @@ impl Lane {
         content: &VolumeSnapshotContent,
         name: String,
         volume: String,
-    ) -> Result<(VolumeSnapshotContent, Result<Found, CallFailure>), CallFailure> {
+    ) -> Result<(VolumeSnapshotContent, Result<SnapshotInfo, CallFailure>), CallFailure> {
         let class = content.spec.volume_snapshot_class_name.as_deref().unwrap_or_default();
         let Some(class) = self.classes.get(class) else {
             return Err(CallFailure::Input(format!(
@@ -168,13 +149,17 @@ impl Lane {
         }
     }
 
-    async fn look_up(&self, content: &VolumeSnapshotContent, snapshot: &str) -> Result<Found, CallFailure> {
+    async fn look_up(
+        &self,
+        content: &VolumeSnapshotContent,
+        snapshot: &str,
+    ) -> Result<SnapshotInfo, CallFailure> {
         let driver = self.driver()?;
         let now = self.clock.now();
         if !driver.can().can(Rpc::ListSnapshots) {
             // Nobody can say otherwise.
             let taken = nanoseconds(now);
-            return Ok(Found { handle: snapshot.to_owned(), ready: true, taken, bytes: 0 });
+            return Ok(SnapshotInfo { handle: snapshot.to_owned(), ready: true, taken, bytes: 0 });
         }
         let secrets = match content.spec.volume_snapshot_class_name.as_deref() {
             None => HashMap::new(),
@@ -267,7 +252,7 @@ impl Lane {
     async fn write_found(
         &self,
         content: &VolumeSnapshotContent,
-        found: &Found,
+        found: &SnapshotInfo,
     ) -> Result<VolumeSnapshotContent, CallFailure> {
         let old = content.status.clone().unwrap_or_default();
         let mut new = old.clone();
@@ -361,7 +346,7 @@ fn checked(
     known: Option<&str>,
     volume: &str,
     now: Timestamp,
-) -> Result<Found, CallError> {
+) -> Result<SnapshotInfo, CallError> {
     let Snapshot { snapshot_id: handle, source_volume_id: source, .. } = &snapshot;
     if handle.is_empty() {
         return Err(CallError::broken("the driver answered a snapshot without a handle"));
@@ -378,7 +363,7 @@ fn checked(
     let time = snapshot.creation_time.as_ref().filter(|time| time.seconds != 0 || time.nanos != 0);
     let of_driver =
         time.and_then(|time| time.seconds.checked_mul(1_000_000_000)?.checked_add(time.nanos.into()));
-    Ok(Found {
+    Ok(SnapshotInfo {
         handle: handle.clone(),
         ready: snapshot.ready_to_use,
         taken: of_driver.unwrap_or_else(|| nanoseconds(now)),

@@ -9,7 +9,7 @@ use crate::names::{
     ANN_SNAPSHOT_BEING_CREATED, ANN_SNAPSHOT_BEING_DELETED, ANN_SNAPSHOT_GROUP_HANDLE,
     FINALIZER_SNAPSHOT_CONTENT,
 };
-use crate::snapshots::{DeletionPolicy, VolumeSnapshotContent};
+use crate::snapshot::{DeletionPolicy, VolumeSnapshotContent};
 
 /// What is next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub fn is_ready(content: &VolumeSnapshotContent) -> bool {
     content.status.as_ref().and_then(|status| status.ready_to_use) == Some(true)
 }
 
-/// A change that is worth a look. What the lane writes itself is none, but that a snapshot is ready is: its content may have
+/// A change that is worth a look. What the queue's worker writes itself is none, but that a snapshot is ready is: its content may have
 /// been deleted meanwhile.
 pub fn matters(old: &VolumeSnapshotContent, new: &VolumeSnapshotContent) -> bool {
     if !is_ready(old) && is_ready(new) {

@@ -1,23 +1,24 @@
 //! Snapshots of volumes. Two controllers, as upstream (kubernetes-csi/external-snapshotter): the one that binds snapshots and
-//! contents, for every driver, and the one that asks drivers, a lane each ([`crate::csi::lanes`]). They know each other
+//! contents, for every driver, and the one that asks drivers, with a queue for each ([`crate::csi::driver_queue`]). They know each other
 //! through the contents alone, so that a driver whose sidecar runs elsewhere is served just as well.
 //!
 //! * [`binding`]: what is next for a snapshot (pure). * [`status`]: what it says of its content (pure). * [`common`]: the
 //!   controller, with its `steps`.
-//! * [`content`]: what is next for a content (pure). * [`lane`]: the controller, with its `calls`.
+//! * [`content`]: what is next for a content (pure). * [`driver_queue`]: the controller, with its `calls`.
 //! * [`secrets`]: what a class says of them. * [`protect`]: finalizers.
 
 pub mod binding;
 mod calls;
 pub mod common;
 pub mod content;
-pub mod lane;
+pub mod driver_queue;
+mod error;
 pub mod protect;
 pub mod secrets;
 pub mod status;
 mod steps;
 
-use crate::snapshots::{VolumeSnapshot, VolumeSnapshotContent};
+use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
 /// Name of the content that is made for a snapshot.
 pub fn content_name(snapshot: &VolumeSnapshot) -> String {

@@ -17,7 +17,7 @@ pub fn present<K: Resource>(object: &K, given: &[&'static str]) -> Vec<&'static 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshots::VolumeSnapshot;
+    use crate::snapshot::VolumeSnapshot;
 
     #[test]
     fn lists() {

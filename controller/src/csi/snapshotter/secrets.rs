@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::SecretReference;
 use orlop_apimachinery::names::{dns_label, dns_subdomain};
 
 use crate::csi::secrets::{PREFIX, SecretError, resolved};
-use crate::snapshots::VolumeSnapshot;
+use crate::snapshot::VolumeSnapshot;
 
 /// Reserved keys that there are, without the prefix. Those of groups are known and of no use here.
 const KNOWN: [&str; 8] = [

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use orlop_apimachinery::quantity::Quantity;
 
-use crate::snapshots::{VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotError, VolumeSnapshotStatus};
+use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotError, VolumeSnapshotStatus};
 
 /// The status that a snapshot has to have. What was once learned of time and size stays, as upstream has it.
 pub fn of_content(snapshot: &VolumeSnapshot, content: &VolumeSnapshotContent) -> VolumeSnapshotStatus {

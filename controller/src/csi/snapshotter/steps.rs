@@ -9,7 +9,8 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::binding::Step;
-use super::common::Common;
+use super::common::{Common, Held};
+use super::error::SnapshotError;
 use super::{is_ready, protect, status};
 use crate::client::{is_already_exists, is_not_found};
 use crate::informer::{key_of, split_key};
@@ -19,28 +20,7 @@ use crate::names::{
     ANN_SNAPSHOT_BEING_DELETED, FINALIZER_SNAPSHOT_CLAIM, FINALIZER_SNAPSHOT_CONTENT, YES, reason,
 };
 use crate::recorder::EventType::{Normal, Warning};
-use crate::snapshots::{VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotStatus};
-
-/// Why a step was not done.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SnapshotError {
-    /// A write of a snapshot.
-    #[error("cannot {what} snapshot {snapshot}: {cause}")]
-    Snapshot { what: &'static str, snapshot: String, cause: kube::Error },
-    /// A read or write of a content.
-    #[error("cannot {what} content {content}: {cause}")]
-    Content { what: &'static str, content: String, cause: kube::Error },
-    /// A write of a claim.
-    #[error("cannot {what} claim {claim} for its snapshots: {cause}")]
-    Claim { what: &'static str, claim: String, cause: kube::Error },
-}
-
-/// The objects as they are after the last step.
-pub(super) struct Held {
-    pub(super) snapshot: VolumeSnapshot,
-    pub(super) content: Option<VolumeSnapshotContent>,
-    pub(super) claim: Option<Arc<PersistentVolumeClaim>>,
-}
+use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotStatus};
 
 /// A patch of a content.
 pub(super) async fn patch_content(

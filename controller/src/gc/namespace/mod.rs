@@ -15,9 +15,9 @@ use kube::{Api, Client, Resource};
 
 use crate::client::{is_conflict, is_not_found};
 use crate::clock::Clock;
+use crate::context::{Context, ControllerError};
 use crate::informer::{Change, Informer, key_of, split_key};
 use crate::kept::Keep;
-use crate::manager::{Context, ControllerError};
 use crate::meta::is_terminating;
 use crate::names::{NAMESPACE_FINALIZER, controller};
 use crate::queue::WorkQueue;

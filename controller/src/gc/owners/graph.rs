@@ -46,12 +46,12 @@ pub struct Node {
     /// Its UID.
     pub uid: Uid,
     /// Its ties and its end, if it has any.
-    pub state: Option<Box<State>>,
+    pub state: Option<Box<OwnerState>>,
 }
 
 /// What is not the same for all objects without ties.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct State {
+pub struct OwnerState {
     /// Its owners.
     pub owners: Vec<OwnerReference>,
     /// It is being deleted.
@@ -63,14 +63,15 @@ pub struct State {
 }
 
 /// An object that lives alone.
-static ALONE: State = State { owners: Vec::new(), terminating: false, foreground: false, orphaning: false };
+static ALONE: OwnerState =
+    OwnerState { owners: Vec::new(), terminating: false, foreground: false, orphaning: false };
 
 impl Node {
     /// The node of an object; none without a UID.
     pub fn of<K: Resource>(kind: &Arc<Served>, key: &Arc<str>, object: &K) -> Option<Self> {
         let meta = object.meta();
         let terminating = is_terminating(object);
-        let state = State {
+        let state = OwnerState {
             owners: meta.owner_references.clone().unwrap_or_default(),
             terminating,
             foreground: terminating && has_finalizer(object, FINALIZER_FOREGROUND),
@@ -85,7 +86,7 @@ impl Node {
     }
 
     /// Its ties and its end.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &OwnerState {
         self.state.as_deref().unwrap_or(&ALONE)
     }
 

@@ -3,10 +3,10 @@
 //!
 //! [`graph`] holds who owns whom, by UID, fed by watches of everything that can be listed, watched and deleted: those
 //! that other controllers have anyway, and watches of metadata for the rest. It only says what to look at: nothing is
-//! deleted before the object and its owners were read live ([`attempt`]). What the server serves is read at the start, and
+//! deleted before the object and its owners were read live ([`attempt_to_delete`]). What the server serves is read at the start, and
 //! again when a definition of a kind has changed.
 
-pub mod attempt;
+pub mod attempt_to_delete;
 pub mod graph;
 
 use std::collections::{HashMap, HashSet};
@@ -22,15 +22,15 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Backoff;
+use crate::context::{Context, ControllerError};
 use crate::gc::discovery::{Served, discover};
 use crate::informer::{Change, Informer, Registration};
 use crate::informers::Informers;
 use crate::kept::Keep;
-use crate::manager::{Context, ControllerError};
 use crate::names::{COMPONENT_GC, controller};
 use crate::queue::WorkQueue;
 use crate::worker;
-use attempt::{Collector, Kinds};
+use attempt_to_delete::{Collector, Kinds};
 use graph::{Graph, Node, Work};
 
 /// Metadata of any object.

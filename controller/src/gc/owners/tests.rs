@@ -7,9 +7,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-use super::attempt::{Owners, Verdict, judge};
+use super::attempt_to_delete::{OwnerVerdict, Owners, judge};
 use super::*;
-use crate::manager::Run;
+use crate::context::Run;
 use crate::options::Options;
 use crate::testing::{FakeApi, survives_faults};
 
@@ -45,14 +45,14 @@ fn verdicts() {
         waiting: if waiting { one() } else { vec![] },
     };
     let table = [
-        (owners(true, false, false), false, Verdict::Keep),
-        (owners(true, true, false), false, Verdict::Loosen),
-        (owners(true, false, true), true, Verdict::Loosen),
-        (owners(false, true, false), true, Verdict::Delete),
-        (owners(false, false, true), true, Verdict::Foreground),
-        (owners(false, true, true), true, Verdict::Foreground),
-        (owners(false, false, true), false, Verdict::Delete),
-        (owners(false, false, false), false, Verdict::Keep),
+        (owners(true, false, false), false, OwnerVerdict::Keep),
+        (owners(true, true, false), false, OwnerVerdict::Loosen),
+        (owners(true, false, true), true, OwnerVerdict::Loosen),
+        (owners(false, true, false), true, OwnerVerdict::Delete),
+        (owners(false, false, true), true, OwnerVerdict::Foreground),
+        (owners(false, true, true), true, OwnerVerdict::Foreground),
+        (owners(false, false, true), false, OwnerVerdict::Delete),
+        (owners(false, false, false), false, OwnerVerdict::Keep),
     ];
     for (owners, has_dependents, wanted) in table {
         assert_eq!(judge(&owners, has_dependents), wanted, "{owners:?}, dependents {has_dependents}");

@@ -17,9 +17,9 @@ use serde_json::json;
 
 use crate::client::{is_conflict, is_not_found};
 use crate::clock::Clock;
+use crate::context::{Context, ControllerError};
 use crate::informer::{Informer, key_of};
 use crate::kept::Kept;
-use crate::manager::{Context, ControllerError};
 use crate::meta::is_terminating;
 use crate::names::{TAINT_OUT_OF_SERVICE, condition};
 use crate::pods::{is_finished, node_name, phase};

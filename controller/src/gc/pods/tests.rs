@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::manager::Run;
+use crate::context::Run;
 use crate::options::Options;
 use crate::testing::{FakeApi, Fault, FaultKind};
 

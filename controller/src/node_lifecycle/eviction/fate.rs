@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
 
 use crate::node_lifecycle::wanted::{self, NO_EXECUTE};
-use crate::schedule::filter::taints::covers;
+use crate::scheduler::filter::taints::covers;
 
 /// What becomes of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,6 @@ mod links;
 mod mock;
 mod new;
 mod notation;
-mod offers;
 mod own_attributes;
 mod own_class;
 mod own_fit;
@@ -20,6 +19,8 @@ mod own_wish;
 mod play;
 mod proof;
 mod recycler;
+mod requeue;
+mod resync_skip;
 mod safety;
 mod search;
 mod set_1;
@@ -35,9 +36,8 @@ mod set_4;
 mod set_5;
 mod set_6;
 mod set_8_9;
-mod settled;
 mod table;
-mod wake;
+mod volume_handoff;
 
 use table::Case;
 

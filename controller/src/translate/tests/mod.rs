@@ -39,6 +39,17 @@ fn assert_spec(case: &str, got: Option<PersistentVolume>, want: Value) {
 }
 
 #[test]
+fn in_tree_sources_name_the_fields_of_their_plugin() {
+    for source in in_tree_sources() {
+        let spec = json!({source.field: {source.id_field: "v"}});
+        let volume: PersistentVolume = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
+        assert_eq!(driver_of(&volume), Some(source.driver));
+        let shown = serde_json::to_value(&volume).unwrap();
+        assert_eq!(shown["spec"][source.field][source.id_field], "v", "{}", source.field);
+    }
+}
+
+#[test]
 fn all_migrated_plugins_are_here() {
     for plugin in &PLUGINS {
         assert_eq!(names::migrated_driver(plugin.name), Some(plugin.driver));

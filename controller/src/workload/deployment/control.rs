@@ -10,14 +10,14 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
 
 use super::amounts::{Strategy, strategy};
-use super::plan::{Plan, Seen, plan};
+use super::plan::{DeploymentInput, Plan, plan};
 use super::sets::{ANN_REVISION, replicas};
 use super::status;
 use crate::client::{is_already_exists, is_not_found};
 use crate::clock::Clock;
+use crate::context::{Context, ControllerError};
 use crate::informer::{Change, Informer, key_of, split_key};
 use crate::lean::Lean;
-use crate::manager::{Context, ControllerError};
 use crate::names::{COMPONENT_DEPLOYMENT, controller, reason};
 use crate::pods::is_finished;
 use crate::queue::WorkQueue;
@@ -123,7 +123,7 @@ impl Deployer {
         let has_pods =
             |uid: &str| self.pods.by_index(INDEX_CONTROLLER, uid).iter().any(|pod| !is_finished(pod));
         let now = self.clock.now();
-        let plan = plan(&Seen { deployment: &deployment, sets: &sets, has_pods: &has_pods, now });
+        let plan = plan(&DeploymentInput { deployment: &deployment, sets: &sets, has_pods: &has_pods, now });
         self.act(&deployment, &sets, &plan).await?;
         if let Some(delay) = plan.look_again {
             self.queue.add_after(key, delay);

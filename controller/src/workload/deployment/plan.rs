@@ -13,7 +13,7 @@ use super::{scale, status};
 use crate::meta::{annotation, is_terminating};
 
 /// What a sync looks at.
-pub struct Seen<'a> {
+pub struct DeploymentInput<'a> {
     /// The Deployment.
     pub deployment: &'a Deployment,
     /// Its ReplicaSets.
@@ -42,8 +42,8 @@ pub struct Plan {
 }
 
 /// Decides.
-pub fn plan(seen: &Seen<'_>) -> Plan {
-    let Seen { deployment, now, .. } = *seen;
+pub fn plan(seen: &DeploymentInput<'_>) -> Plan {
+    let DeploymentInput { deployment, now, .. } = *seen;
     let spec = deployment.spec.as_ref();
     let known = deployment.status.clone().unwrap_or_default();
     let mut work = Work {
@@ -55,7 +55,7 @@ pub fn plan(seen: &Seen<'_>) -> Plan {
     };
     if is_terminating(deployment) {
         work.revise(false);
-        return work.end(Told::Counts);
+        return work.end(StatusDetail::Counts);
     }
     if let Some(condition) = status::pause(deployment, &work.known, now) {
         status::set_condition(&mut work.known, condition);
@@ -66,23 +66,23 @@ pub fn plan(seen: &Seen<'_>) -> Plan {
         if spec.is_some_and(|spec| spec.paused == Some(true)) {
             work.clean_up();
         }
-        return work.end(Told::Counts);
+        return work.end(StatusDetail::Counts);
     }
     match strategy(deployment) {
         Strategy::RollingUpdate { .. } => work.roll(),
         Strategy::Recreate => work.recreate(),
     }
-    work.end(Told::Progress)
+    work.end(StatusDetail::Progress)
 }
 
 /// How much of the status is worked out.
-enum Told {
+enum StatusDetail {
     Counts,
     Progress,
 }
 
 struct Work<'a> {
-    seen: &'a Seen<'a>,
+    seen: &'a DeploymentInput<'a>,
     sets: Vec<ReplicaSet>,
     /// Where the set with today's template is; behind the others when it is to be made.
     new: Option<usize>,
@@ -192,11 +192,11 @@ impl Work<'_> {
         self.plan.delete = old.into_iter().filter(|at| is_idle(&self.sets[*at])).collect();
     }
 
-    fn end(mut self, told: Told) -> Plan {
+    fn end(mut self, told: StatusDetail) -> Plan {
         let (deployment, now) = (self.seen.deployment, self.seen.now);
         self.plan.status = match told {
-            Told::Counts => status::counts(deployment, &self.known, &self.sets, self.new, now),
-            Told::Progress => status::in_rollout(deployment, &self.known, &self.sets, self.new, now),
+            StatusDetail::Counts => status::counts(deployment, &self.known, &self.sets, self.new, now),
+            StatusDetail::Progress => status::in_rollout(deployment, &self.known, &self.sets, self.new, now),
         };
         self.plan.look_again = status::next_look(deployment, &self.plan.status, now);
         if self.sets.len() > self.seen.sets.len() {

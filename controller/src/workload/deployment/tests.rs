@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::run;
 use super::sets::{ANN_REVISION, ANN_REVISION_HISTORY};
-use crate::manager::Run;
+use crate::context::Run;
 use crate::options::Options;
 use crate::testing::{FakeApi, Fault, FaultKind};
 use crate::workload::replicas::replica_sets;

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::manager::Run;
+use crate::context::Run;
 use crate::options::Options;
 use crate::testing::{FakeApi, Fault, FaultKind};
 use crate::workload::replicas::{replica_sets, replication_controllers};

@@ -12,14 +12,15 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::claims::{claim_names, has_owners, may_belong, new_claims, owners};
-use super::decide::{Plan, Seen, Step, decide, is_same_status};
-use super::identity::{LABEL_POD_INDEX, LABEL_POD_NAME, is_member, name, ordinals, revision_of};
+use super::decide::{Plan, SetInput, Step, decide, is_same_status};
+use super::identity::{LABEL_POD_INDEX, LABEL_POD_NAME, is_member, revision_of};
 use super::revisions::{Revision, Today, new_revision, sort, surplus, today};
+use super::spec::{name, ordinals};
 use crate::client::{is_already_exists, is_not_found};
 use crate::clock::Clock;
+use crate::context::{Context, ControllerError};
 use crate::informer::{Change, Informer, key_of, split_key};
 use crate::lean::Lean;
-use crate::manager::{Context, ControllerError};
 use crate::meta::is_terminating;
 use crate::names::{COMPONENT_STATEFUL_SET, controller, reason};
 use crate::queue::WorkQueue;
@@ -144,8 +145,14 @@ impl Keeper {
 
         let claim = |name: &str| self.claims.get(&format!("{namespace}/{name}"));
         let now = self.clock.now();
-        let plan =
-            decide(&Seen { set: &set, current: &current, update: &update, pods: &pods, claim: &claim, now });
+        let plan = decide(&SetInput {
+            set: &set,
+            current: &current,
+            update: &update,
+            pods: &pods,
+            claim: &claim,
+            now,
+        });
         let failure = self.act(&set, &plan).await.err();
         let mut status = plan.status;
         status.collision_count = Some(collisions);

@@ -10,15 +10,16 @@ use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 
 use super::claims::{claim_names, has_owners, is_stale, owners};
-use super::identity::{has_identity, new_pod, ordinal, ordinals, pod_name, revision_of, wanted};
+use super::identity::{has_identity, new_pod, ordinal, pod_name, revision_of};
 use super::revisions::Revision;
+use super::spec::{ordinals, wanted};
 use crate::meta::is_terminating;
 use crate::pods::{is_finished, phase};
 use crate::workload::deployment::amounts::{Round, scaled};
 use crate::workload::ready::{is_available, is_running_and_ready};
 
 /// What a sync looks at.
-pub struct Seen<'a> {
+pub struct SetInput<'a> {
     /// The set.
     pub set: &'a StatefulSet,
     /// The revision that the pods had before the rollout that is going on, if one is.
@@ -93,7 +94,7 @@ fn rolling(set: &StatefulSet) -> Option<Rolling> {
 }
 
 /// Decides.
-pub fn decide(seen: &Seen<'_>) -> Plan {
+pub fn decide(seen: &SetInput<'_>) -> Plan {
     let set = seen.set;
     let is_parallel = is_parallel(set);
     let mut status = status(seen);
@@ -125,7 +126,7 @@ type Place = Option<Arc<Pod>>;
 type Numbered = (i32, Arc<Pod>);
 
 /// The pods that are wanted, missing ones too; and those that are not, the highest ordinal first.
-fn sorted(seen: &Seen<'_>) -> (Vec<Place>, Vec<Numbered>) {
+fn sorted(seen: &SetInput<'_>) -> (Vec<Place>, Vec<Numbered>) {
     let range = ordinals(seen.set);
     let mut replicas: Vec<Place> = vec![None; range.len()];
     let mut condemned = Vec::new();
@@ -140,12 +141,12 @@ fn sorted(seen: &Seen<'_>) -> (Vec<Place>, Vec<Numbered>) {
     (replicas, condemned)
 }
 
-fn is_running_and_available(seen: &Seen<'_>, pod: &Pod) -> bool {
+fn is_running_and_available(seen: &SetInput<'_>, pod: &Pod) -> bool {
     is_running_and_ready(pod) && is_available(pod, min_ready(seen.set), seen.now)
 }
 
 /// Steps for the pods that are wanted. False: what comes after has to wait.
-fn keep(seen: &Seen<'_>, replicas: &[Place], is_parallel: bool) -> (Vec<Step>, bool) {
+fn keep(seen: &SetInput<'_>, replicas: &[Place], is_parallel: bool) -> (Vec<Step>, bool) {
     let mut steps = Vec::new();
     let start = ordinals(seen.set).start;
     for (ordinal, pod) in (start..).zip(replicas) {
@@ -183,21 +184,21 @@ fn keep(seen: &Seen<'_>, replicas: &[Place], is_parallel: bool) -> (Vec<Step>, b
 }
 
 /// A claim of the pod to be made goes with an earlier pod of its name.
-fn waits_for_claims(seen: &Seen<'_>, ordinal: i32) -> bool {
+fn waits_for_claims(seen: &SetInput<'_>, ordinal: i32) -> bool {
     let pod = pod_name(seen.set, ordinal);
     let claims = claim_names(seen.set, ordinal).into_iter().filter_map(|name| (seen.claim)(&name));
     claims.into_iter().any(|claim| is_stale(&claim, seen.set, &pod))
 }
 
 /// Claims that are missing are right: they are made with their owners.
-fn owners_are_right(seen: &Seen<'_>, pod: &Pod, ordinal: i32) -> bool {
+fn owners_are_right(seen: &SetInput<'_>, pod: &Pod, ordinal: i32) -> bool {
     let is_wanted = ordinals(seen.set).contains(&ordinal);
     let mut claims = claim_names(seen.set, ordinal).into_iter().filter_map(|name| (seen.claim)(&name));
     claims.all(|claim| has_owners(&claim, &owners(&claim, seen.set, pod, is_wanted)))
 }
 
 /// A missing pod is made from today's revision, unless the rollout has not come so far down.
-fn versioned(seen: &Seen<'_>, ordinal: i32) -> Pod {
+fn versioned(seen: &SetInput<'_>, ordinal: i32) -> Pod {
     let at = ordinal - ordinals(seen.set).start;
     let old = seen.set.status.as_ref().and_then(|status| status.current_replicas).unwrap_or(0);
     let is_before = rolling(seen.set).is_some_and(|rolling| match rolling.is_default {
@@ -208,13 +209,13 @@ fn versioned(seen: &Seen<'_>, ordinal: i32) -> Pod {
     new_pod(seen.set, &revision.template, &revision.name, ordinal)
 }
 
-fn fix_claims(seen: &Seen<'_>, condemned: &[Numbered]) -> Vec<Step> {
+fn fix_claims(seen: &SetInput<'_>, condemned: &[Numbered]) -> Vec<Step> {
     let wrong = condemned.iter().filter(|(ordinal, pod)| !owners_are_right(seen, pod, *ordinal));
     wrong.map(|(ordinal, pod)| Step::FixClaims(Arc::clone(pod), *ordinal)).collect()
 }
 
 /// Steps for the pods that are scaled away. False: what comes after has to wait.
-fn remove(seen: &Seen<'_>, condemned: &[Numbered], is_parallel: bool) -> (Vec<Step>, bool) {
+fn remove(seen: &SetInput<'_>, condemned: &[Numbered], is_parallel: bool) -> (Vec<Step>, bool) {
     let is_alive = |pod: &Arc<Pod>| !is_terminating(pod.as_ref());
     if is_parallel {
         let alive = condemned.iter().map(|(_, pod)| pod).filter(|pod| is_alive(pod));
@@ -230,7 +231,7 @@ fn remove(seen: &Seen<'_>, condemned: &[Numbered], is_parallel: bool) -> (Vec<St
 }
 
 /// Pods of other revisions to delete: those that do not work anyway, then as many of the others as may be missing.
-fn update(seen: &Seen<'_>, replicas: &[Place]) -> Vec<Step> {
+fn update(seen: &SetInput<'_>, replicas: &[Place]) -> Vec<Step> {
     let Some(rolling) = rolling(seen.set) else { return Vec::new() };
     let works = |pod: &Arc<Pod>| !is_terminating(pod.as_ref()) && is_running_and_available(seen, pod);
     let missing = replicas.iter().filter(|pod| !pod.as_ref().is_some_and(works)).count();
@@ -254,7 +255,7 @@ fn update(seen: &Seen<'_>, replicas: &[Place]) -> Vec<Step> {
     steps
 }
 
-fn status(seen: &Seen<'_>) -> StatefulSetStatus {
+fn status(seen: &SetInput<'_>) -> StatefulSetStatus {
     let old = seen.set.status.clone().unwrap_or_default();
     let count = |test: &dyn Fn(&Pod) -> bool| {
         let there = seen.pods.iter().filter(|pod| !phase(pod).is_empty() && test(pod)).count();

@@ -1,11 +1,10 @@
 //! What makes a pod the n-th of its set: its name, host name, labels and volumes. Pure functions.
 
-use std::ops::Range;
-
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume};
 
 use super::claims::{claim_name, templates};
+use super::spec::name;
 use crate::workload::owned::controller_reference;
 use crate::workload::template::pod_from;
 
@@ -15,23 +14,6 @@ pub const LABEL_POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 pub const LABEL_POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 /// Label of a pod: the revision that it was made from.
 pub const LABEL_REVISION: &str = "controller-revision-hash";
-
-/// Name of an object.
-pub fn name(set: &StatefulSet) -> &str {
-    set.metadata.name.as_deref().unwrap_or_default()
-}
-
-/// How many pods are asked for. The server's default is 1.
-pub fn wanted(set: &StatefulSet) -> i32 {
-    set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1).max(0)
-}
-
-/// The ordinals that pods should have.
-pub fn ordinals(set: &StatefulSet) -> Range<i32> {
-    let start = set.spec.as_ref().and_then(|spec| spec.ordinals.as_ref()).and_then(|ordinals| ordinals.start);
-    let start = start.unwrap_or(0);
-    start..start.saturating_add(wanted(set))
-}
 
 /// The ordinal of a pod of this set, from its name; none if the name is not that of such a pod.
 pub fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
@@ -131,7 +113,7 @@ mod tests {
             let pod: Pod = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
             assert_eq!(ordinal(&set(), &pod), wanted, "{name}");
         }
-        assert_eq!(ordinals(&set()), 5..8);
+        assert_eq!(crate::workload::stateful_set::spec::ordinals(&set()), 5..8);
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod control;
 pub mod decide;
 pub mod identity;
 pub mod revisions;
+pub mod spec;
 
 pub use control::run;
 

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::identity::name;
+use super::spec::name;
 use crate::workload::error::WorkloadError;
 use crate::workload::hash;
 use crate::workload::owned::controller_reference;

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::identity::LABEL_REVISION;
 use super::run;
+use crate::context::Run;
 use crate::gc;
-use crate::manager::Run;
 use crate::options::Options;
 use crate::protection;
 use crate::testing::FakeApi;

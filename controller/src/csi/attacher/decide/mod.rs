@@ -101,7 +101,7 @@ impl Unpublish {
 
 /// Why the driver cannot be asked. The texts are those of upstream where it has one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum AttachRefusal {
     #[error("neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source")]
     NoSource,
     #[error("both InlineCSIVolumeSource and PersistentVolumeName specified in VA source")]
@@ -122,17 +122,17 @@ pub(super) enum Refusal {
     Modes(#[from] ModeError),
 }
 
-impl Refusal {
+impl AttachRefusal {
     /// Something is missing that may only be missing in the cache.
     pub(super) fn may_be_late(&self) -> bool {
         match self {
-            Refusal::NoVolume(_) | Refusal::NoNode(_) | Refusal::NotOnNode { .. } => true,
-            Refusal::NoSource
-            | Refusal::TwoSources
-            | Refusal::VolumeGoing(_)
-            | Refusal::NotCsi
-            | Refusal::OtherDriver { .. }
-            | Refusal::Modes(_) => false,
+            AttachRefusal::NoVolume(_) | AttachRefusal::NoNode(_) | AttachRefusal::NotOnNode { .. } => true,
+            AttachRefusal::NoSource
+            | AttachRefusal::TwoSources
+            | AttachRefusal::VolumeGoing(_)
+            | AttachRefusal::NotCsi
+            | AttachRefusal::OtherDriver { .. }
+            | AttachRefusal::Modes(_) => false,
         }
     }
 }
@@ -162,7 +162,7 @@ pub(super) fn of_driver(volume: &PersistentVolume) -> Cow<'_, PersistentVolume> 
 ///
 /// # Errors
 /// What a person has to change before the driver can be asked.
-pub(super) fn decide(view: &View<'_>) -> Result<Step, Refusal> {
+pub(super) fn decide(view: &View<'_>) -> Result<Step, AttachRefusal> {
     let trivial = !view.can.can(Rpc::PublishUnpublishVolume);
     match (is_terminating(view.attachment), trivial) {
         (false, _) if is_attached(view.attachment) && !view.doubted => Ok(Step::Rest),
@@ -181,13 +181,13 @@ pub(super) fn is_ours(attachment: &VolumeAttachment) -> bool {
     has_finalizer(attachment, &attacher_finalizer(&attachment.spec.attacher))
 }
 
-fn attach(view: &View<'_>) -> Result<Step, Refusal> {
+fn attach(view: &View<'_>) -> Result<Step, AttachRefusal> {
     let View { attachment, can, .. } = view;
     let driver = attachment.spec.attacher.as_str();
     if let Some(volume) = named_volume(view)? {
         let name = || volume.metadata.name.clone().unwrap_or_default();
         if is_terminating(volume) || view.volume_let_go {
-            return Err(Refusal::VolumeGoing(name()));
+            return Err(AttachRefusal::VolumeGoing(name()));
         }
         if !has_finalizer(volume, &attacher_finalizer(driver)) {
             return Ok(Step::HoldVolume);
@@ -209,7 +209,7 @@ fn attach(view: &View<'_>) -> Result<Step, Refusal> {
     })))
 }
 
-fn detach(view: &View<'_>) -> Result<Step, Refusal> {
+fn detach(view: &View<'_>) -> Result<Step, AttachRefusal> {
     let spec = spec(view)?;
     let csi = source(&spec, &view.attachment.spec.attacher)?;
     Ok(Step::Unpublish(Box::new(Unpublish {
@@ -221,31 +221,36 @@ fn detach(view: &View<'_>) -> Result<Step, Refusal> {
 }
 
 /// The volume that the attachment names; none when the source stands in the attachment itself.
-fn named_volume<'a>(view: &View<'a>) -> Result<Option<&'a PersistentVolume>, Refusal> {
+fn named_volume<'a>(view: &View<'a>) -> Result<Option<&'a PersistentVolume>, AttachRefusal> {
     let source = &view.attachment.spec.source;
     match (&source.persistent_volume_name, &source.inline_volume_spec) {
-        (None, None) => Err(Refusal::NoSource),
-        (Some(_), Some(_)) => Err(Refusal::TwoSources),
+        (None, None) => Err(AttachRefusal::NoSource),
+        (Some(_), Some(_)) => Err(AttachRefusal::TwoSources),
         (None, Some(_)) => Ok(None),
-        (Some(name), None) => view.volume.map(Some).ok_or_else(|| Refusal::NoVolume(name.clone())),
+        (Some(name), None) => view.volume.map(Some).ok_or_else(|| AttachRefusal::NoVolume(name.clone())),
     }
 }
 
 /// What is to be attached, as its driver knows it.
-fn spec<'a>(view: &View<'a>) -> Result<Cow<'a, PersistentVolumeSpec>, Refusal> {
+fn spec<'a>(view: &View<'a>) -> Result<Cow<'a, PersistentVolumeSpec>, AttachRefusal> {
     let inline = view.attachment.spec.source.inline_volume_spec.as_ref();
-    let Some(volume) = named_volume(view)? else { return inline.map(Cow::Borrowed).ok_or(Refusal::NoSource) };
+    let Some(volume) = named_volume(view)? else {
+        return inline.map(Cow::Borrowed).ok_or(AttachRefusal::NoSource);
+    };
     match of_driver(volume) {
         Cow::Borrowed(volume) => volume.spec.as_ref().map(Cow::Borrowed),
         Cow::Owned(volume) => volume.spec.map(Cow::Owned),
     }
-    .ok_or(Refusal::NotCsi)
+    .ok_or(AttachRefusal::NotCsi)
 }
 
-fn source<'a>(spec: &'a PersistentVolumeSpec, named: &str) -> Result<&'a CSIPersistentVolumeSource, Refusal> {
-    let csi = spec.csi.as_ref().ok_or(Refusal::NotCsi)?;
+fn source<'a>(
+    spec: &'a PersistentVolumeSpec,
+    named: &str,
+) -> Result<&'a CSIPersistentVolumeSource, AttachRefusal> {
+    let csi = spec.csi.as_ref().ok_or(AttachRefusal::NotCsi)?;
     if csi.driver != named {
-        return Err(Refusal::OtherDriver { of: csi.driver.clone(), named: named.to_owned() });
+        return Err(AttachRefusal::OtherDriver { of: csi.driver.clone(), named: named.to_owned() });
     }
     Ok(csi)
 }
@@ -257,16 +262,18 @@ fn recorded<'a>(view: &View<'a>) -> Option<&'a str> {
 
 /// Where the driver has the volume, if it has it. What was asked counts: a node that came back may have another id, and one
 /// that is shut down says nothing.
-fn published_on<'a>(view: &View<'a>) -> Result<&'a str, Refusal> {
+fn published_on<'a>(view: &View<'a>) -> Result<&'a str, AttachRefusal> {
     recorded(view).map_or_else(|| on_node(view), Ok)
 }
 
 /// What the driver calls the attachment's node now.
-fn on_node<'a>(view: &View<'a>) -> Result<&'a str, Refusal> {
+fn on_node<'a>(view: &View<'a>) -> Result<&'a str, AttachRefusal> {
     let spec = &view.attachment.spec;
-    let node = view.node.ok_or_else(|| Refusal::NoNode(spec.node_name.clone()))?;
-    node_id(node, &spec.attacher)
-        .ok_or_else(|| Refusal::NotOnNode { node: spec.node_name.clone(), driver: spec.attacher.clone() })
+    let node = view.node.ok_or_else(|| AttachRefusal::NoNode(spec.node_name.clone()))?;
+    node_id(node, &spec.attacher).ok_or_else(|| AttachRefusal::NotOnNode {
+        node: spec.node_name.clone(),
+        driver: spec.attacher.clone(),
+    })
 }
 
 /// Handle and node id that an attachment is about, for a comparison with the driver's list. The list has a volume where it was

@@ -38,7 +38,7 @@ fn can(rpcs: &[Rpc]) -> Capabilities {
 }
 
 /// The step in a word, for tables.
-fn word(step: Result<Step, Refusal>) -> String {
+fn word(step: Result<Step, AttachRefusal>) -> String {
     match step {
         Ok(Step::Rest) => "rest".to_owned(),
         Ok(Step::SayAttached) => "say attached".to_owned(),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use super::run;
-use crate::manager::Run;
+use crate::context::Run;
 use crate::options::Options;
 use crate::testing::{DriverVolume, Failing, FakeApi, Fault, FaultKind, TestDriver, survives_faults};
 

@@ -11,7 +11,7 @@ use orlop_csi::v1::volume_capability::access_mode::Mode;
 
 use super::intent::{Intent, Plan, Secrets, volume_name};
 use super::size;
-use super::source::{self, Asked, Content, SourceError};
+use super::source::{self, Content, RequestedSource, SourceError};
 use super::topology::{Requirement, TopologyError};
 use crate::csi::modes::{self, ModeError};
 use crate::csi::secrets::{self, PREFIX, Purpose, SecretError};
@@ -41,7 +41,7 @@ const RESERVED: [&str; 17] = [
 
 /// Why no driver is asked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum ProvisionRefusal {
     #[error(
         "CSI driver does not support dynamic provisioning: plugin CONTROLLER_SERVICE capability is not reported"
     )]
@@ -95,10 +95,10 @@ pub(super) enum Refusal {
     Reserved(String),
 }
 
-impl Refusal {
+impl ProvisionRefusal {
     /// Another node may do better.
     pub(super) fn may_reschedule(&self) -> bool {
-        matches!(self, Refusal::NoNode(_) | Refusal::NoCsiNode(_))
+        matches!(self, ProvisionRefusal::NoNode(_) | ProvisionRefusal::NoCsiNode(_))
     }
 }
 
@@ -118,16 +118,20 @@ pub(super) struct Wish<'a> {
 
 impl<'a> Wish<'a> {
     /// Everything that can be said before anything is looked up. The answer is what the volume is to be made of.
-    pub(super) fn check(&self) -> Result<Asked<'a>, Refusal> {
+    pub(super) fn check(&self) -> Result<RequestedSource<'a>, ProvisionRefusal> {
         let asked = source::asked(self.claim)?;
         if !self.can.serves(Service::ControllerService) {
-            return Err(Refusal::NoController);
+            return Err(ProvisionRefusal::NoController);
         }
         let needs = [
-            (true, Rpc::CreateDeleteVolume, Refusal::NoCreate),
-            (matches!(asked, Asked::Snapshot(_)), Rpc::CreateDeleteSnapshot, Refusal::NoSnapshots),
-            (matches!(asked, Asked::Claim(_)), Rpc::CloneVolume, Refusal::NoClones),
-            (self.attributes_class().is_some(), Rpc::ModifyVolume, Refusal::NoModify),
+            (true, Rpc::CreateDeleteVolume, ProvisionRefusal::NoCreate),
+            (
+                matches!(asked, RequestedSource::Snapshot(_)),
+                Rpc::CreateDeleteSnapshot,
+                ProvisionRefusal::NoSnapshots,
+            ),
+            (matches!(asked, RequestedSource::Claim(_)), Rpc::CloneVolume, ProvisionRefusal::NoClones),
+            (self.attributes_class().is_some(), Rpc::ModifyVolume, ProvisionRefusal::NoModify),
         ];
         if let Some((_, _, refusal)) =
             needs.into_iter().find(|(needed, rpc, _)| *needed && !self.can.can(*rpc))
@@ -135,7 +139,7 @@ impl<'a> Wish<'a> {
             return Err(refusal);
         }
         if self.claim.spec.as_ref().is_some_and(|spec| spec.selector.is_some()) {
-            return Err(Refusal::Selector);
+            return Err(ProvisionRefusal::Selector);
         }
         self.fs_type()?;
         self.modes()?;
@@ -148,7 +152,7 @@ impl<'a> Wish<'a> {
         &self,
         content: Option<Content>,
         topology: Option<Requirement>,
-    ) -> Result<Intent, Refusal> {
+    ) -> Result<Intent, ProvisionRefusal> {
         let spec = self.claim.spec.as_ref();
         let block = spec.is_some_and(|spec| spec.volume_mode.as_deref() == Some("Block"));
         let name = volume_name(self.claim);
@@ -179,19 +183,19 @@ impl<'a> Wish<'a> {
         self.class.parameters.iter().flatten()
     }
 
-    fn fs_type(&self) -> Result<String, Refusal> {
+    fn fs_type(&self) -> Result<String, ProvisionRefusal> {
         let named = |key: &str| key == FS_TYPE || key.eq_ignore_ascii_case("fstype");
         let mut found = self.given().filter(|(key, _)| named(key)).map(|(_, value)| value);
         let first = found.next();
         if found.next().is_some() {
-            return Err(Refusal::TwoFsTypes);
+            return Err(ProvisionRefusal::TwoFsTypes);
         }
         let first = first.filter(|value| !value.is_empty());
         Ok(first.cloned().unwrap_or_else(|| self.default_fs_type.to_owned()))
     }
 
     /// One capability for each access mode.
-    fn modes(&self) -> Result<Vec<Mode>, Refusal> {
+    fn modes(&self) -> Result<Vec<Mode>, ProvisionRefusal> {
         let modes =
             self.claim.spec.as_ref().and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default();
         let one = |mode: &String| modes::of_modes(std::slice::from_ref(mode), self.can);
@@ -203,11 +207,11 @@ impl<'a> Wish<'a> {
         (!name.is_empty()).then_some(name)
     }
 
-    fn mutable_parameters(&self) -> Result<BTreeMap<String, String>, Refusal> {
+    fn mutable_parameters(&self) -> Result<BTreeMap<String, String>, ProvisionRefusal> {
         let Some(name) = self.attributes_class() else { return Ok(BTreeMap::new()) };
-        let class = self.attributes.ok_or_else(|| Refusal::NoAttributesClass(name.to_owned()))?;
+        let class = self.attributes.ok_or_else(|| ProvisionRefusal::NoAttributesClass(name.to_owned()))?;
         if class.driver_name != self.driver {
-            return Err(Refusal::AttributesClassOfOther {
+            return Err(ProvisionRefusal::AttributesClassOfOther {
                 name: name.to_owned(),
                 driver: class.driver_name.clone(),
                 wanted: self.driver.to_owned(),
@@ -216,7 +220,7 @@ impl<'a> Wish<'a> {
         Ok(class.parameters.clone().unwrap_or_default())
     }
 
-    fn parameters(&self, volume: &str) -> Result<BTreeMap<String, String>, Refusal> {
+    fn parameters(&self, volume: &str) -> Result<BTreeMap<String, String>, ProvisionRefusal> {
         let mut parameters = BTreeMap::new();
         for (key, value) in self.given() {
             match key.strip_prefix(PREFIX) {
@@ -224,7 +228,7 @@ impl<'a> Wish<'a> {
                     parameters.insert(key.clone(), value.clone());
                 }
                 Some(rest) if RESERVED.contains(&rest) => {}
-                Some(_) => return Err(Refusal::Reserved(key.clone())),
+                Some(_) => return Err(ProvisionRefusal::Reserved(key.clone())),
             }
         }
         if self.extra_metadata {
@@ -239,7 +243,7 @@ impl<'a> Wish<'a> {
         Ok(parameters)
     }
 
-    fn secrets(&self, volume: &str) -> Result<Secrets, Refusal> {
+    fn secrets(&self, volume: &str) -> Result<Secrets, ProvisionRefusal> {
         let none = BTreeMap::new();
         let parameters = self.class.parameters.as_ref().unwrap_or(&none);
         let of = |purpose| secrets::reference(purpose, parameters, volume, self.claim);

@@ -10,7 +10,7 @@ use super::size;
 use crate::csi::handle;
 use crate::meta::{annotation, has_finalizer, is_terminating};
 use crate::names::{ANN_ALLOW_MODE_CHANGE, FINALIZER_SNAPSHOT_SOURCE};
-use crate::snapshots::{self, VolumeSnapshot, VolumeSnapshotContent};
+use crate::snapshot::{self, VolumeSnapshot, VolumeSnapshotContent};
 
 /// The content of a volume before anybody has written to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl Content {
 
 /// What a claim wants its volume to be made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked<'a> {
+pub(super) enum RequestedSource<'a> {
     /// Nothing.
     Empty,
     /// The volume of a claim of this name in the same namespace.
@@ -107,21 +107,21 @@ pub(super) enum Unfit {
 }
 
 /// Reads what a claim asks for. `dataSource` wins over `dataSourceRef`; the server keeps both the same where both can say it.
-pub(super) fn asked(claim: &PersistentVolumeClaim) -> Result<Asked<'_>, SourceError> {
-    let Some(spec) = &claim.spec else { return Ok(Asked::Empty) };
+pub(super) fn asked(claim: &PersistentVolumeClaim) -> Result<RequestedSource<'_>, SourceError> {
+    let Some(spec) = &claim.spec else { return Ok(RequestedSource::Empty) };
     let (group, kind, name) = match (&spec.data_source, &spec.data_source_ref) {
         (Some(source), _) => (source.api_group.as_deref(), source.kind.as_str(), source.name.as_str()),
         (None, Some(source)) => (source.api_group.as_deref(), source.kind.as_str(), source.name.as_str()),
-        (None, None) => return Ok(Asked::Empty),
+        (None, None) => return Ok(RequestedSource::Empty),
     };
     if name.is_empty() {
         return Err(SourceError::Nameless(claim.metadata.name.clone().unwrap_or_default()));
     }
     match (kind, group.unwrap_or_default()) {
-        ("VolumeSnapshot", snapshots::GROUP) => Ok(Asked::Snapshot(name)),
+        ("VolumeSnapshot", snapshot::GROUP) => Ok(RequestedSource::Snapshot(name)),
         ("VolumeSnapshot", other) => Err(SourceError::Group(other.to_owned())),
-        ("PersistentVolumeClaim", _) => Ok(Asked::Claim(name)),
-        (other, _) => Ok(Asked::Other(other)),
+        ("PersistentVolumeClaim", _) => Ok(RequestedSource::Claim(name)),
+        (other, _) => Ok(RequestedSource::Other(other)),
     }
 }
 

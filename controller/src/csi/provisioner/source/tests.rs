@@ -196,7 +196,7 @@ fn what_is_asked_for() {
     assert_eq!(of(clone.clone(), other.clone()), Ok("Claim(\"n\")".to_owned()), "dataSource wins");
     assert_eq!(of(Value::Null, other), Ok("Other(\"Backup\")".to_owned()));
     assert_eq!(
-        of(named(json!(snapshots::GROUP), "VolumeSnapshot"), Value::Null),
+        of(named(json!(snapshot::GROUP), "VolumeSnapshot"), Value::Null),
         Ok("Snapshot(\"n\")".to_owned())
     );
     assert!(of(named(Value::Null, "VolumeSnapshot"), Value::Null).unwrap_err().contains("right APIGroup"));

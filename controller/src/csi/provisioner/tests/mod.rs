@@ -18,7 +18,7 @@ use tokio_util::sync::DropGuard;
 use tonic::Code;
 
 use super::intent::{Noted, noted};
-use crate::manager::Run;
+use crate::context::Run;
 use crate::names::{ANN_CREATE_REQUEST, FINALIZER_PROVISIONING};
 use crate::options::Options;
 use crate::protection;

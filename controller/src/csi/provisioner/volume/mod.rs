@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    CSIPersistentVolumeSource, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectReference,
-    PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, VolumeNodeAffinity,
+    CSIPersistentVolumeSource, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume,
+    PersistentVolumeClaim, PersistentVolumeSpec, VolumeNodeAffinity,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use kube::core::ObjectMeta;
@@ -13,6 +13,7 @@ use orlop_apimachinery::quantity::Quantity;
 use orlop_csi::v1;
 
 use super::intent::Intent;
+use crate::claim_reference::claim_reference;
 use crate::names::{
     ANN_DELETION_SECRET_NAME, ANN_DELETION_SECRET_NAMESPACE, ANN_MODIFY_SECRET_NAME,
     ANN_MODIFY_SECRET_NAMESPACE, ANN_PROVISIONED_BY, FINALIZER_EXTERNAL_PROVISIONER, migrated_driver,
@@ -113,15 +114,7 @@ fn csi_object(
         spec: Some(PersistentVolumeSpec {
             access_modes: spec.access_modes,
             capacity: Some([("storage".to_owned(), capacity)].into()),
-            claim_ref: Some(ObjectReference {
-                api_version: Some("v1".to_owned()),
-                kind: Some("PersistentVolumeClaim".to_owned()),
-                namespace: claim.metadata.namespace.clone(),
-                name: claim.metadata.name.clone(),
-                uid: claim.metadata.uid.clone(),
-                resource_version: claim.metadata.resource_version.clone(),
-                field_path: None,
-            }),
+            claim_ref: Some(claim_reference(claim)),
             csi: Some(source),
             mount_options: Some(intent.mount_options.clone()).filter(|options| !options.is_empty()),
             node_affinity: if has_topology { affinity(&volume.accessible_topology) } else { None },

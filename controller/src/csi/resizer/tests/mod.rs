@@ -10,8 +10,8 @@ use orlop_csi::v1::ControllerExpandVolumeRequest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::context::Run;
 use crate::csi::rig::{DRIVER, Rig, survives};
-use crate::manager::Run;
 use crate::names::ANN_NODE_EXPANSION_NOT_REQUIRED;
 use crate::options::Options;
 use crate::testing::{Failing, TestDriver};
@@ -146,7 +146,7 @@ async fn what_is_infeasible_rests_and_a_smaller_size_recovers() {
     rig.api.settle().await;
     rig.api.settle().await;
     assert_eq!(rig.double.calls().len(), 1, "it rests");
-    tokio::time::sleep(crate::csi::memory::SLOW).await;
+    tokio::time::sleep(crate::csi::retry_state::SLOW).await;
     assert_eq!(rig.double.calls().len(), 2, "and is tried again");
     rig.ask_for("a", "2Gi");
     rig.api.settle().await;

@@ -21,7 +21,7 @@ use crate::names::{
     FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND, FINALIZER_SNAPSHOT_CLAIM,
     FINALIZER_SNAPSHOT_CONTENT, reason,
 };
-use crate::snapshots::{
+use crate::snapshot::{
     DeletionPolicy, VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent, VolumeSnapshotContentSource,
     VolumeSnapshotContentSpec, VolumeSnapshotStatus,
 };

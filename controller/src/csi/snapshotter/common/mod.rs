@@ -10,16 +10,17 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::Client;
 
 use super::binding::{self, Facts};
-use super::{bound_content, is_ready, steps, wanted_content};
+use super::error::SnapshotError;
+use super::{bound_content, is_ready, wanted_content};
 use crate::clock::Clock;
+use crate::context::{Context, ControllerError};
 use crate::csi::handle;
 use crate::informer::{Change, Informer, Registration, key_of};
-use crate::manager::{Context, ControllerError};
 use crate::meta::{annotation, has_finalizer, is_terminating};
 use crate::names::{ANN_DEFAULT_SNAPSHOT_CLASS, COMPONENT_SNAPSHOT, FINALIZER_SNAPSHOT_CLAIM, controller};
 use crate::queue::WorkQueue;
 use crate::recorder::Recorder;
-use crate::snapshots::{GROUP, VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
+use crate::snapshot::{GROUP, VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use crate::worker;
 
 /// Upstream: `--worker-threads`.
@@ -98,6 +99,13 @@ pub(super) struct Common {
     classes: Informer<VolumeSnapshotClass>,
     claims: Informer<PersistentVolumeClaim>,
     volumes: Informer<PersistentVolume>,
+}
+
+/// The objects as they are after the last step.
+pub(super) struct Held {
+    pub(super) snapshot: VolumeSnapshot,
+    pub(super) content: Option<VolumeSnapshotContent>,
+    pub(super) claim: Option<Arc<PersistentVolumeClaim>>,
 }
 
 /// The claim that a snapshot is taken of.
@@ -185,7 +193,7 @@ impl Common {
         vec![of_snapshots, of_contents, of_classes, of_claims, of_volumes]
     }
 
-    async fn sync(&self, key: Key) -> Result<(), steps::SnapshotError> {
+    async fn sync(&self, key: Key) -> Result<(), SnapshotError> {
         match key {
             Key::Snapshot(key) => self.sync_snapshot(&key).await,
             Key::Content(key) => self.hold_content(&key).await,
@@ -193,9 +201,9 @@ impl Common {
         }
     }
 
-    async fn sync_snapshot(&self, key: &str) -> Result<(), steps::SnapshotError> {
+    async fn sync_snapshot(&self, key: &str) -> Result<(), SnapshotError> {
         let Some(cached) = self.snapshots.get(key) else { return Ok(()) };
-        let mut held = steps::Held { snapshot: (*cached).clone(), content: None, claim: None };
+        let mut held = Held { snapshot: (*cached).clone(), content: None, claim: None };
         held.content = self.find_content(&held.snapshot).await?;
         for _ in 0..STEPS {
             let facts = self.facts(key, &held);
@@ -213,7 +221,7 @@ impl Common {
     async fn find_content(
         &self,
         snapshot: &VolumeSnapshot,
-    ) -> Result<Option<VolumeSnapshotContent>, steps::SnapshotError> {
+    ) -> Result<Option<VolumeSnapshotContent>, SnapshotError> {
         let name = wanted_content(snapshot);
         if let Some(content) = self.contents.get(&name) {
             return Ok(Some((*content).clone()));
@@ -224,7 +232,7 @@ impl Common {
         self.live_content(&name).await
     }
 
-    fn facts<'a>(&self, key: &str, held: &'a steps::Held) -> Facts<'a> {
+    fn facts<'a>(&self, key: &str, held: &'a Held) -> Facts<'a> {
         let snapshot = &held.snapshot;
         let class =
             snapshot.spec.volume_snapshot_class_name.as_deref().and_then(|name| self.classes.get(name));
@@ -247,7 +255,7 @@ impl Common {
         }
     }
 
-    async fn hold_content(&self, key: &str) -> Result<(), steps::SnapshotError> {
+    async fn hold_content(&self, key: &str) -> Result<(), SnapshotError> {
         let Some(content) = self.contents.get(key) else { return Ok(()) };
         let is_bound = content.spec.volume_snapshot_ref.uid.as_deref().is_some_and(|uid| !uid.is_empty());
         if !is_bound || is_terminating(content.as_ref()) {
@@ -256,7 +264,7 @@ impl Common {
         self.protect_content(&content).await
     }
 
-    async fn free_claim(&self, key: &str) -> Result<(), steps::SnapshotError> {
+    async fn free_claim(&self, key: &str) -> Result<(), SnapshotError> {
         let Some(claim) = self.claims.get(key) else { return Ok(()) };
         if !binding::is_claim_free(&claim, &self.snapshots.by_index(INDEX_CLAIM, key)) {
             return Ok(());

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::context::Run;
 use crate::csi::rig::{DRIVER, Rig, survives};
-use crate::manager::Run;
 use crate::names::{
     ANN_SNAPSHOT_BEING_DELETED, FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND,
     FINALIZER_SNAPSHOT_CONTENT,

@@ -1,0 +1,86 @@
+//! A queue and workers for every driver. Syncs of one driver that hang hold up that driver alone.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::attachments::Attacher;
+use super::listing;
+use crate::context::Context;
+use crate::names::controller;
+use crate::queue::{RateLimit, WorkQueue};
+use crate::worker;
+
+type Queue = WorkQueue<String>;
+
+/// A queue that has no workers yet.
+pub(super) struct Opened {
+    driver: String,
+    queue: Queue,
+}
+
+/// The queues by driver. A queue stays when its driver goes: it is empty then. Clones share them.
+#[derive(Clone)]
+pub(super) struct DriverQueues {
+    queues: Arc<Mutex<BTreeMap<String, Queue>>>,
+    opened: mpsc::UnboundedSender<Opened>,
+    limit: RateLimit,
+}
+
+impl DriverQueues {
+    pub(super) fn new(limit: RateLimit) -> (Self, mpsc::UnboundedReceiver<Opened>) {
+        let (opened, receiver) = mpsc::unbounded_channel();
+        (DriverQueues { queues: Arc::default(), opened, limit }, receiver)
+    }
+
+    /// The queue of a driver.
+    pub(super) fn of(&self, driver: &str) -> Queue {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.get(driver) {
+            return queue.clone();
+        }
+        let queue = WorkQueue::new(self.limit);
+        queues.insert(driver.to_owned(), queue.clone());
+        // Without a receiver the controller has ended, and nobody needs workers.
+        let _ = self.opened.send(Opened { driver: driver.to_owned(), queue: queue.clone() });
+        queue
+    }
+}
+
+/// Gives every queue its workers, until the end is asked for.
+pub(super) async fn serve(
+    context: &Context,
+    attacher: &Arc<Attacher>,
+    mut opened: mpsc::UnboundedReceiver<Opened>,
+) {
+    // Dropping it ends what runs.
+    let mut running = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = context.shutdown.cancelled() => break,
+            next = opened.recv() => match next {
+                Some(opened) => drop(running.spawn(work(context.clone(), Arc::clone(attacher), opened))),
+                None => break,
+            },
+        }
+    }
+    while running.join_next().await.is_some() {}
+}
+
+async fn work(context: Context, attacher: Arc<Attacher>, opened: Opened) {
+    let Opened { driver, queue } = opened;
+    let Context { options, shutdown, .. } = &context;
+    let syncing =
+        worker::run_in_order(&queue, options.csi_worker_threads, controller::CSI_ATTACHER, |name| {
+            let attacher = Arc::clone(&attacher);
+            async move { attacher.sync(&name).await }
+        });
+    let closing = async {
+        shutdown.cancelled().await;
+        queue.shutdown();
+    };
+    let listing = listing::follow(&attacher, &driver, &queue, options.csi_reconcile_sync, shutdown);
+    tokio::join!(syncing, closing, listing);
+}

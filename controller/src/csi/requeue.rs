@@ -1,0 +1,38 @@
+//! What wakes a claim in the queues that change volumes ([`super::resizer`], [`super::modifier`]).
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+
+use super::handle;
+use super::retry_state::Memory;
+use crate::informer::{Change, Informer, Registration};
+use crate::queue::WorkQueue;
+
+/// Claims that changed in a way that `matters`. What is remembered of one that is gone is forgotten.
+pub(super) fn claims(
+    claims: &Informer<PersistentVolumeClaim>,
+    queue: &WorkQueue<String>,
+    memory: &Arc<Memory>,
+    matters: fn(&Change<PersistentVolumeClaim>) -> bool,
+) -> Registration {
+    let (queue, memory) = (queue.clone(), Arc::clone(memory));
+    claims.add_handler(move |change: &Change<PersistentVolumeClaim>| {
+        if change.is_gone() || change.replaced() {
+            memory.forget(change.key());
+        }
+        if matters(change) {
+            queue.add(change.key().to_string());
+        }
+    })
+}
+
+/// Volumes that came to a claim.
+pub(super) fn volumes(volumes: &Informer<PersistentVolume>, queue: &WorkQueue<String>) -> Registration {
+    let queue = queue.clone();
+    volumes.add_handler(move |change: &Change<PersistentVolume>| {
+        if let Some(volume) = change.new.as_deref().filter(|_| handle::has_new_claim(change)) {
+            handle::claim_key(volume).into_iter().for_each(|key| queue.add(key));
+        }
+    })
+}

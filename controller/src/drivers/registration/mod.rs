@@ -1,0 +1,227 @@
+//! Drivers that register: a driver puts a socket into the plugin directory, is asked there for its name and its CSI socket, and
+//! is told that it was taken (upstream: kubelet's pluginmanager, registration v1). A socket that goes takes the driver with it,
+//! unless the driver is behind another one as well.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::time::Duration;
+
+use orlop_csi::registration::registration_client::RegistrationClient;
+use orlop_csi::registration::{InfoRequest, PluginInfo, RegistrationStatus};
+use orlop_csi::socket;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::folder::Folder;
+use super::{Drivers, Endpoint};
+
+/// The type of plugin that a CSI driver says that it is.
+const CSI_PLUGIN: &str = "CSIPlugin";
+/// How often the directory is read while somebody in it does not answer, or where the kernel does not tell of changes.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How often it is read when nothing is told: a file system may have been mounted over it.
+const LONG: Duration = Duration::from_secs(60);
+/// The longest that a driver may take to say who it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What tells a socket apart from another one of the same name. File systems give the number of a file that went to the next
+/// one that comes, so the time of its last change is looked at as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    inode: u64,
+    changed: (i64, i64),
+}
+
+impl Mark {
+    fn of(meta: &std::fs::Metadata) -> Self {
+        Mark { inode: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()) }
+    }
+}
+
+/// A socket that was seen, and the driver behind it.
+struct SeenSocket {
+    at: Endpoint,
+    stop: CancellationToken,
+    mark: Mark,
+}
+
+/// Follows a directory until `shutdown`. Drivers that `named` holds are not taken away from here.
+pub(super) async fn follow(drivers: &Drivers, named: &[Endpoint], dir: &Path, shutdown: &CancellationToken) {
+    let mut follower = Follower::new(drivers, named, dir, shutdown);
+    let mut said = None;
+    let mut folder = None;
+    loop {
+        if folder.is_none() {
+            // Before the look, so that no change is missed.
+            folder = Folder::of(dir).ok();
+        }
+        let Some(looked) = shutdown.run_until_cancelled(follower.look()).await else { return };
+        let is_settled = looked.is_ok() && follower.unanswered == 0;
+        match looked {
+            Ok(()) => said = None,
+            Err(error) => {
+                let why = error.to_string();
+                if said.as_ref() != Some(&why) {
+                    tracing::warn!(dir = %dir.display(), why, "the directory of --csi-plugin-dir cannot be read");
+                    said = Some(why);
+                }
+            }
+        }
+        let wait = if is_settled && folder.is_some() { LONG } else { PERIOD };
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            told = changed(&mut folder) => if told.is_err() { folder = None },
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+async fn changed(folder: &mut Option<Folder>) -> std::io::Result<()> {
+    match folder {
+        Some(folder) => folder.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A directory and what was seen in it.
+struct Follower<'a> {
+    drivers: &'a Drivers,
+    named: &'a [Endpoint],
+    dir: &'a Path,
+    shutdown: &'a CancellationToken,
+    seen: BTreeMap<OsString, SeenSocket>,
+    /// Sockets where nobody has said yet who it is.
+    unanswered: usize,
+    /// One for each socket that was seen. Dropping it ends them.
+    tasks: JoinSet<()>,
+}
+
+impl<'a> Follower<'a> {
+    fn new(
+        drivers: &'a Drivers,
+        named: &'a [Endpoint],
+        dir: &'a Path,
+        shutdown: &'a CancellationToken,
+    ) -> Self {
+        Follower {
+            drivers,
+            named,
+            dir,
+            shutdown,
+            seen: BTreeMap::new(),
+            unanswered: 0,
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// Looks at the directory once.
+    async fn look(&mut self) -> std::io::Result<()> {
+        let now = sockets(self.dir)?;
+        let all = now.len();
+        while self.tasks.try_join_next().is_some() {}
+        let (mut gone, mut replaced) = (BTreeSet::new(), BTreeSet::new());
+        self.seen.retain(|name, known| {
+            let mark = now.get(name);
+            if mark == Some(&known.mark) {
+                return true;
+            }
+            known.stop.cancel();
+            let left = if mark.is_some() { &mut replaced } else { &mut gone };
+            left.insert(known.at.name.clone());
+            false
+        });
+        // A replaced socket may be the same driver's, which need not be forgotten then.
+        gone.retain(|name| !replaced.contains(name));
+        self.left(gone);
+        let new = now.into_iter().filter(|(name, _)| !self.seen.contains_key(name));
+        let dir = self.dir;
+        let asked = new.map(|(name, mark)| async move { (register(&dir.join(&name)).await, name, mark) });
+        for (info, name, mark) in futures::future::join_all(asked).await {
+            let Some(info) = info else { continue };
+            let at = Endpoint { name: info.name, endpoint: info.endpoint };
+            replaced.remove(&at.name);
+            let stop = self.keep(at.clone());
+            self.seen.insert(name, SeenSocket { at, stop, mark });
+        }
+        self.left(replaced);
+        self.unanswered = all.saturating_sub(self.seen.len());
+        Ok(())
+    }
+
+    /// Takes drivers away whose socket is gone. One that is behind another socket as well is asked there at once, because it
+    /// may have been reached through the one that is gone.
+    fn left(&mut self, names: BTreeSet<String>) {
+        for name in names {
+            let other = self.seen.iter().find(|(_, known)| known.at.name == name);
+            let Some((socket, at)) = other.map(|(socket, known)| (socket.clone(), known.at.clone())) else {
+                if !self.named.iter().any(|at| at.name == name) {
+                    self.drivers.remove(&name);
+                }
+                continue;
+            };
+            let stop = self.keep(at);
+            if let Some(known) = self.seen.get_mut(&socket) {
+                std::mem::replace(&mut known.stop, stop).cancel();
+            }
+        }
+    }
+
+    /// Keeps a driver known until the answer is cancelled.
+    fn keep(&mut self, at: Endpoint) -> CancellationToken {
+        let stop = self.shutdown.child_token();
+        let (drivers, ended) = (self.drivers.clone(), stop.clone());
+        self.tasks.spawn(async move { drivers.keep(at, ended).await });
+        stop
+    }
+}
+
+/// The sockets of a directory, by name, with what tells a new one of the same name apart.
+fn sockets(dir: &Path) -> std::io::Result<BTreeMap<OsString, Mark>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let Ok(meta) = entry.metadata() else { continue };
+        if meta.file_type().is_socket() {
+            found.insert(entry.file_name(), Mark::of(&meta));
+        }
+    }
+    Ok(found)
+}
+
+/// Asks a registration socket who is there, and says that it was taken.
+async fn register(path: &Path) -> Option<PluginInfo> {
+    let channel = socket::connect(&path.display().to_string()).ok()?;
+    let mut client = RegistrationClient::new(channel);
+    let info = match tokio::time::timeout(PATIENCE, client.get_info(InfoRequest {})).await {
+        Ok(Ok(info)) => info.into_inner(),
+        Ok(Err(error)) => {
+            tracing::debug!(socket = %path.display(), %error, "nobody registers there");
+            return None;
+        }
+        Err(_) => return None,
+    };
+    if info.r#type != CSI_PLUGIN || info.name.is_empty() {
+        return None;
+    }
+    let info = PluginInfo {
+        // A driver without a CSI socket of its own serves it where it registers (kubelet does the same).
+        endpoint: if info.endpoint.is_empty() { path.display().to_string() } else { info.endpoint },
+        ..info
+    };
+    let status = RegistrationStatus { plugin_registered: true, error: String::new() };
+    match tokio::time::timeout(PATIENCE, client.notify_registration_status(status)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => {
+            tracing::debug!(driver = info.name, %error, "the driver does not hear that it was taken");
+        }
+        Err(_) => {
+            tracing::debug!(driver = info.name, "the driver does not say that it heard that it was taken")
+        }
+    }
+    Some(info)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,368 @@
+//! What the garbage collector does about one object, after it has read the object and its owners live. Every write is
+//! conditional on the version that was read; when one fails, everything is read and decided again.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::core::DynamicObject;
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::Meta;
+use super::graph::{Graph, Node, Work, group_of};
+use crate::client::is_not_found;
+use crate::gc::discovery::Served;
+use crate::meta::{has_finalizer, is_terminating};
+use crate::names::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, reason};
+use crate::queue::WorkQueue;
+use crate::recorder::{EventType, Recorder};
+use crate::uid::Uid;
+
+/// Owners that are known to be absent. Upstream: 500.
+const ABSENT: usize = 500;
+
+/// Why an object could not be dealt with; it is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// A request failed.
+    #[error("cannot {what} {object}: {cause}")]
+    Api {
+        /// What was tried.
+        what: &'static str,
+        /// The object.
+        object: String,
+        /// Why.
+        cause: kube::Error,
+    },
+    /// The server does not serve the owner's kind.
+    #[error("{object} has an owner of kind {kind} in {api_version}, which the server does not serve")]
+    UnknownOwner {
+        /// The object.
+        object: String,
+        /// The owner's kind.
+        kind: String,
+        /// The owner's group and version.
+        api_version: String,
+    },
+}
+
+/// The owners of an object, by what they mean for it.
+#[derive(Debug, Default, PartialEq)]
+pub struct Owners {
+    /// They exist.
+    pub solid: Vec<OwnerReference>,
+    /// They do not, or are other objects now.
+    pub dangling: Vec<OwnerReference>,
+    /// They are being deleted and wait for their dependents.
+    pub waiting: Vec<OwnerReference>,
+}
+
+/// What to do about an object.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum OwnerVerdict {
+    /// An owner holds it and nothing is in vain.
+    Keep,
+    /// An owner holds it; the references to the others go.
+    Loosen,
+    /// Nobody holds it and its owners wait: its own dependents go before it.
+    Foreground,
+    /// Nobody holds it: the policy that its finalizers say, else background.
+    Delete,
+}
+
+/// Decides about an object that has owners.
+pub fn judge(owners: &Owners, has_dependents: bool) -> OwnerVerdict {
+    let in_vain = !owners.dangling.is_empty() || !owners.waiting.is_empty();
+    match (owners.solid.is_empty(), in_vain) {
+        (false, false) | (true, false) => OwnerVerdict::Keep,
+        (false, true) => OwnerVerdict::Loosen,
+        (true, true) if !owners.waiting.is_empty() && has_dependents => OwnerVerdict::Foreground,
+        (true, true) => OwnerVerdict::Delete,
+    }
+}
+
+/// The kinds that the server serves.
+#[derive(Clone)]
+pub struct Kinds(Arc<RwLock<Vec<Arc<Served>>>>);
+
+impl Kinds {
+    /// These kinds.
+    pub fn new(served: Vec<Arc<Served>>) -> Self {
+        Kinds(Arc::new(RwLock::new(served)))
+    }
+
+    /// From now on these.
+    pub fn replace(&self, served: Vec<Arc<Served>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = served;
+    }
+
+    /// The kind of an owner. Its version may be another one than the preferred: the object is the same.
+    fn of(&self, reference: &OwnerReference) -> Option<Arc<Served>> {
+        let (group, _) = group_of(&reference.api_version);
+        let kinds = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        kinds.iter().find(|k| k.resource.group == group && k.resource.kind == reference.kind).cloned()
+    }
+}
+
+/// Carries out the work of the queue.
+pub struct Collector {
+    client: Client,
+    kinds: Kinds,
+    graph: Arc<Mutex<Graph>>,
+    queue: WorkQueue<Work>,
+    recorder: Recorder,
+    /// `apiVersion kind namespace name uid` of owners that do not exist. A UID never comes back.
+    absent: Mutex<VecDeque<String>>,
+}
+
+impl Collector {
+    /// A collector over this graph.
+    pub fn new(
+        client: Client,
+        kinds: Kinds,
+        graph: Arc<Mutex<Graph>>,
+        queue: WorkQueue<Work>,
+        recorder: Recorder,
+    ) -> Self {
+        Self { client, kinds, graph, queue, recorder, absent: Mutex::default() }
+    }
+
+    /// Does one piece of work.
+    pub async fn work(&self, work: Work) -> Result<(), CollectError> {
+        match work {
+            Work::Delete(uid) => self.attempt_delete(&uid).await,
+            Work::Orphan(uid) => self.attempt_orphan(&uid).await,
+        }
+    }
+
+    async fn attempt_delete(&self, uid: &Uid) -> Result<(), CollectError> {
+        let Some(node) = self.graph().node(uid).cloned() else { return Ok(()) };
+        if node.state().terminating && !node.state().foreground {
+            return Ok(());
+        }
+        // Gone or another one: the watch brings the deletion.
+        let Some(live) = self.read(&node).await? else { return Ok(()) };
+        if node.state().foreground {
+            return self.finish_foreground(&node, &live).await;
+        }
+        if live.owner_references().is_empty() {
+            return Ok(());
+        }
+        let owners = self.classify(&node, live.owner_references()).await?;
+        let dependents: Vec<Node> = self.graph().dependents(uid).cloned().collect();
+        match judge(&owners, !dependents.is_empty()) {
+            OwnerVerdict::Keep => Ok(()),
+            OwnerVerdict::Loosen => {
+                let patch = json!({"ownerReferences": owners.solid});
+                self.patch(&node, &live, patch, "remove owners in vain from").await.map(drop)
+            }
+            OwnerVerdict::Foreground => {
+                let mut version = live.metadata.resource_version.clone();
+                if dependents.iter().any(|d| d.state().foreground) {
+                    // A circle: each would wait for the other. This one stops blocking its owners.
+                    version = self.unblock(&node, &live).await?;
+                }
+                self.delete(&node, version, PropagationPolicy::Foreground).await
+            }
+            OwnerVerdict::Delete => {
+                let policy = if has_finalizer(&live, FINALIZER_ORPHAN) {
+                    PropagationPolicy::Orphan
+                } else if has_finalizer(&live, FINALIZER_FOREGROUND) {
+                    PropagationPolicy::Foreground
+                } else {
+                    PropagationPolicy::Background
+                };
+                self.delete(&node, live.metadata.resource_version.clone(), policy).await
+            }
+        }
+    }
+
+    /// An owner that waits: done when nothing blocks it any more, else its dependents are looked at.
+    async fn finish_foreground(&self, node: &Node, live: &Meta) -> Result<(), CollectError> {
+        let blocking: Vec<Node> = self.graph().blocking(&node.uid).cloned().collect();
+        if blocking.is_empty() {
+            return self.drop_finalizer(node, live, FINALIZER_FOREGROUND).await;
+        }
+        for dependent in blocking.into_iter().filter(|d| !d.state().foreground) {
+            self.queue.add(Work::Delete(dependent.uid));
+        }
+        Ok(())
+    }
+
+    /// First the dependents lose their reference, then the owner may go: a failure in between leaves an owner that
+    /// still has the finalizer, and the retry goes on.
+    async fn attempt_orphan(&self, uid: &Uid) -> Result<(), CollectError> {
+        let (node, dependents) = {
+            let graph = self.graph();
+            let Some(node) = graph.node(uid).cloned() else { return Ok(()) };
+            (node, graph.dependents(uid).cloned().collect::<Vec<Node>>())
+        };
+        let text = uid.to_string();
+        for dependent in dependents {
+            let Some(live) = self.read(&dependent).await? else { continue };
+            let left: Vec<&OwnerReference> =
+                live.owner_references().iter().filter(|o| o.uid != text).collect();
+            if left.len() < live.owner_references().len() {
+                self.patch(&dependent, &live, json!({"ownerReferences": left}), "orphan").await?;
+            }
+        }
+        match self.read(&node).await? {
+            Some(live) => self.drop_finalizer(&node, &live, FINALIZER_ORPHAN).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn classify(&self, node: &Node, references: &[OwnerReference]) -> Result<Owners, CollectError> {
+        let mut owners = Owners::default();
+        for reference in references {
+            let list = match self.owner(node, reference).await? {
+                None => &mut owners.dangling,
+                Some(live) if is_terminating(&live) && has_finalizer(&live, FINALIZER_FOREGROUND) => {
+                    &mut owners.waiting
+                }
+                Some(_) => &mut owners.solid,
+            };
+            list.push(reference.clone());
+        }
+        Ok(owners)
+    }
+
+    /// The owner that a reference means, read live; none if it does not exist.
+    async fn owner(&self, node: &Node, reference: &OwnerReference) -> Result<Option<Meta>, CollectError> {
+        let OwnerReference { api_version, kind, name, uid, .. } = reference;
+        let Some(served) = self.kinds.of(reference) else {
+            let (kind, api_version) = (kind.clone(), api_version.clone());
+            return Err(CollectError::UnknownOwner { object: text(node), kind, api_version });
+        };
+        let namespace = if served.namespaced { node.namespace() } else { "" };
+        let entry = format!("{api_version} {kind} {namespace} {name} {uid}");
+        if self.absent().contains(&entry) {
+            return Ok(None);
+        }
+        // A cluster-scoped object cannot have an owner in a namespace.
+        let impossible = served.namespaced && namespace.is_empty();
+        if !impossible {
+            let owner = self.api::<Meta>(&served, namespace).get_opt(name).await;
+            let owner = owner.map_err(|cause| CollectError::Api {
+                what: "read an owner of",
+                object: text(node),
+                cause,
+            })?;
+            if let Some(owner) = owner.filter(|o| o.metadata.uid.as_deref() == Some(uid)) {
+                return Ok(Some(owner));
+            }
+        }
+        let elsewhere = self
+            .graph()
+            .node(&Uid::from(uid.as_str()))
+            .is_some_and(|o| !o.namespace().is_empty() && o.namespace() != node.namespace());
+        if impossible || elsewhere {
+            self.report_wrong_namespace(node, reference);
+        }
+        let mut absent = self.absent();
+        absent.push_back(entry);
+        if absent.len() > ABSENT {
+            absent.pop_front();
+        }
+        Ok(None)
+    }
+
+    fn report_wrong_namespace(&self, node: &Node, reference: &OwnerReference) {
+        let OwnerReference { api_version, kind, name, uid, .. } = reference;
+        let namespace = node.namespace();
+        let owner = format!("[{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}]");
+        let involved = ObjectReference {
+            api_version: Some(node.kind.resource.api_version.clone()),
+            kind: Some(node.kind.resource.kind.clone()),
+            namespace: Some(namespace.to_owned()).filter(|n| !n.is_empty()),
+            name: Some(node.name().to_owned()),
+            uid: Some(node.uid.to_string()),
+            ..ObjectReference::default()
+        };
+        let message = format!("ownerRef {owner} does not exist in namespace {namespace:?}");
+        self.recorder.event_for(involved, EventType::Warning, reason::OWNER_REF_INVALID_NAMESPACE, message);
+    }
+
+    async fn unblock(&self, node: &Node, live: &Meta) -> Result<Option<String>, CollectError> {
+        let mut references = live.owner_references().to_vec();
+        references.iter_mut().for_each(|o| o.block_owner_deletion = Some(false));
+        self.patch(node, live, json!({"ownerReferences": references}), "unblock the owners of").await
+    }
+
+    async fn drop_finalizer(&self, node: &Node, live: &Meta, finalizer: &str) -> Result<(), CollectError> {
+        if !has_finalizer(live, finalizer) {
+            return Ok(());
+        }
+        let left: Vec<&String> = live.finalizers().iter().filter(|f| *f != finalizer).collect();
+        self.patch(node, live, json!({"finalizers": left}), "remove a finalizer from").await.map(drop)
+    }
+
+    /// The object of this node, if it is still the same one.
+    async fn read(&self, node: &Node) -> Result<Option<Meta>, CollectError> {
+        let found = self.api::<Meta>(&node.kind, node.namespace()).get_opt(node.name()).await;
+        let found = found.map_err(|cause| CollectError::Api { what: "read", object: text(node), cause })?;
+        let uid = node.uid.to_string();
+        Ok(found.filter(|live| live.metadata.uid.as_ref() == Some(&uid)))
+    }
+
+    /// Merges metadata into exactly the version that was read. Returns the new version, none if the object is gone.
+    async fn patch(
+        &self,
+        node: &Node,
+        live: &Meta,
+        mut metadata: Value,
+        what: &'static str,
+    ) -> Result<Option<String>, CollectError> {
+        metadata["resourceVersion"] = json!(live.metadata.resource_version);
+        metadata["uid"] = json!(node.uid.to_string());
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        let api: Api<DynamicObject> = self.api(&node.kind, node.namespace());
+        match api.patch(node.name(), &PatchParams::default(), &patch).await {
+            Ok(patched) => Ok(patched.metadata.resource_version),
+            Err(error) if is_not_found(&error) => Ok(None),
+            Err(cause) => Err(CollectError::Api { what, object: text(node), cause }),
+        }
+    }
+
+    async fn delete(
+        &self,
+        node: &Node,
+        version: Option<String>,
+        policy: PropagationPolicy,
+    ) -> Result<(), CollectError> {
+        let exactly = Preconditions { uid: Some(node.uid.to_string()), resource_version: version };
+        let parameters = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
+        let api: Api<DynamicObject> = self.api(&node.kind, node.namespace());
+        match api.delete(node.name(), &parameters.preconditions(exactly)).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(cause) => Err(CollectError::Api { what: "delete", object: text(node), cause }),
+        }
+    }
+
+    fn api<K>(&self, kind: &Served, namespace: &str) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = kube::core::ApiResource, Scope = kube::core::DynamicResourceScope>,
+    {
+        if namespace.is_empty() {
+            Api::all_with(self.client.clone(), &kind.resource)
+        } else {
+            Api::namespaced_with(self.client.clone(), namespace, &kind.resource)
+        }
+    }
+
+    fn graph(&self) -> MutexGuard<'_, Graph> {
+        self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn absent(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.absent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn text(node: &Node) -> String {
+    format!("{} {}", node.kind.resource.kind, node.key)
+}

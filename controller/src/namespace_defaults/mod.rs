@@ -1,0 +1,111 @@
+//! What every active namespace is given: the `default` ServiceAccount ([`accounts`]) and the bundle of certificates that
+//! clients verify the server with ([`root_ca`]). Both are made with the namespace and made again when somebody deletes them.
+//!
+//! Only the one name is watched, not all objects of the kind (upstream: pkg/controller/serviceaccount,
+//! pkg/controller/certificates/rootcacertpublisher).
+
+pub mod accounts;
+pub mod root_ca;
+
+use std::fmt::Debug;
+
+use futures::future::join;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::core::Status;
+use kube::runtime::watcher;
+use kube::{Api, Resource};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::client::{is_already_exists, is_not_found, status_of};
+use crate::context::Context;
+use crate::informer::{Change, Informer, key_of, split_key};
+use crate::kept::Keep;
+use crate::meta::is_terminating;
+use crate::queue::WorkQueue;
+use crate::worker;
+
+/// Workers of each of the two. Upstream: 1, without a flag.
+const WORKERS: usize = 1;
+
+/// Why a namespace lacks what it is to have.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what} {name} in namespace {namespace}: {cause}")]
+pub struct GivenError {
+    /// What was tried.
+    pub what: &'static str,
+    /// Name of the object.
+    pub name: &'static str,
+    /// The namespace.
+    pub namespace: String,
+    /// Why.
+    pub cause: kube::Error,
+}
+
+/// Only active namespaces are given anything: in one that goes away nothing can be made.
+pub fn wants(namespace: &Namespace) -> bool {
+    let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
+    !is_terminating(namespace) && matches!(phase, None | Some("Active"))
+}
+
+/// The namespace has gone, or goes, while the object was being made: it needs it no more.
+fn is_namespace_gone(error: &kube::Error) -> bool {
+    let is_ending = |status: &Status| {
+        let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
+        causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
+    };
+    is_not_found(error) || status_of(error).is_some_and(is_ending)
+}
+
+/// The outcome of making something that others may have made meanwhile.
+fn made<T>(result: kube::Result<T>) -> Result<(), kube::Error> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) if is_already_exists(&error) || is_namespace_gone(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Keeps an object of one name in every active namespace. `sync` is called with the name of a namespace whenever the
+/// namespace or the object in it may need something.
+async fn keep<K, F, Fut>(
+    context: &Context,
+    controller: &'static str,
+    api: Api<crate::lean::Lean<K>>,
+    name: &'static str,
+    sync: F,
+) where
+    K: Keep + Resource + Clone + Debug,
+    F: Fn(Informer<Namespace>, Informer<K>, String) -> Fut,
+    Fut: Future<Output = Result<(), GivenError>>,
+{
+    let queue = WorkQueue::new(context.options.rate_limit);
+    let namespaces = context.informers.namespaces();
+    let _namespaces = namespaces.add_handler({
+        let queue = queue.clone();
+        move |change: &Change<Namespace>| {
+            if let Some(namespace) = change.new.as_deref().filter(|namespace| wants(namespace)) {
+                queue.add(key_of(namespace));
+            }
+        }
+    });
+    let objects = Informer::<K>::new();
+    let _objects = objects.add_handler({
+        let queue = queue.clone();
+        move |change: &Change<K>| queue.add(split_key(change.key()).0.to_owned())
+    });
+    let _following = AbortOnDropHandle::new(tokio::spawn({
+        let (objects, shutdown) = (objects.clone(), context.shutdown.clone());
+        let named = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        async move { objects.run_selected(api, named, shutdown).await }
+    }));
+    if !context.ready(join(namespaces.synced(), objects.synced())).await {
+        return;
+    }
+    worker::run_until(&context.shutdown, &queue, WORKERS, controller, |namespace| {
+        sync(namespaces.clone(), objects.clone(), namespace)
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests;

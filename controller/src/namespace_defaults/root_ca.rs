@@ -1,0 +1,95 @@
+//! `root-ca-certificate-publisher-controller`: the ConfigMap `kube-root-ca.crt`, which pods mount to know whom to trust.
+//!
+//! Without a known authority (plain HTTP on this machine needs none) an empty bundle is published, as upstream does: who
+//! mounts it finds the key, and trusts nobody by it. An empty bundle never takes the place of another one.
+
+use std::collections::BTreeMap;
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::Api;
+use kube::api::PostParams;
+use kube::core::ObjectMeta;
+
+use super::{GivenError, keep, made, wants};
+use crate::context::{Context, ControllerError};
+use crate::informer::Informer;
+use crate::meta::annotation;
+use crate::names::{ANN_DESCRIPTION, controller};
+
+/// The ConfigMap that every namespace has.
+pub const ROOT_CA: &str = "kube-root-ca.crt";
+/// Its only key.
+pub const KEY: &str = "ca.crt";
+/// What it says of itself, letter by letter as upstream.
+pub const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
+                               endpoints such as the internal service IP or kubernetes.default.svc. No other usage is \
+                               guaranteed across distributions of Kubernetes clusters.";
+
+/// What a namespace needs.
+#[derive(Debug, PartialEq)]
+pub enum Need {
+    /// It has all, or may have nothing.
+    Nothing,
+    /// The ConfigMap has to be made.
+    Make(ConfigMap),
+    /// The ConfigMap has to become this.
+    Replace(ConfigMap),
+}
+
+/// Decides about a namespace. `bundle` holds certificates in PEM; `None` when no authority is known.
+pub fn decide(namespace: Option<&Namespace>, there: Option<&ConfigMap>, bundle: Option<&str>) -> Need {
+    if !namespace.is_some_and(wants) {
+        return Need::Nothing;
+    }
+    let data = BTreeMap::from([(KEY.to_owned(), bundle.unwrap_or_default().to_owned())]);
+    let Some(there) = there else {
+        let annotations = BTreeMap::from([(ANN_DESCRIPTION.to_owned(), DESCRIPTION.to_owned())]);
+        let metadata = ObjectMeta {
+            name: Some(ROOT_CA.to_owned()),
+            annotations: Some(annotations),
+            ..ObjectMeta::default()
+        };
+        return Need::Make(ConfigMap { metadata, data: Some(data), ..ConfigMap::default() });
+    };
+    let has_key = there.data.as_ref().is_some_and(|data| data.contains_key(KEY));
+    let right = there.data.as_ref() == Some(&data) && annotation(there, ANN_DESCRIPTION) == Some(DESCRIPTION);
+    if right || bundle.is_none() && has_key {
+        return Need::Nothing;
+    }
+    let mut next = there.clone();
+    next.data = Some(data);
+    let annotations = next.metadata.annotations.get_or_insert_default();
+    annotations.insert(ANN_DESCRIPTION.to_owned(), DESCRIPTION.to_owned());
+    Need::Replace(next)
+}
+
+/// The controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let api = Api::all(context.client.clone());
+        keep(&context, controller::ROOT_CA_PUBLISHER, api, ROOT_CA, |namespaces, maps, name| {
+            sync(&context, namespaces, maps, name)
+        })
+        .await;
+        Ok(())
+    })
+}
+
+/// One write, conditional on the version that is cached; if it fails everything is looked at anew.
+async fn sync(
+    context: &Context,
+    namespaces: Informer<Namespace>,
+    maps: Informer<ConfigMap>,
+    name: String,
+) -> Result<(), GivenError> {
+    let api: Api<ConfigMap> = Api::namespaced(context.client.clone(), &name);
+    let there = maps.get(&format!("{name}/{ROOT_CA}"));
+    let bundle = context.options.root_ca.as_deref();
+    let (what, result) = match decide(namespaces.get(&name).as_deref(), there.as_deref(), bundle) {
+        Need::Nothing => return Ok(()),
+        Need::Make(map) => ("publish", api.create(&PostParams::default(), &map).await),
+        Need::Replace(map) => ("repair", api.replace(ROOT_CA, &PostParams::default(), &map).await),
+    };
+    made(result).map_err(|cause| GivenError { what, name: ROOT_CA, namespace: name, cause })
+}

@@ -1,0 +1,104 @@
+//! The state of the running controller. The impl blocks that act on it are in the other files of this folder.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::Client;
+
+use super::migration::MigratedDriver;
+use super::plugin::Plugins;
+use super::recycle::PodRunner;
+use super::stores::Stores;
+use crate::context::Context;
+use crate::informer::Informer;
+use crate::names;
+use crate::operations::Operations;
+use crate::options::Options;
+use crate::pods::index_by_claim;
+use crate::queue::WorkQueue;
+use crate::recorder::{EventType, Recorder};
+
+/// The controller. Its parts are in the files of this folder.
+pub struct Binder {
+    /// Itself, for operations that outlive a sync.
+    pub(super) this: Weak<Binder>,
+    pub(super) client: Client,
+    pub(super) options: Arc<Options>,
+    pub(super) plugins: Plugins,
+    pub(super) migrated: MigratedDriver,
+    pub(super) pod_runner: PodRunner,
+    pub(super) operations: Operations,
+    /// Keys of claims to look at.
+    pub(super) claims: WorkQueue<String>,
+    /// Names of volumes to look at.
+    pub(super) volumes: WorkQueue<String>,
+    pub(super) stores: Mutex<Stores>,
+    recorder: Recorder,
+    pub(super) volume_cache: Informer<PersistentVolume>,
+    pub(super) claim_cache: Informer<PersistentVolumeClaim>,
+    pub(super) class_cache: Informer<StorageClass>,
+    pub(super) pod_cache: Informer<Pod>,
+    pub(super) node_cache: Informer<Node>,
+}
+
+impl Binder {
+    /// A controller that has not looked at anything yet.
+    pub fn new(context: &Context, plugins: Plugins, migrated: MigratedDriver) -> Arc<Self> {
+        let informers = &context.informers;
+        let recorder = context.recorder(names::COMPONENT_PV);
+        let pod_cache = informers.pods();
+        index_by_claim(&pod_cache);
+        let pod_runner = PodRunner::new(context.client.clone(), pod_cache.clone(), recorder.clone());
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            client: context.client.clone(),
+            options: Arc::clone(&context.options),
+            plugins,
+            migrated,
+            pod_runner,
+            operations: Operations::new(context.shutdown.clone()),
+            claims: WorkQueue::new(context.options.rate_limit),
+            volumes: WorkQueue::new(context.options.rate_limit),
+            stores: Mutex::default(),
+            recorder,
+            volume_cache: informers.volumes(),
+            claim_cache: informers.claims(),
+            class_cache: informers.classes(),
+            pod_cache,
+            node_cache: informers.nodes(),
+        })
+    }
+
+    /// The own stores. Never held over an await.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Stores> {
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Itself, for operations that outlive a sync.
+    pub(super) fn handle(&self) -> Arc<Self> {
+        self.this.upgrade().expect("a sync runs on a controller that is alive")
+    }
+
+    // === events ===
+
+    pub(super) fn volume_event(
+        &self,
+        volume: &PersistentVolume,
+        type_: EventType,
+        reason: &str,
+        message: &str,
+    ) {
+        self.recorder.event(volume, type_, reason, message);
+    }
+
+    pub(super) fn claim_event(
+        &self,
+        claim: &PersistentVolumeClaim,
+        type_: EventType,
+        reason: &str,
+        message: &str,
+    ) {
+        self.recorder.event(claim, type_, reason, message);
+    }
+}

@@ -1,0 +1,180 @@
+//! Access to the binder's cache: its own stores of volumes and claims, and the informers' caches of everything else.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+
+use super::binder::Binder;
+use super::cache::Offer;
+use super::class;
+use super::error::SyncError;
+use super::object;
+use super::requeue;
+use crate::kept::Kept;
+use crate::pods::INDEX_CLAIM;
+use crate::uid::Uid;
+
+impl Binder {
+    // === putting in ===
+
+    /// Puts a volume into the store and wakes whom that may help. False if a newer one is there.
+    pub(super) fn store_volume(
+        &self,
+        kept: &Kept<PersistentVolume>,
+        volume: &PersistentVolume,
+    ) -> Result<bool, SyncError> {
+        self.store_volume_if(kept, volume, |_| true)
+    }
+
+    /// The same, if what is known of it is such that it shall be.
+    fn store_volume_if(
+        &self,
+        kept: &Kept<PersistentVolume>,
+        volume: &PersistentVolume,
+        shall: impl FnOnce(Option<&Kept<PersistentVolume>>) -> bool,
+    ) -> Result<bool, SyncError> {
+        let keys = {
+            let mut stores = self.lock();
+            if !shall(stores.volumes.get_kept(kept.key())) {
+                return Ok(false);
+            }
+            match stores.volumes.offer(kept.clone(), volume)? {
+                Offer::Stale => return Ok(false),
+                Offer::Same => return Ok(true),
+                Offer::Stored(old) => {
+                    let mut keys = requeue::claims_for_volume(&stores.claims, old.as_deref(), volume);
+                    if requeue::becomes_free(old.as_deref(), volume) {
+                        keys.extend(self.offer_volume(&mut stores, volume, None));
+                    }
+                    keys
+                }
+            }
+        };
+        keys.into_iter().for_each(|key| self.claims.add(key));
+        Ok(true)
+    }
+
+    /// Puts a claim into the store. False if a newer one is there.
+    pub(super) fn store_claim(
+        &self,
+        kept: &Kept<PersistentVolumeClaim>,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<bool, SyncError> {
+        self.store_claim_if(kept, claim, |_| true)
+    }
+
+    /// The same, if what is known of it is such that it shall be.
+    fn store_claim_if(
+        &self,
+        kept: &Kept<PersistentVolumeClaim>,
+        claim: &PersistentVolumeClaim,
+        shall: impl FnOnce(Option<&Kept<PersistentVolumeClaim>>) -> bool,
+    ) -> Result<bool, SyncError> {
+        let stored = {
+            let mut stores = self.lock();
+            if !shall(stores.claims.get_kept(kept.key())) {
+                return Ok(false);
+            }
+            stores.claims.offer(kept.clone(), claim)?
+        };
+        match stored {
+            Offer::Stale => Ok(false),
+            Offer::Same => Ok(true),
+            Offer::Stored(old) => {
+                // Deleted and made anew between two looks: the volume of the old one has to know.
+                if let Some(old) = old.filter(|old| Uid::from(object::uid(&old.metadata)) != *kept.uid()) {
+                    self.wake_volume_of(&old);
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Puts the server's answer to an own write into the store, unless the object has left it meanwhile: an object that is
+    /// gone must not come back this way.
+    pub(super) fn store_written_volume(
+        &self,
+        written: PersistentVolume,
+    ) -> Result<Arc<PersistentVolume>, SyncError> {
+        let written = Arc::new(written);
+        let gone = object::is_terminating(&written.metadata)
+            && written.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
+        let kept = Kept::new(Arc::clone(&written));
+        if !gone {
+            self.store_volume_if(&kept, &written, |known| known.is_some_and(|known| is_news(known, &kept)))?;
+        }
+        Ok(written)
+    }
+
+    /// The same for a claim.
+    pub(super) fn store_written_claim(
+        &self,
+        written: PersistentVolumeClaim,
+    ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
+        let written = Arc::new(written);
+        let kept = Kept::new(Arc::clone(&written));
+        self.store_claim_if(&kept, &written, |known| known.is_some_and(|known| is_news(known, &kept)))?;
+        Ok(written)
+    }
+
+    // === what is known ===
+
+    /// The volume in the own store.
+    pub(super) fn stored_volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
+        let kept = self.lock().volumes.get_kept(name).cloned();
+        kept.map(|kept| kept.get())
+    }
+
+    /// The claim in the own store.
+    pub(super) fn stored_claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
+        let kept = self.lock().claims.get_kept(key).cloned();
+        kept.map(|kept| kept.get())
+    }
+
+    /// The claim in the informer's cache, which may be ahead of the own store.
+    pub(super) fn cached_claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
+        self.claim_cache.get(key)
+    }
+
+    /// The search, among what no other claim is being bound to.
+    pub(super) fn find_volume(
+        &self,
+        claim: &PersistentVolumeClaim,
+        delayed: bool,
+    ) -> Option<Arc<PersistentVolume>> {
+        let stores = self.lock();
+        stores.volumes.index().find_among(claim, delayed, |volume| stores.reserved.may_take(volume, claim))
+    }
+
+    /// The class of this name; the empty name is no class.
+    pub(super) fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
+        if name.is_empty() { None } else { self.class_cache.get(name) }
+    }
+
+    pub(super) fn is_delayed(&self, class_name: &str) -> bool {
+        class::delays_binding(self.class(class_name).as_deref()).unwrap_or(false)
+    }
+
+    /// The name of the default class.
+    pub(super) fn default_class(&self) -> Option<String> {
+        let classes = self.class_cache.list();
+        class::default_class(&classes).map(|class| object::name(&class.metadata).to_owned())
+    }
+
+    /// The node of this name.
+    pub(super) fn node(&self, name: &str) -> Option<Arc<Node>> {
+        self.node_cache.get(name)
+    }
+
+    /// The pods that name a claim.
+    pub(super) fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>> {
+        self.pod_cache.by_index(INDEX_CLAIM, key)
+    }
+}
+
+/// Whether the answer to a write is about the object in the store and not there yet: when the event was faster, the store
+/// shares the informer's copy, which is packed in time.
+fn is_news<K>(known: &Kept<K>, written: &Kept<K>) -> bool {
+    known.uid() == written.uid() && !known.is_same(written)
+}

@@ -1,0 +1,62 @@
+//! The operation behind policy Recycle: checks that the volume is still unused, scrubs it and offers it again.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PersistentVolume;
+
+use crate::names::reason;
+use crate::pv::binder::Binder;
+use crate::pv::error::{SyncError, chain};
+use crate::pv::object::{self, claim_ref, reference_key};
+use crate::pv::pods::users;
+use crate::recorder::EventType;
+
+impl Binder {
+    /// The operation behind policy Recycle. Failures are told on the volume and never slow the next attempt down: it comes
+    /// with the next resync.
+    pub(in crate::pv) async fn recycle_operation(
+        &self,
+        volume: Arc<PersistentVolume>,
+    ) -> Result<(), SyncError> {
+        if let Err(error) = self.recycle(&volume).await {
+            tracing::debug!(volume = object::name(&volume.metadata), error = %chain(&error), "recycling stopped");
+        }
+        Ok(())
+    }
+
+    async fn recycle(&self, volume: &PersistentVolume) -> Result<(), SyncError> {
+        let Some(volume) = self.still_released(volume).await? else { return Ok(()) };
+        let Some(reference) = claim_ref(&volume) else { return Ok(()) };
+        let key = reference_key(reference);
+        // A claim of that name in the store is a new one, and the pods are its own.
+        // Tests: PV-6-9
+        if self.stored_claim(&key).is_none() {
+            // The cache first; where that knows of nobody, the server: a pod that was just made must not lose its data.
+            let mut in_use_by = users(&self.pods_of_claim(&key));
+            if in_use_by.is_empty() {
+                in_use_by = users(&self.read_pods_of_claim(&key).await?);
+            }
+            if !in_use_by.is_empty() {
+                let message = format!("Volume is used by pods: {}", in_use_by.join(","));
+                self.volume_event(&volume, EventType::Normal, reason::VOLUME_FAILED_RECYCLE, &message);
+                return Ok(());
+            }
+        }
+        let Ok(plugin) = self.plugins.recyclable(&volume) else {
+            let message = "No recycler plugin found for the volume!";
+            self.fail_volume(&volume, reason::VOLUME_FAILED_RECYCLE, message).await?;
+            return Ok(());
+        };
+        let Some(recycler) = plugin.recycler() else { return Ok(()) };
+        // Tests: PV-6-2, PV-6-5
+        if let Err(error) = recycler.recycle(&volume, &self.pod_runner).await {
+            let message = format!("Recycle failed: {error}");
+            self.fail_volume(&volume, reason::VOLUME_FAILED_RECYCLE, &message).await?;
+            return Ok(());
+        }
+        self.volume_event(&volume, EventType::Normal, reason::VOLUME_RECYCLED, "Volume recycled");
+        // Done outside: the data is gone. Not saved: anything. Who finishes: the next sync of the volume, which still finds
+        // it released and scrubs it once more; that does no harm.
+        self.unbind(&volume).await
+    }
+}

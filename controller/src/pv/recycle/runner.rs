@@ -1,0 +1,228 @@
+//! Runs a recycler pod: creates it, follows it to its end, and removes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Event, PersistentVolume, Pod};
+use kube::api::{DeleteParams, PostParams};
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use tokio::sync::mpsc;
+
+use super::recipe::NAMESPACE;
+use crate::client::{is_already_exists, is_not_found, message_of};
+use crate::informer::Informer;
+use crate::names::reason;
+use crate::pv::object::{self, claim_ref, reference_uid};
+use crate::recorder::{EventType, Recorder};
+
+/// How often the server is asked whether the pod is still there, in case its end was not seen.
+const CHECK: Duration = Duration::from_secs(30);
+/// How long a pod has to end whose volume was taken from it, seconds.
+const SHORT_GRACE: u32 = 1;
+
+/// Runs recycler pods: creates one, follows it to its end, repeats its events on the volume, and removes it.
+#[derive(Clone)]
+pub struct PodRunner {
+    client: Client,
+    pods: Informer<Pod>,
+    recorder: Recorder,
+}
+
+/// A change of a recycler pod.
+enum PodChange {
+    /// It is there, or another one of its name is.
+    Pod(Arc<Pod>),
+    /// The one with this UID is gone.
+    Gone(String),
+}
+
+impl PodRunner {
+    /// A runner that follows pods through this informer.
+    pub fn new(client: Client, pods: Informer<Pod>, recorder: Recorder) -> Self {
+        Self { client, pods, recorder }
+    }
+
+    /// Runs `pod` for `volume` until it has ended, and removes it. The error is what goes behind `Recycle failed: `.
+    pub async fn run(&self, volume: &PersistentVolume, pod: &Pod) -> Result<(), String> {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or(NAMESPACE);
+        let name = object::name(&pod.metadata);
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        // Listening begins before the pod is there, so that nothing of its life is missed.
+        let (tell, mut seen) = mpsc::unbounded_channel();
+        let key = format!("{namespace}/{name}");
+        let registration = self.pods.add_handler(move |change| {
+            if *key != **change.key() {
+                return;
+            }
+            let _ = match (&change.new, change.gone_uid()) {
+                (Some(pod), _) => tell.send(PodChange::Pod(Arc::clone(pod))),
+                (None, Some(uid)) => tell.send(PodChange::Gone(uid.to_string())),
+                (None, None) => Ok(()),
+            };
+        });
+        let created = match api.create(&PostParams::default(), pod).await {
+            Ok(created) => created,
+            Err(error) if is_already_exists(&error) => {
+                // Left by a controller before this one. It may be scrubbing, or its result may be old.
+                self.remove(&api, name, None).await.map_err(|error| {
+                    format!("failed to delete old recycler pod {namespace}/{name}: {error}")
+                })?;
+                return Err("old recycler pod found, will retry later".to_owned());
+            }
+            Err(error) => {
+                return Err(format!("unexpected error creating recycler pod:  {}", message_of(&error)));
+            }
+        };
+        let uid = object::uid(&created.metadata);
+        let mut grace = None;
+        let outcome = tokio::select! {
+            outcome = follow(&api, name, uid, &mut seen) => outcome,
+            never = self.repeat_events(volume, namespace, name, uid) => match never {},
+            () = self.taken(volume) => {
+                grace = Some(SHORT_GRACE);
+                Err("the volume is not to be emptied any more".to_owned())
+            }
+        };
+        drop(registration);
+        let removed = self.remove(&api, name, grace).await;
+        outcome.map_err(|error| format!("failed to recycle volume: {error}"))?;
+        // The volume is clean, but with the pod in the way the next recycling could not start.
+        removed.map_err(|error| format!("failed to delete recycler pod: {error}"))
+    }
+
+    /// Ends when the volume is not any more what the pod was made for: a person freed it, or said that its data stays. The next claim must not
+    /// find a pod at work that began for the last one (I8). Upstream lets that pod go on.
+    async fn taken(&self, volume: &PersistentVolume) {
+        let name = object::name(&volume.metadata);
+        let api: Api<PersistentVolume> = Api::all(self.client.clone());
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let mut changes = std::pin::pin!(watcher(api, config));
+        let mut is_there = false;
+        loop {
+            match changes.next().await {
+                Some(Ok(watcher::Event::Init)) => is_there = false,
+                Some(Ok(watcher::Event::InitApply(live) | watcher::Event::Apply(live))) => {
+                    if object::name(&live.metadata) != name {
+                        continue;
+                    }
+                    is_there = true;
+                    if !is_to_be_emptied(volume, &live) {
+                        return;
+                    }
+                }
+                Some(Ok(watcher::Event::InitDone)) if is_there => {}
+                Some(Ok(watcher::Event::InitDone)) => return,
+                Some(Ok(watcher::Event::Delete(gone))) => {
+                    if object::name(&gone.metadata) == name {
+                        return;
+                    }
+                }
+                Some(Err(error)) => {
+                    tracing::debug!(volume = name, %error, "cannot watch a volume that is recycled");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    async fn remove(&self, api: &Api<Pod>, name: &str, grace: Option<u32>) -> Result<(), String> {
+        let parameters = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };
+        match api.delete(name, &parameters).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(error) => Err(message_of(&error)),
+        }
+    }
+
+    /// Repeats every event of the pod on the volume. Never ends by itself: losing events stops nothing.
+    async fn repeat_events(
+        &self,
+        volume: &PersistentVolume,
+        namespace: &str,
+        pod: &str,
+        uid: &str,
+    ) -> std::convert::Infallible {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let config = watcher::Config::default().fields(&format!("involvedObject.name={pod}"));
+        let mut events = std::pin::pin!(watcher(api, config));
+        let mut repeated = std::collections::HashSet::new();
+        loop {
+            match events.next().await {
+                Some(Ok(watcher::Event::InitApply(event) | watcher::Event::Apply(event))) => {
+                    let about = &event.involved_object;
+                    let ours = about.name.as_deref() == Some(pod) && about.uid.as_deref() == Some(uid);
+                    if ours && repeated.insert(event.metadata.uid.clone()) {
+                        let type_ = match event.type_.as_deref() {
+                            Some("Warning") => EventType::Warning,
+                            Some(_) | None => EventType::Normal,
+                        };
+                        let text = event.message.as_deref().unwrap_or_default();
+                        let message = format!("Recycler pod: {text}");
+                        self.recorder.event(volume, type_, reason::RECYCLER_POD, message);
+                    }
+                }
+                Some(Ok(watcher::Event::Init | watcher::Event::InitDone | watcher::Event::Delete(_))) => {}
+                Some(Err(error)) => {
+                    tracing::debug!(pod, %error, "cannot watch the events of a recycler pod");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+/// Whether a volume is still as it was when its pod was made, as far as its data goes. Pure.
+fn is_to_be_emptied(then: &PersistentVolume, now: &PersistentVolume) -> bool {
+    then.metadata.uid == now.metadata.uid
+        && claim_ref(then).map(reference_uid) == claim_ref(now).map(reference_uid)
+        && object::reclaim_policy(then) == object::reclaim_policy(now)
+}
+
+/// Waits for the end of the pod with this UID.
+async fn follow(
+    api: &Api<Pod>,
+    name: &str,
+    uid: &str,
+    seen: &mut mpsc::UnboundedReceiver<PodChange>,
+) -> Result<(), String> {
+    loop {
+        let next = tokio::select! {
+            next = seen.recv() => next,
+            () = tokio::time::sleep(CHECK) => match api.get_opt(name).await {
+                Ok(Some(pod)) => Some(PodChange::Pod(Arc::new(pod))),
+                Ok(None) => Some(PodChange::Gone(uid.to_owned())),
+                // The server is away; the informer will tell when it is back.
+                Err(_) => continue,
+            },
+        };
+        match next {
+            // An older pod of this name: the informer is behind.
+            Some(PodChange::Pod(pod)) if object::uid(&pod.metadata) != uid => {}
+            Some(PodChange::Gone(gone)) if gone != uid => {}
+            Some(PodChange::Pod(pod)) => {
+                if let Some(end) = end_of(&pod) {
+                    return end;
+                }
+            }
+            Some(PodChange::Gone(_)) => return Err("recycler pod was deleted".to_owned()),
+            None => return Err("recycler pod watcher failed".to_owned()),
+        }
+    }
+}
+
+/// How the pod ended, if it did.
+fn end_of(pod: &Pod) -> Option<Result<(), String>> {
+    match crate::pods::phase(pod) {
+        "Succeeded" => Some(Ok(())),
+        "Failed" => {
+            let message = pod.status.as_ref().and_then(|status| status.message.clone());
+            let message = message.filter(|message| !message.is_empty());
+            Some(Err(message.unwrap_or_else(|| "pod failed, pod.Status.Message unknown".to_owned())))
+        }
+        _ => None,
+    }
+}

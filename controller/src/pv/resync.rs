@@ -1,0 +1,161 @@
+//! The resync: queues every claim and volume again, except those that a look at the present versions would not change
+//! (see [`super::resync_skip`]).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+
+use super::binder::Binder;
+use super::object::{self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, volume_name};
+use super::resync_skip::Settled;
+use super::stores::Stores;
+use crate::kept::{Keep, Kept};
+use crate::names;
+
+/// The version of a volume's claim.
+pub(super) fn claim_version(stores: &Stores, volume: &PersistentVolume) -> Option<u64> {
+    stores.claims.get_kept(&reference_key(claim_ref(volume)?))?.version()
+}
+
+/// The version of the volume that a claim names.
+pub(super) fn volume_version(stores: &Stores, claim: &PersistentVolumeClaim) -> Option<u64> {
+    stores.volumes.get_kept(volume_name(claim))?.version()
+}
+
+/// What a look at this volume that wrote nothing means. `claim` is the version of its claim before and after the look.
+fn of_volume(stores: &Stores, volume: &PersistentVolume, claim: Option<u64>) -> Settled {
+    match (VolumePhase::of(volume), claim_ref(volume), claim) {
+        (VolumePhase::Available, None, _) if !object::is_terminating(&volume.metadata) => Settled::Alone,
+        (VolumePhase::Bound, Some(reference), Some(version)) => {
+            let key = reference_key(reference);
+            let names_it =
+                stores.claims.waiting().naming(object::name(&volume.metadata)).any(|by| **by == *key);
+            if names_it { Settled::With(version) } else { Settled::No }
+        }
+        (_, _, _) => Settled::No,
+    }
+}
+
+/// The same for a claim and the volume that it names.
+fn of_claim(stores: &Stores, claim: &PersistentVolumeClaim, volume: Option<u64>) -> Settled {
+    let is_bound = ClaimPhase::of(claim) == ClaimPhase::Bound
+        && has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED);
+    let key = object::claim_key(claim);
+    let points_back =
+        || stores.volumes.index().names_pointing_to(&key).any(|name| **name == *volume_name(claim));
+    match volume {
+        Some(version) if is_bound && points_back() => Settled::With(version),
+        Some(_) | None => Settled::No,
+    }
+}
+
+impl Stores {
+    fn is_volume_settled(&self, name: &str) -> bool {
+        match self.volumes.settled(name) {
+            Settled::No => false,
+            Settled::Alone => true,
+            Settled::With(version) => {
+                let mut claims = self.claims.waiting().naming(name);
+                claims.any(|key| {
+                    self.claims.get_kept(key).is_some_and(|claim| claim.version() == Some(version))
+                })
+            }
+        }
+    }
+
+    fn is_claim_settled(&self, key: &str) -> bool {
+        match self.claims.settled(key) {
+            Settled::No => false,
+            Settled::Alone => true,
+            Settled::With(version) => {
+                let mut names = self.volumes.index().names_pointing_to(key);
+                names.any(|name| {
+                    self.volumes.get_kept(name).is_some_and(|volume| volume.version() == Some(version))
+                })
+            }
+        }
+    }
+}
+
+impl Binder {
+    /// A look at a volume has ended well. `claim` is the version of its claim before the look.
+    pub(super) fn volume_was_looked_at(
+        &self,
+        kept: &Kept<PersistentVolume>,
+        volume: &PersistentVolume,
+        claim: Option<u64>,
+    ) {
+        let mut stores = self.lock();
+        if !stores.volumes.get_kept(kept.key()).is_some_and(|stored| stored.is_same(kept)) {
+            return;
+        }
+        if claim_version(&stores, volume) == claim {
+            let settled = of_volume(&stores, volume, claim);
+            stores.volumes.settle(kept.key(), settled);
+        }
+    }
+
+    /// A look at a claim has ended well. `volume` is the version of its volume before the look.
+    pub(super) fn claim_was_looked_at(
+        &self,
+        kept: &Kept<PersistentVolumeClaim>,
+        claim: &PersistentVolumeClaim,
+        volume: Option<u64>,
+    ) {
+        let mut stores = self.lock();
+        if !stores.claims.get_kept(kept.key()).is_some_and(|stored| stored.is_same(kept)) {
+            return;
+        }
+        if volume_version(&stores, claim) == volume {
+            let settled = of_claim(&stores, claim, volume);
+            stores.claims.settle(kept.key(), settled);
+        }
+    }
+
+    /// Queues all claims, then all volumes, but for those that are settled.
+    pub(super) fn resync(&self) {
+        let (claims, volumes) = (self.claim_cache.kept(), self.volume_cache.kept());
+        let (claims, volumes) = {
+            let stores = self.lock();
+            let claims = to_look_at(
+                &claims,
+                |key| stores.claims.get_kept(key),
+                stores.claims.keys(),
+                |key| stores.is_claim_settled(key),
+            );
+            let volumes = to_look_at(
+                &volumes,
+                |name| stores.volumes.get_kept(name),
+                stores.volumes.names(),
+                |name| stores.is_volume_settled(name),
+            );
+            (claims, volumes)
+        };
+        claims.into_iter().for_each(|key| self.claims.add(key.to_string()));
+        volumes.into_iter().for_each(|name| self.volumes.add(name.to_string()));
+    }
+}
+
+/// What is stored and not settled, or cached in another version, or only in one of the two.
+fn to_look_at<'a, K: Keep>(
+    cached: &[Kept<K>],
+    stored: impl Fn(&str) -> Option<&'a Kept<K>>,
+    keys: impl ExactSizeIterator<Item = &'a Arc<str>>,
+    is_settled: impl Fn(&str) -> bool,
+) -> Vec<Arc<str>> {
+    let mut found = Vec::new();
+    let mut both = 0;
+    for kept in cached {
+        let stored = stored(kept.key());
+        both += usize::from(stored.is_some());
+        if !(stored.is_some_and(|stored| stored.is_same(kept)) && is_settled(kept.key())) {
+            found.push(Arc::clone(kept.key()));
+        }
+    }
+    if keys.len() > both {
+        let cached: HashSet<&Arc<str>> = cached.iter().map(Kept::key).collect();
+        found.extend(keys.filter(|key| !cached.contains(key)).cloned());
+    }
+    found
+}

@@ -1,0 +1,74 @@
+//! The state that the binder keeps besides the informers' caches: its own stores, the reservations and the offers.
+
+use std::collections::{BTreeSet, HashMap};
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+
+use super::cache::{ClaimStore, VolumeStore};
+use super::object::claim_key;
+
+/// What this controller believes about volumes and claims.
+#[derive(Debug, Default)]
+pub struct Stores {
+    /// Volumes.
+    pub volumes: VolumeStore,
+    /// Claims.
+    pub claims: ClaimStore,
+    /// Volumes that are about to be taken.
+    pub reserved: Reserved,
+    /// Volumes that were offered to claims that wait, by claim, until those are looked at.
+    pub offers: Offers,
+}
+
+/// What was offered and not looked at yet.
+#[derive(Debug, Default)]
+pub struct Offers {
+    /// Names of volumes by the key of the claim.
+    pub(super) by_claim: HashMap<String, Vec<String>>,
+    /// How many there were so far.
+    pub(super) made: u64,
+}
+
+/// Reserved volumes by name.
+#[derive(Debug, Default)]
+pub struct Reserved {
+    volumes: HashMap<String, Holder>,
+}
+
+#[derive(Debug)]
+struct Holder {
+    /// Key of the claim that is being bound.
+    claim: String,
+    /// Keys of claims that wanted the volume meanwhile.
+    others: BTreeSet<String>,
+}
+
+impl Reserved {
+    /// Whether this claim may choose the volume.
+    pub fn may_take(&self, volume: &str, claim: &PersistentVolumeClaim) -> bool {
+        match self.volumes.get(volume) {
+            Some(holder) => holder.claim == claim_key(claim),
+            None => true,
+        }
+    }
+
+    /// Whether a claim is being bound to the volume.
+    pub fn is_reserved(&self, volume: &str) -> bool {
+        self.volumes.contains_key(volume)
+    }
+
+    /// Reserves a volume. False if it is reserved; the claim is noted then.
+    pub fn take(&mut self, volume: &str, claim: String) -> bool {
+        if let Some(holder) = self.volumes.get_mut(volume) {
+            holder.others.insert(claim);
+            return false;
+        }
+        self.volumes.insert(volume.to_owned(), Holder { claim, others: BTreeSet::new() });
+        true
+    }
+
+    /// Ends a reservation. Answers who wanted the volume meanwhile.
+    pub fn give_back(&mut self, volume: &str) -> BTreeSet<String> {
+        self.volumes.remove(volume).map(|holder| holder.others).unwrap_or_default()
+    }
+}

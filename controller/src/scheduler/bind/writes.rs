@@ -1,0 +1,89 @@
+//! The writes of the scheduler. Each is conditional on what was looked at (I5): volumes and claims on their version, the pod
+//! on its UID and on having no node.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Binding, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Api;
+use kube::api::PostParams;
+
+use super::super::state::Scheduler;
+use super::work::{BindError, Work};
+use crate::client::status_of;
+use crate::clock::Backoff;
+use crate::informer::split_key;
+use crate::lean::Lean;
+use crate::pods;
+use crate::pv::object;
+
+impl Scheduler {
+    pub(super) async fn write_volume(
+        &self,
+        volume: &PersistentVolume,
+    ) -> Result<PersistentVolume, BindError> {
+        let name = object::name(&volume.metadata);
+        let api: Api<Lean<PersistentVolume>> = Api::all(self.client.clone());
+        let _permit = self.writes.acquire().await;
+        let written = api.replace(name, &PostParams::default(), &Lean(volume.clone())).await;
+        let written = written.map(|written| written.0);
+        written.map_err(|source| BindError::Volume { volume: name.to_owned(), source })
+    }
+
+    pub(super) async fn write_claim(
+        &self,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<PersistentVolumeClaim, BindError> {
+        let key = object::claim_key(claim);
+        let (namespace, name) = split_key(&key);
+        let api: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(self.client.clone(), namespace);
+        let _permit = self.writes.acquire().await;
+        let written = api.replace(name, &PostParams::default(), &Lean(claim.clone())).await;
+        let written = written.map(|written| written.0);
+        written.map_err(|source| BindError::Claim { claim: key.clone(), source })
+    }
+
+    /// Tells the pod its node. When no answer comes the server is asked what became of it: a pod that has its node takes
+    /// room there, and nobody else may be given that room.
+    pub(super) async fn tell_node(&self, work: &Work) -> Result<(), BindError> {
+        let (namespace, name) = Self::names(work);
+        let binding = Binding {
+            metadata: ObjectMeta {
+                namespace: Some(namespace.to_owned()),
+                name: Some(name.to_owned()),
+                uid: work.pod.metadata.uid.clone(),
+                ..ObjectMeta::default()
+            },
+            target: ObjectReference {
+                kind: Some("Node".to_owned()),
+                name: Some(work.node.clone()),
+                ..ObjectReference::default()
+            },
+        };
+        let api: Api<Lean<Pod>> = Api::namespaced(self.client.clone(), namespace);
+        let permit = self.writes.acquire().await;
+        let told: Result<serde_json::Value, _> =
+            api.create_subresource("binding", name, &PostParams::default(), &binding).await;
+        // Looking what became of it may take long: others write meanwhile.
+        drop(permit);
+        let Err(error) = told else { return Ok(()) };
+        if status_of(&error).is_some_and(|status| status.code == 404) {
+            return Err(BindError::Gone);
+        }
+        let refused = status_of(&error).is_some_and(|status| (400..500).contains(&status.code));
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
+        loop {
+            match api.get_opt(name).await {
+                Ok(Some(Lean(pod))) if pod.metadata.uid == work.pod.metadata.uid => {
+                    return match pods::node_name(&pod) {
+                        Some(node) if node == work.node => Ok(()),
+                        Some(_) | None => Err(BindError::Pod(error)),
+                    };
+                }
+                Ok(Some(_) | None) => return Err(BindError::Gone),
+                Err(_) if refused => return Err(BindError::Pod(error)),
+                Err(_) => tokio::time::sleep(backoff.advance()).await,
+            }
+        }
+    }
+}

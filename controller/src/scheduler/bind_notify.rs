@@ -1,0 +1,94 @@
+//! Who waits for a change of which object. A ring wakes only those that asked for that object.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+/// An object whose changes somebody waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Bell {
+    /// A pod, by key.
+    Pod(String),
+    /// A node.
+    Node(String),
+    /// A claim, by key.
+    Claim(String),
+    /// A volume.
+    Volume(String),
+}
+
+type Waiting = Arc<Mutex<HashMap<Bell, Vec<Arc<Notify>>>>>;
+
+/// All bind_notify. Clones share them.
+#[derive(Clone, Default)]
+pub struct Bells {
+    waiting: Waiting,
+}
+
+/// Waits for some bind_notify; dropping it ends that.
+pub struct Listener {
+    waiting: Waiting,
+    bind_notify: Vec<Bell>,
+    notify: Arc<Notify>,
+}
+
+impl Bells {
+    /// Begins to wait for these. A ring from now on is not missed.
+    pub fn listen(&self, bind_notify: Vec<Bell>) -> Listener {
+        let notify = Arc::new(Notify::new());
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        for bell in &bind_notify {
+            waiting.entry(bell.clone()).or_default().push(Arc::clone(&notify));
+        }
+        Listener { waiting: Arc::clone(&self.waiting), bind_notify, notify }
+    }
+
+    /// The object has changed.
+    pub fn ring(&self, bell: &Bell) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.get(bell).into_iter().flatten().for_each(|notify| notify.notify_one());
+    }
+}
+
+impl Listener {
+    /// Ends at the first ring since the last call.
+    pub async fn rung(&self) {
+        self.notify.notified().await;
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        for bell in &self.bind_notify {
+            if let Some(list) = waiting.get_mut(bell) {
+                list.retain(|notify| !Arc::ptr_eq(notify, &self.notify));
+                if list.is_empty() {
+                    waiting.remove(bell);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_those_who_asked_are_woken_and_nobody_misses_a_ring() {
+        let bind_notify = Bells::default();
+        let node = Bell::Node("n".to_owned());
+        let listener = bind_notify.listen(vec![node.clone(), Bell::Pod("p".to_owned())]);
+        bind_notify.ring(&Bell::Node("m".to_owned()));
+        let second = Duration::from_secs(1);
+        assert!(tokio::time::timeout(second, listener.rung()).await.is_err());
+        bind_notify.ring(&node);
+        assert!(tokio::time::timeout(second, listener.rung()).await.is_ok(), "rung before it was waited for");
+        drop(listener);
+        assert!(bind_notify.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty());
+    }
+}

@@ -1,0 +1,224 @@
+//! The decision about one pod: all rules for all nodes, the best of those that will do, or upstream's sentence why there is
+//! none. No I/O, no clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::cluster::{Cluster, NodeState};
+use super::disks::Disks;
+use super::filter::volume_binding::{self, NotNow, Plan, PodClaims, PodVolumes};
+use super::filter::{
+    Broken, Misfit, Rule, Rules, limits, node_affinity, pod_affinity, ports, resources, restrictions, spread,
+    taints, unschedulable, zone,
+};
+use super::pod::PodFacts;
+use super::volumes::Volumes;
+use super::{message, score};
+use crate::pv::object;
+
+/// What was decided.
+#[derive(Debug, PartialEq)]
+pub enum Decision {
+    /// The pod goes here.
+    Place {
+        /// The node.
+        node: String,
+        /// What has to happen to its claims first.
+        volumes: PodVolumes,
+    },
+    /// No node will do.
+    Unfit {
+        /// The sentence for people.
+        message: String,
+        /// Whose no it was: what may change it.
+        rules: Rules,
+    },
+}
+
+/// Decides where a pod goes.
+pub fn decide(
+    pod: &Pod,
+    facts: &PodFacts,
+    cluster: &mut Cluster,
+    volumes: &mut Volumes,
+) -> Result<Decision, Broken> {
+    cluster.settle_disks(volumes);
+    let (cluster, volumes) = (&*cluster, &*volumes);
+    if cluster.nodes().len() == 0 {
+        let rules = Rules::of(&[Rule::NoNodes]);
+        return Ok(Decision::Unfit { message: message::NO_NODES.to_owned(), rules });
+    }
+    let question = match Question::new(pod, facts, cluster, volumes) {
+        Ok(question) => question,
+        Err(PodRefusal::Broken(broken)) => return Err(broken),
+        Err(PodRefusal::Unfit { text, rule }) => {
+            let nodes = cluster.nodes().len();
+            let preemption = match never_evicts(pod) {
+                true => message::NEVER.to_owned(),
+                false => message::preemption(nodes, (0..nodes).map(|_| message::NOT_HELPFUL)),
+            };
+            let message = message::unfit(nodes, Some(&text), [].into_iter(), &preemption);
+            return Ok(Decision::Unfit { message, rules: Rules::of(&[rule]) });
+        }
+    };
+    let (mut fits, mut misfits) = (BTreeMap::new(), Vec::new());
+    for node in cluster.nodes() {
+        match question.ask(node, volumes)? {
+            Ok(found) => {
+                fits.insert(node.facts.name.as_str(), (node, found));
+            }
+            Err(misfit) => misfits.push((node, misfit)),
+        }
+    }
+    let nodes: Vec<&NodeState> = fits.values().map(|(node, _)| *node).collect();
+    match score::best(pod, &facts.requests, &nodes) {
+        Some(node) => {
+            let volumes =
+                fits.remove(node.facts.name.as_str()).map(|(_, found)| found.read()).unwrap_or_default();
+            Ok(Decision::Place { node: node.facts.name.clone(), volumes })
+        }
+        None => Ok(unfit(pod, facts, &misfits)),
+    }
+}
+
+fn never_evicts(pod: &Pod) -> bool {
+    pod.spec.as_ref().and_then(|spec| spec.preemption_policy.as_deref()) == Some("Never")
+}
+
+fn unfit(pod: &Pod, facts: &PodFacts, misfits: &[(&NodeState, Misfit)]) -> Decision {
+    let mut rules = Rules::default();
+    misfits.iter().for_each(|(_, misfit)| rules.insert(misfit.rule));
+    let preemption = if never_evicts(pod) {
+        message::NEVER.to_owned()
+    } else {
+        let word = |(node, misfit): &(&NodeState, Misfit)| {
+            if !misfit.resolvable {
+                message::NOT_HELPFUL
+            } else if node.pods.values().any(|other| other.priority < facts.priority) {
+                message::NO_PREEMPTION
+            } else {
+                message::NO_VICTIMS
+            }
+        };
+        message::preemption(misfits.len(), misfits.iter().map(word))
+    };
+    let reasons = misfits.iter().flat_map(|(_, misfit)| &misfit.reasons).map(String::as_str);
+    let message = message::unfit(misfits.len(), None, reasons, &preemption);
+    Decision::Unfit { message, rules }
+}
+
+/// Why no node is asked.
+enum PodRefusal {
+    Unfit { text: String, rule: Rule },
+    Broken(Broken),
+}
+
+/// What is asked of every node about one pod.
+struct Question<'a> {
+    pod: &'a Pod,
+    facts: &'a PodFacts,
+    named: Option<BTreeSet<String>>,
+    claims: PodClaims,
+    claim_in_use: bool,
+    brought: limits::Brought,
+    disks: &'a Disks,
+    spread: Vec<spread::Counted>,
+    places: pod_affinity::Places,
+}
+
+impl<'a> Question<'a> {
+    fn new(
+        pod: &'a Pod,
+        facts: &'a PodFacts,
+        cluster: &'a Cluster,
+        volumes: &Volumes,
+    ) -> Result<Self, PodRefusal> {
+        let named = node_affinity::named_nodes(pod);
+        if named.as_ref().is_some_and(BTreeSet::is_empty) {
+            let text = node_affinity::CONFLICT.to_owned();
+            return Err(PodRefusal::Unfit { text, rule: Rule::NodeAffinity });
+        }
+        if pod.spec.as_ref().is_some_and(|spec| spec.resource_claims.iter().flatten().next().is_some()) {
+            let text = "the pod has resource claims (spec.resourceClaims), which this scheduler does not \
+                        allocate"
+                .to_owned();
+            return Err(PodRefusal::Unfit { text, rule: Rule::Unsupported });
+        }
+        let claims = volume_binding::claims_of(pod, volumes).map_err(|not_now| match not_now {
+            NotNow::Unfit(text) => PodRefusal::Unfit { text, rule: Rule::VolumeBinding },
+            NotNow::Broken(broken) => PodRefusal::Broken(broken),
+        })?;
+        let in_use = claims
+            .all()
+            .any(|claim| Volumes::is_for_one_pod(claim) && cluster.is_claim_used(&object::claim_key(claim)));
+        let mut brought = limits::Brought::new();
+        for disk in facts.claims.iter().filter_map(|claim| volumes.disk_of(claim).disk) {
+            brought.entry(disk.0.clone()).or_default().insert(disk);
+        }
+        Ok(Self {
+            pod,
+            facts,
+            named,
+            claim_in_use: in_use,
+            brought,
+            disks: cluster.disks(),
+            claims,
+            spread: spread::count(pod, facts, cluster),
+            places: pod_affinity::places(facts, cluster),
+        })
+    }
+
+    /// All rules, in upstream's order.
+    fn ask(&self, node: &NodeState, volumes: &Volumes) -> Result<Result<Plan, Misfit>, Broken> {
+        if let Err(misfit) = self.before_volumes(node) {
+            return Ok(Err(misfit));
+        }
+        let found = match volume_binding::check(&self.claims, volumes, &node.facts)? {
+            Ok(found) => found,
+            Err(misfit) => return Ok(Err(misfit)),
+        };
+        Ok(self.after_volumes(node).map(|()| found))
+    }
+
+    fn before_volumes(&self, node: &NodeState) -> Result<(), Misfit> {
+        let facts = node.facts.as_ref();
+        if self.named.as_ref().is_some_and(|named| !named.contains(&facts.name)) {
+            return Err(Misfit::fixed(Rule::NodeAffinity, node_affinity::NOT_NAMED));
+        }
+        unschedulable::check(self.pod, facts)?;
+        taints::check(self.pod, facts)?;
+        node_affinity::check(self.pod, facts)?;
+        ports::check(&self.facts.ports, node)?;
+        resources::check(&self.facts.requests, node)?;
+        restrictions::check(&self.facts.disks, self.claim_in_use, node)?;
+        match self.brought.is_empty() {
+            true => Ok(()),
+            false => limits::check(&self.brought, self.disks.on(&facts.name)),
+        }
+    }
+
+    fn after_volumes(&self, node: &NodeState) -> Result<(), Misfit> {
+        for volume in self.claims.bound.iter().filter_map(|bound| bound.volume.as_ref()) {
+            zone::check(volume, &node.facts)?;
+        }
+        spread::check(&self.spread, &node.facts)?;
+        self.places.check(&node.facts)
+    }
+}
+
+/// Whether a node that came or changed may be one for this pod: the rules that look at nothing but the node.
+pub fn may_suit(pod: &Pod, node: &super::cluster::NodeFacts) -> bool {
+    unschedulable::check(pod, node).is_ok()
+        && taints::check(pod, node).is_ok()
+        && node_affinity::check(pod, node).is_ok()
+}
+
+/// A pod as it is decided about.
+pub fn facts_of(pod: &Pod) -> Arc<PodFacts> {
+    Arc::new(PodFacts::of(pod))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! What the informers say goes into what the scheduler knows, and whom it may help is woken: a change costs what that
+//! object has, and a look at the parked pods that a rule about such objects sent away.
+
+use std::sync::{Arc, Weak};
+
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+
+use super::bind_notify::Bell;
+use super::cluster::{News, NodeFacts};
+use super::decide::may_suit;
+use super::filter::{Rule, Rules};
+use super::pod::{PodFacts, waits_for_us};
+use super::state::{Known, Scheduler};
+use crate::informer::{Change, Informer, Registration};
+use crate::kept::Keep;
+use crate::pods;
+use crate::pv::{class, object};
+
+/// Rules that a pod may be helped by when another one leaves.
+const LEFT: [Rule; 6] =
+    [Rule::Ports, Rule::Resources, Rule::Restrictions, Rule::Limits, Rule::Spread, Rule::PodAffinity];
+/// The same when another one comes.
+const CAME: [Rule; 2] = [Rule::Spread, Rule::PodAffinity];
+/// Rules that look at a node, or at what is on it.
+const ABOUT_NODES: [Rule; 11] = [
+    Rule::Unschedulable,
+    Rule::Taints,
+    Rule::NodeAffinity,
+    Rule::Ports,
+    Rule::Resources,
+    Rule::Restrictions,
+    Rule::Limits,
+    Rule::VolumeBinding,
+    Rule::Zone,
+    Rule::Spread,
+    Rule::PodAffinity,
+];
+
+impl Scheduler {
+    /// Begins to listen. What is cached comes first.
+    pub(super) fn listen(self: &Arc<Self>) -> Vec<Registration> {
+        let caches = &self.caches;
+        vec![
+            self.on(&self.namespaces, Self::namespace_changed),
+            self.on(&self.nodes, Self::node_changed),
+            self.on(&caches.volumes, Self::volume_changed),
+            self.on(&caches.claims, Self::claim_changed),
+            self.on(&self.pods, Self::pod_changed),
+            self.on(&caches.classes, |this, change| {
+                this.take_up(|known| known.volumes.class_changed(change.key()));
+                this.wake(&[Rule::VolumeBinding, Rule::Limits, Rule::Zone]);
+            }),
+            self.on(&caches.drivers, |this, _| this.wake(&[Rule::VolumeBinding])),
+            self.on(&caches.capacities, |this, change| {
+                this.take_up(|known| known.volumes.put_capacity(change.key(), change.new.as_deref()));
+                this.wake(&[Rule::VolumeBinding]);
+            }),
+            self.on(&caches.csi_nodes, |this, change| {
+                if this.take_up(|known| known.cluster.put_csi_node(change.key(), change.new.as_deref())) {
+                    this.wake(&[Rule::Limits]);
+                }
+            }),
+            self.on(&caches.attachments, |this, change| {
+                this.take_up(|known| known.cluster.put_attachment(change.key(), change.new.as_deref()));
+                if change.is_gone() {
+                    this.wake(&[Rule::Limits]);
+                }
+            }),
+        ]
+    }
+
+    fn on<K: Keep>(
+        self: &Arc<Self>,
+        informer: &Informer<K>,
+        handle: impl Fn(&Self, &Change<K>) + Send + Sync + 'static,
+    ) -> Registration {
+        let this: Weak<Self> = Arc::downgrade(self);
+        informer.add_handler(move |change| {
+            if let Some(this) = this.upgrade() {
+                handle(&this, change);
+            }
+        })
+    }
+
+    /// Changes what is known, and counts what follows from it.
+    fn take_up<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
+        let mut known = self.lock();
+        let said = change(&mut known);
+        let Known { cluster, volumes } = &mut *known;
+        cluster.settle_disks(volumes);
+        said
+    }
+
+    fn wake(&self, rules: &[Rule]) {
+        self.queue.wake(Rules::of(rules), |_| true);
+    }
+
+    fn namespace_changed(&self, change: &Change<Namespace>) {
+        let nothing = Default::default();
+        let labels = change.new.as_deref().map(|new| new.metadata.labels.as_ref().unwrap_or(&nothing));
+        if self.lock().cluster.put_namespace(change.key(), labels) {
+            self.wake(&[Rule::PodAffinity]);
+        }
+    }
+
+    fn node_changed(&self, change: &Change<Node>) {
+        self.bind_notify.ring(&Bell::Node(change.key().to_string()));
+        let Some(node) = change.new.as_deref() else {
+            self.lock().cluster.remove_node(change.key());
+            return self.wake(&CAME);
+        };
+        let facts = NodeFacts::of(node);
+        if !self.lock().cluster.put_node(facts.clone()) {
+            return;
+        }
+        // Where the node is no place for a pod itself, it may still be one of the domains that are compared, and what is told of
+        // the pod is no longer that there is none.
+        self.wake(&[Rule::Spread, Rule::NoNodes]);
+        self.queue.wake(Rules::of(&ABOUT_NODES), |key| {
+            self.pods.get(key).is_some_and(|pod| may_suit(&pod, &facts))
+        });
+    }
+
+    fn pod_changed(&self, change: &Change<Pod>) {
+        let key = change.key();
+        self.bind_notify.ring(&Bell::Pod(key.to_string()));
+        if change.is_gone() || change.replaced() {
+            self.pod_left(key);
+        }
+        let Some(pod) = change.new.as_deref() else { return };
+        if pods::is_finished(pod) {
+            return self.pod_left(key);
+        }
+        if let Some(node) = pods::node_name(pod) {
+            self.queue.remove(key);
+            let facts = PodFacts::of(pod);
+            let news = self.take_up(|known| known.cluster.put_pod(facts, node));
+            match news {
+                News::Nothing => {}
+                News::Came => self.wake(&CAME),
+                // A pod that is made smaller leaves room.
+                News::Changed => self.wake(&LEFT),
+            }
+            return;
+        }
+        if !waits_for_us(pod) {
+            return self.queue.remove(key);
+        }
+        let differs = || {
+            change.old().is_none_or(|old| {
+                old.spec != pod.spec || old.metadata.labels != pod.metadata.labels || !waits_for_us(old)
+            })
+        };
+        if change.is_new() || change.replaced() || differs() {
+            self.queue.add(key, pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0));
+        }
+    }
+
+    /// A pod takes nothing any more, and waits for nothing.
+    fn pod_left(&self, key: &str) {
+        self.queue.remove(key);
+        if self.lock().cluster.remove_pod(key) {
+            self.wake(&LEFT);
+        }
+    }
+
+    fn claim_changed(&self, change: &Change<PersistentVolumeClaim>) {
+        self.take_up(|known| known.volumes.claim_changed(change.key(), change.kept()));
+        self.bind_notify.ring(&Bell::Claim(change.key().to_string()));
+        self.queue.wake_claim(change.key());
+    }
+
+    fn volume_changed(&self, change: &Change<PersistentVolume>) {
+        self.take_up(|known| match (change.kept(), change.new.as_deref()) {
+            (Some(kept), Some(volume)) => known.volumes.put_volume(kept, volume),
+            (_, None) | (None, _) => known.volumes.remove_volume(change.key()),
+        });
+        self.bind_notify.ring(&Bell::Volume(change.key().to_string()));
+        let Some(volume) = change.new.as_deref() else { return };
+        if let Some(reference) = object::claim_ref(volume) {
+            return self.queue.wake_claim(&object::reference_key(reference));
+        }
+        let same = change.old().is_some_and(|old| old.spec == volume.spec && old.status == volume.status);
+        if same {
+            return;
+        }
+        let class = class::volume_class(volume);
+        self.queue.wake(Rules::of(&[Rule::VolumeBinding]), |key| {
+            let claims = self.pods.get(key).map(|pod| pods::claim_keys(&pod)).unwrap_or_default();
+            let mut claims = claims.iter().filter_map(|claim| self.caches.claims.get(claim));
+            claims.any(|claim| class::claim_class(&claim) == class)
+        });
+    }
+
+    /// Undoes what was only believed about a pod, and wakes whom that helps.
+    pub(super) fn undo(&self, undo: impl FnOnce(&mut Known)) {
+        undo(&mut self.lock());
+        self.wake(&[
+            Rule::Ports,
+            Rule::Resources,
+            Rule::Restrictions,
+            Rule::Limits,
+            Rule::Spread,
+            Rule::PodAffinity,
+            Rule::VolumeBinding,
+        ]);
+    }
+}

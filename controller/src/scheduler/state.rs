@@ -1,0 +1,87 @@
+//! The state of the running scheduler. The impl blocks that act on it are in the other files of this folder.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use kube::Client;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::bind_notify::Bells;
+use super::cluster::Cluster;
+use super::queue::PodQueue;
+use super::volumes::{Caches, Volumes};
+use crate::clock::Clock;
+use crate::context::Context;
+use crate::informer::Informer;
+use crate::names::COMPONENT_SCHEDULER;
+use crate::recorder::Recorder;
+
+/// Writes at a time.
+const WRITES: usize = 32;
+
+/// What the scheduler believes: nodes and pods, and storage.
+pub struct Known {
+    /// Nodes and the pods on them.
+    pub cluster: Cluster,
+    /// Storage.
+    pub volumes: Volumes,
+}
+
+/// The scheduler.
+pub struct Scheduler {
+    pub(super) client: Client,
+    pub(super) pods: Informer<Pod>,
+    pub(super) nodes: Informer<Node>,
+    pub(super) namespaces: Informer<Namespace>,
+    pub(super) caches: Caches,
+    pub(super) known: Mutex<Known>,
+    pub(super) queue: PodQueue,
+    pub(super) bind_notify: Bells,
+    pub(super) writes: Semaphore,
+    pub(super) bind_timeout: std::time::Duration,
+    pub(super) recorder: Recorder,
+    pub(super) clock: Clock,
+    pub(super) shutdown: CancellationToken,
+    pub(super) tasks: TaskTracker,
+}
+
+impl Scheduler {
+    pub(super) fn new(context: &Context) -> Self {
+        let informers = &context.informers;
+        let caches = Caches::new(informers);
+        let volumes = Volumes::new(caches.clone());
+        Self {
+            client: context.client.clone(),
+            pods: informers.pods(),
+            nodes: informers.nodes(),
+            namespaces: informers.namespaces(),
+            caches,
+            known: Mutex::new(Known { cluster: Cluster::default(), volumes }),
+            queue: PodQueue::default(),
+            bind_notify: Bells::default(),
+            writes: Semaphore::new(WRITES),
+            bind_timeout: context.options.scheduler_bind_timeout,
+            recorder: context.recorder(COMPONENT_SCHEDULER),
+            clock: context.clock,
+            shutdown: context.shutdown.clone(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a task until it ends or the scheduler does.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let shutdown = self.shutdown.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = task => {}
+            }
+        });
+    }
+}

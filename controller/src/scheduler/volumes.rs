@@ -1,0 +1,342 @@
+//! What the scheduler knows of storage: the informers' caches, and on top of them what it has decided and the server does
+//! not say yet. A volume or claim that was changed here only in thought is *assumed*; it gives way to every newer version
+//! from the server, and to the old one when the change does not come to pass.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use kube::Resource;
+
+use super::capacity::Capacities;
+use super::disk::{ClaimDisk, CsiDisk};
+use crate::informer::Informer;
+use crate::informers::Informers;
+use crate::kept::{Keep, Kept};
+use crate::names;
+use crate::pv::index::VolumeIndex;
+use crate::pv::object::claim_key;
+use crate::pv::{class, modes::ModeSet, object};
+
+/// The caches that the scheduler reads.
+#[derive(Clone)]
+pub struct Caches {
+    /// PersistentVolumeClaims.
+    pub claims: Informer<PersistentVolumeClaim>,
+    /// PersistentVolumes.
+    pub volumes: Informer<PersistentVolume>,
+    /// StorageClasses.
+    pub classes: Informer<StorageClass>,
+    /// CSIDrivers.
+    pub drivers: Informer<CSIDriver>,
+    /// CSINodes.
+    pub csi_nodes: Informer<CSINode>,
+    /// CSIStorageCapacities.
+    pub capacities: Informer<CSIStorageCapacity>,
+    /// VolumeAttachments.
+    pub attachments: Informer<VolumeAttachment>,
+}
+
+impl Caches {
+    /// Those of a process.
+    pub fn new(informers: &Informers) -> Self {
+        Self::with(
+            informers.claims(),
+            informers.volumes(),
+            informers.classes(),
+            informers.of(),
+            informers.of(),
+            informers.of(),
+            informers.of(),
+        )
+    }
+
+    fn with(
+        claims: Informer<PersistentVolumeClaim>,
+        volumes: Informer<PersistentVolume>,
+        classes: Informer<StorageClass>,
+        drivers: Informer<CSIDriver>,
+        csi_nodes: Informer<CSINode>,
+        capacities: Informer<CSIStorageCapacity>,
+        attachments: Informer<VolumeAttachment>,
+    ) -> Self {
+        Self { claims, volumes, classes, drivers, csi_nodes, capacities, attachments }
+    }
+
+    /// Empty ones that nobody fills but the test.
+    #[cfg(test)]
+    pub(crate) fn empty() -> Self {
+        let (claims, volumes, classes) = (Informer::new(), Informer::new(), Informer::new());
+        Self::with(
+            claims,
+            volumes,
+            classes,
+            Informer::new(),
+            Informer::new(),
+            Informer::new(),
+            Informer::new(),
+        )
+    }
+}
+
+/// A claim that is not what the server says.
+struct AssumedClaim {
+    claim: Arc<PersistentVolumeClaim>,
+    version: Option<u64>,
+    /// The server has answered with it; the informer is behind.
+    written: bool,
+}
+
+/// What has changed, in thought or on the server, since somebody asked last.
+#[derive(Debug, Default)]
+pub struct Touched {
+    /// Claims by key.
+    pub claims: BTreeSet<String>,
+    /// Volumes.
+    pub volumes: BTreeSet<String>,
+    /// Classes.
+    pub classes: BTreeSet<String>,
+}
+
+/// Storage as the scheduler believes it to be.
+pub struct Volumes {
+    caches: Caches,
+    index: VolumeIndex,
+    assumed_volumes: HashSet<String>,
+    assumed_claims: HashMap<String, AssumedClaim>,
+    touched: Touched,
+    capacities: Capacities,
+}
+
+fn version_of<K: Resource>(object: &K) -> Option<u64> {
+    object.meta().resource_version.as_deref()?.parse().ok()
+}
+
+fn is_older<K: Keep>(known: &Kept<K>, than: &Kept<K>) -> bool {
+    known.uid() != than.uid() || known.version() < than.version()
+}
+
+impl Volumes {
+    /// Over these caches; volumes are put in one by one.
+    pub fn new(caches: Caches) -> Self {
+        Self {
+            caches,
+            index: VolumeIndex::for_nodes(),
+            assumed_volumes: HashSet::new(),
+            assumed_claims: HashMap::new(),
+            touched: Touched::default(),
+            capacities: Capacities::default(),
+        }
+    }
+
+    // === what the server says ===
+
+    /// A volume is new or changed.
+    pub fn put_volume(&mut self, kept: &Kept<PersistentVolume>, volume: &PersistentVolume) {
+        let name = kept.key().as_ref();
+        if let Some(known) = self.index.get_kept(name)
+            && !is_older(known, kept)
+        {
+            return;
+        }
+        self.assumed_volumes.remove(name);
+        self.insert(kept.clone(), volume);
+    }
+
+    /// A volume is gone.
+    pub fn remove_volume(&mut self, name: &str) {
+        self.assumed_volumes.remove(name);
+        self.take_out(name);
+    }
+
+    /// A claim is new, changed or gone.
+    pub fn claim_changed(&mut self, key: &str, now: Option<&Kept<PersistentVolumeClaim>>) {
+        self.touched.claims.insert(key.to_owned());
+        let Some(assumed) = self.assumed_claims.get(key) else { return };
+        let stays = now.is_some_and(|now| {
+            let same = now.uid().to_string() == assumed.claim.metadata.uid.as_deref().unwrap_or_default();
+            let newest = if assumed.written {
+                now.version() < assumed.version
+            } else {
+                now.version() <= assumed.version
+            };
+            same && newest
+        });
+        if !stays {
+            self.assumed_claims.remove(key);
+        }
+    }
+
+    /// A class came, changed or went: an unbound claim may count for another driver.
+    pub fn class_changed(&mut self, name: &str) {
+        self.touched.classes.insert(name.to_owned());
+    }
+
+    /// What a driver told is new or changed; none when it is gone.
+    pub fn put_capacity(&mut self, key: &str, capacity: Option<&CSIStorageCapacity>) {
+        self.capacities.put(key, capacity);
+    }
+
+    // Every change of what is believed goes through these two or notes itself: whoever keeps something that follows from a
+    // volume, a claim or a class looks at it again.
+
+    fn insert(&mut self, kept: Kept<PersistentVolume>, volume: &PersistentVolume) {
+        self.touched.volumes.insert(kept.key().to_string());
+        self.index.insert(kept, volume);
+    }
+
+    fn take_out(&mut self, name: &str) {
+        self.touched.volumes.insert(name.to_owned());
+        self.index.remove(name);
+    }
+
+    /// What has changed since the last call.
+    pub fn take_touched(&mut self) -> Touched {
+        std::mem::take(&mut self.touched)
+    }
+
+    // === what is assumed ===
+
+    /// Believes a change of a volume.
+    pub fn assume_volume(&mut self, volume: PersistentVolume) {
+        let name = object::name(&volume.metadata).to_owned();
+        let volume = Arc::new(volume);
+        self.insert(Kept::new(Arc::clone(&volume)), &volume);
+        self.assumed_volumes.insert(name);
+    }
+
+    /// The server has answered with this volume.
+    pub fn volume_written(&mut self, volume: PersistentVolume) {
+        let volume = Arc::new(volume);
+        let kept = Kept::new(Arc::clone(&volume));
+        // Deleted meanwhile: an answer does not bring it back.
+        if let Some(known) = self.index.get_kept(kept.key())
+            && known.uid() == kept.uid()
+            && known.version() <= kept.version()
+        {
+            self.assumed_volumes.remove(kept.key().as_ref());
+            self.insert(kept, &volume);
+        }
+    }
+
+    /// Believes what the server says of a volume again.
+    pub fn restore_volume(&mut self, name: &str) {
+        if !self.assumed_volumes.remove(name) {
+            return;
+        }
+        match self.caches.volumes.get_kept(name) {
+            Some(kept) => {
+                let volume = kept.get();
+                self.insert(kept, &volume);
+            }
+            None => self.take_out(name),
+        }
+    }
+
+    /// Believes a change of a claim.
+    pub fn assume_claim(&mut self, claim: PersistentVolumeClaim) {
+        self.believe(claim, false);
+    }
+
+    /// The server has answered with this claim.
+    pub fn claim_written(&mut self, claim: PersistentVolumeClaim) {
+        let key = claim_key(&claim);
+        let cached = self.caches.claims.get_kept(&key).and_then(|kept| kept.version());
+        if cached >= version_of(&claim) || !self.assumed_claims.contains_key(&key) {
+            self.assumed_claims.remove(&key);
+            self.touched.claims.insert(key);
+            return;
+        }
+        self.believe(claim, true);
+    }
+
+    fn believe(&mut self, claim: PersistentVolumeClaim, written: bool) {
+        let (key, version) = (claim_key(&claim), version_of(&claim));
+        self.touched.claims.insert(key.clone());
+        self.assumed_claims.insert(key, AssumedClaim { claim: Arc::new(claim), version, written });
+    }
+
+    /// Believes what the server says of a claim again.
+    pub fn restore_claim(&mut self, key: &str) {
+        if self.assumed_claims.get(key).is_some_and(|assumed| !assumed.written) {
+            self.assumed_claims.remove(key);
+            self.touched.claims.insert(key.to_owned());
+        }
+    }
+
+    /// Nothing is assumed any more.
+    #[cfg(test)]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.assumed_volumes.is_empty() && self.assumed_claims.is_empty()
+    }
+
+    // === questions ===
+
+    /// A claim.
+    pub fn claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
+        match self.assumed_claims.get(key) {
+            Some(assumed) => Some(Arc::clone(&assumed.claim)),
+            None => self.caches.claims.get(key),
+        }
+    }
+
+    /// A volume.
+    pub fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
+        self.index.get_kept(name).map(Kept::get)
+    }
+
+    /// The search for volumes.
+    pub fn index(&self) -> &VolumeIndex {
+        &self.index
+    }
+
+    /// A class.
+    pub fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
+        self.caches.classes.get(name)
+    }
+
+    /// Whether a driver tells how much room it has, and where.
+    pub fn tells_capacity(&self, driver: &str) -> bool {
+        self.caches.drivers.get(driver).is_some_and(|driver| driver.spec.storage_capacity == Some(true))
+    }
+
+    /// What drivers told about their room.
+    pub fn capacities(&self) -> &Capacities {
+        &self.capacities
+    }
+
+    /// Whether only one pod may use this claim.
+    pub fn is_for_one_pod(claim: &PersistentVolumeClaim) -> bool {
+        let once = ModeSet::offered(&["ReadWriteOncePod".to_owned()]);
+        ModeSet::offered(crate::pv::fit::requested_modes(claim)).contains(once)
+    }
+
+    /// Which disk a claim is, as far as a limit counts it: that of its volume, or one to come of the class's driver. A
+    /// claim without a class, of a class that is missing, or of a volume of another kind is none.
+    pub fn disk_of(&self, key: &str) -> ClaimDisk {
+        let Some(claim) = self.claim(key) else { return ClaimDisk::default() };
+        let name = object::volume_name(&claim);
+        let volume = (!name.is_empty()).then(|| name.to_owned());
+        if let Some(found) = self.volume(name) {
+            return ClaimDisk { volume, class: None, disk: csi_disk(&found) };
+        }
+        let name = class::claim_class(&claim);
+        let disk = self.class(name).map(|class| {
+            let driver = names::migrated_driver(&class.provisioner).unwrap_or(&class.provisioner);
+            // No handle looks like this: a volume to come is another one than all that are there.
+            Arc::new((driver.to_owned(), format!("\0to come for {key}")))
+        });
+        ClaimDisk { volume, class: Some(name.to_owned()), disk }
+    }
+
+    /// The disk that a volume is.
+    pub fn disk_of_volume(&self, name: &str) -> Option<Arc<CsiDisk>> {
+        csi_disk(self.volume(name)?.as_ref())
+    }
+}
+
+fn csi_disk(volume: &PersistentVolume) -> Option<Arc<CsiDisk>> {
+    let csi = volume.spec.as_ref()?.csi.as_ref()?;
+    Some(Arc::new((csi.driver.clone(), csi.volume_handle.clone())))
+}

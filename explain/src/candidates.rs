@@ -1,0 +1,236 @@
+//! The volumes that a claim could have: how many each rule speaks against first, and the nearest with every rule's verdict
+//! and what would make them fit. The many are judged by their facts, the nearest by the predicates of `pv/fit.rs`.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+
+use orlop_controller::pv::fit::{self, Misfit, Wanted};
+use orlop_controller::pv::object;
+
+use super::cluster_view::ClusterView;
+use super::facts::{Against, ClaimRequest, Facts, Memory, Near};
+use super::fix;
+use super::model::{Candidate, Candidates, Rule, RuleCount, RuleVerdict};
+use super::places::Places;
+use super::words;
+
+/// How many are told in full.
+pub const NEAREST: usize = 20;
+
+/// What is found among all volumes.
+#[derive(Debug, Default)]
+pub struct FoundVolumes {
+    /// For the answer.
+    pub candidates: Candidates,
+    /// The nearest that fits.
+    pub fitting: Option<Arc<PersistentVolume>>,
+    /// The nearest of those that point to the claim, and whether it fits.
+    pub ours: Option<(Arc<PersistentVolume>, bool)>,
+}
+
+#[derive(Debug)]
+struct Ranked {
+    name: Arc<str>,
+    against: Against,
+    ours: bool,
+    distance: f64,
+}
+
+impl Ranked {
+    /// Fewest rules first; of equally many those that point to the claim, then the nearest in size, then by name.
+    fn order(&self, facts: &Facts, against: Against, ours: bool, distance: f64) -> Ordering {
+        (self.against.count, !self.ours)
+            .cmp(&(against.count, !ours))
+            .then_with(|| self.distance.total_cmp(&distance))
+            .then_with(|| self.name.cmp(&facts.name))
+    }
+}
+
+/// What a look at the facts of all volumes gives: the numbers, and the nearest in order.
+#[derive(Debug, Default)]
+pub struct Survey {
+    total: usize,
+    by_rule: BTreeMap<Rule, usize>,
+    nearest: Vec<Ranked>,
+    /// The nearest of those that point to the claim, wherever it stands.
+    ours: Option<Ranked>,
+}
+
+impl Survey {
+    /// One more volume, and what speaks against it. Nothing is kept of it unless it is among the nearest.
+    pub fn add(&mut self, facts: &Facts, asked: &ClaimRequest, against: Against) {
+        self.total += 1;
+        if let Some(first) = against.first {
+            *self.by_rule.entry(first).or_default() += 1;
+        }
+        let ours = facts.points_to(asked);
+        let full = self.nearest.len() >= NEAREST;
+        if !ours && full && self.nearest.last().is_some_and(|last| against.count > last.against.count) {
+            return;
+        }
+        let distance = facts.distance(asked);
+        let is_before = |one: &Ranked| one.order(facts, against, ours, distance) == Ordering::Less;
+        let ranked = || Ranked { name: Arc::clone(&facts.name), against, ours, distance };
+        if ours && !self.ours.as_ref().is_some_and(is_before) {
+            self.ours = Some(ranked());
+        }
+        let at = self.nearest.partition_point(is_before);
+        if at < NEAREST {
+            self.nearest.insert(at, ranked());
+            self.nearest.truncate(NEAREST);
+        }
+    }
+
+    /// How many there are, and how many of them nothing speaks against.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.total, self.total - self.by_rule.values().sum::<usize>())
+    }
+}
+
+/// Judges every volume for a claim. `places`: where it has to be usable; none: anywhere.
+pub fn judge(
+    world: &dyn ClusterView,
+    claim: &PersistentVolumeClaim,
+    places: Option<&Places>,
+) -> FoundVolumes {
+    let (asked, mut memory) = (ClaimRequest::of(claim), Memory::new());
+    let mut survey = Survey::default();
+    world.facts(&mut |facts| {
+        let mut against = facts.against(&asked, &mut memory);
+        if let Some(places) = places {
+            let accepted = match facts.near(&places.held) {
+                Near::Yes => true,
+                Near::No => false,
+                // Only what fits otherwise is worth decoding; the nearest are looked at once more below.
+                Near::Ask if against.count > 0 => true,
+                Near::Ask => world.volume(&facts.name).is_some_and(|volume| places.accept(&volume)),
+            };
+            if !accepted {
+                against.add(Rule::NodeAffinity);
+            }
+        }
+        survey.add(facts, &asked, against);
+    });
+    let (total, fit) = survey.counts();
+    let fits = |one: &Ranked| one.against.count == 0;
+    let ours = survey.ours.as_ref().and_then(|one| Some((world.volume(&one.name)?, fits(one))));
+    let nearest: Vec<_> =
+        survey.nearest.iter().filter_map(|one| Some((one, world.volume(&one.name)?))).collect();
+    let fitting = nearest.iter().find(|(one, _)| fits(one)).map(|(_, volume)| Arc::clone(volume));
+    let mut by_rule: Vec<_> =
+        survey.by_rule.iter().map(|(rule, count)| RuleCount { rule: *rule, count: *count }).collect();
+    by_rule.sort_by_key(|one| (std::cmp::Reverse(one.count), one.rule));
+    let nearest =
+        nearest.iter().map(|(_, volume)| candidate(world, volume, claim, asked.wanted(), places)).collect();
+    FoundVolumes { candidates: Candidates { total, fit, by_rule, nearest }, fitting, ours }
+}
+
+/// One volume with every rule's verdict and what would make it fit.
+pub fn candidate(
+    world: &dyn ClusterView,
+    volume: &PersistentVolume,
+    claim: &PersistentVolumeClaim,
+    wanted: &Wanted,
+    places: Option<&Places>,
+) -> Candidate {
+    let verdicts = verdicts(volume, claim, wanted, places);
+    let first = verdicts.iter().find(|verdict| !verdict.ok).map(|verdict| verdict.rule);
+    let against: Vec<Rule> =
+        verdicts.iter().filter(|verdict| !verdict.ok).map(|verdict| verdict.rule).collect();
+    let fix =
+        if against.is_empty() { None } else { fix::of_candidate(world, volume, claim, &against, places) };
+    Candidate { volume: object::name(&volume.metadata).to_owned(), verdicts, first, fix }
+}
+
+/// What every rule says of a volume, in the order in which the binder asks.
+pub fn verdicts(
+    volume: &PersistentVolume,
+    claim: &PersistentVolumeClaim,
+    wanted: &Wanted,
+    places: Option<&Places>,
+) -> Vec<RuleVerdict> {
+    let ours = object::points_to(volume, claim);
+    let mut all = Vec::with_capacity(10);
+    let mut tell = |rule: Rule, misfit: Option<Misfit>, fine: String| {
+        let ok = misfit.is_none();
+        let message = misfit.map_or(fine, |misfit| told(&misfit, volume, claim));
+        all.push(RuleVerdict { rule, ok, message });
+    };
+    let free = if ours { "it is reserved for this claim" } else { "it is reserved for nobody" };
+    tell(Rule::ClaimRef, fit::reserved_for_other(volume, claim), free.to_owned());
+    let offers = format!("it offers {}", words::modes(fit::offered_modes(volume)));
+    tell(Rule::AccessModes, fit::access_modes_missing(volume, claim), offers);
+    let holds = fit::capacity(volume).map_or_else(String::new, |size| format!("it holds {size}"));
+    tell(Rule::Size, fit::too_small(volume, claim), holds);
+    tell(Rule::VolumeMode, fit::mode_differs(volume, claim), "its mode is the claim's".to_owned());
+    let same = "its volume attributes class is the claim's".to_owned();
+    tell(Rule::AttributesClass, fit::attributes_class_differs(volume, claim), same);
+    tell(Rule::Terminating, fit::terminating(volume), "it is not being deleted".to_owned());
+    if ours {
+        let passed = || "not asked: the volume is reserved for this claim".to_owned();
+        for rule in [Rule::Phase, Rule::Selector, Rule::Class] {
+            tell(rule, None, passed());
+        }
+    } else {
+        tell(Rule::Phase, fit::not_available(volume), "it is Available".to_owned());
+        tell(Rule::Selector, fit::labels_differ(volume, wanted), "its labels will do".to_owned());
+        tell(Rule::Class, fit::class_differs(volume, claim), "its storage class is the claim's".to_owned());
+    }
+    if let Some(places) = places {
+        let (ok, only) = (places.accept(volume), words::affinity(volume));
+        let message = match (ok, places.nodes.is_empty()) {
+            (true, _) => format!("it can be used on {only}, and {} can run there", places.whose),
+            (false, true) => format!("it can be used on {only}; {} can run on no node at all", places.whose),
+            (false, false) => {
+                format!(
+                    "it can be used on {only}; {} can only run on {}",
+                    places.whose,
+                    words::list(&places.nodes)
+                )
+            }
+        };
+        all.push(RuleVerdict { rule: Rule::NodeAffinity, ok, message });
+    }
+    all
+}
+
+/// A misfit in words; where the binder's are short, with what is missing.
+pub fn told(misfit: &Misfit, volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> String {
+    match misfit {
+        Misfit::AccessModes { .. } => {
+            let offered = fit::offered_modes(volume);
+            let missing: Vec<String> =
+                fit::requested_modes(claim).iter().filter(|mode| !offered.contains(mode)).cloned().collect();
+            format!(
+                "it offers {} and the claim asks for {} too",
+                words::modes(offered),
+                words::modes(&missing)
+            )
+        }
+        Misfit::Selector => {
+            let labels = volume.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
+            let selector = claim.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+            let wants = selector.map(words::selector).unwrap_or_default();
+            match labels {
+                Some(labels) => {
+                    format!("its labels are {} and the claim wants {wants}", words::labels(labels))
+                }
+                None => format!("it has no labels and the claim wants {wants}"),
+            }
+        }
+        Misfit::Reserved { claim: other } if *other == object::claim_key(claim) => {
+            format!("it is reserved for an earlier claim {other} with another UID")
+        }
+        Misfit::Reserved { .. }
+        | Misfit::TooSmall { .. }
+        | Misfit::Mode { .. }
+        | Misfit::AttributesClass { .. }
+        | Misfit::Terminating
+        | Misfit::Delayed
+        | Misfit::Phase(_)
+        | Misfit::Class { .. } => misfit.to_string(),
+    }
+}

@@ -1,0 +1,343 @@
+//! Why a claim is Pending or Lost, and what a Bound one still waits for. The states are the binder's own
+//! (`pv/claim_situation.rs`), one arm per state and no wildcard.
+
+mod named;
+pub(super) mod source;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+use serde_json::json;
+
+use orlop_controller::names;
+use orlop_controller::pods;
+use orlop_controller::pv::claim_situation::{ClaimContext, ClaimSituation, classify};
+use orlop_controller::pv::class;
+use orlop_controller::pv::fit::{self, Wanted};
+use orlop_controller::pv::object::{self, ClaimPhase, claim_key, volume_name};
+
+use super::candidates::{self, FoundVolumes};
+use super::cluster_view::ClusterView;
+use super::fix;
+use super::model::{Cause, Code, Fix, Reference, Rule, Severity, Why};
+use super::places::Places;
+use super::provisioning;
+use super::words;
+
+pub use source::{Source, source_of};
+
+/// Explains a claim that is not being deleted.
+pub fn explain(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, why: &mut Why) {
+    why.state = match ClaimPhase::of(claim) {
+        ClaimPhase::Unset | ClaimPhase::Unknown => "Pending".to_owned(),
+        phase @ (ClaimPhase::Pending | ClaimPhase::Bound | ClaimPhase::Lost) => phase.as_str().to_owned(),
+    };
+    let named = Some(volume_name(claim)).filter(|name| !name.is_empty()).and_then(|name| world.volume(name));
+    let class = world.class(class::claim_class(claim));
+    let (delayed, mode_missing) = match class::delays_binding(class.as_deref()) {
+        Ok(delayed) => (delayed, None),
+        Err(error) => (false, Some(error)),
+    };
+    let searches =
+        volume_name(claim).is_empty() && !object::has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED);
+    let places = if searches && delayed { Places::of(world, claim) } else { None };
+    let FoundVolumes { candidates, fitting, ours } = match searches {
+        true => candidates::judge(world, claim, places.as_ref()),
+        false => FoundVolumes::default(),
+    };
+    // A class that waits for a pod leaves the choice to the scheduler: only what is reserved for the claim counts.
+    let reserved = ours.clone().filter(|(_, fits)| *fits).map(|(volume, _)| volume);
+    let found = if delayed { reserved } else { fitting.clone() };
+    let classes = world.classes();
+    let default_class = class::default_class(&classes).map(|class| object::name(&class.metadata));
+    if searches {
+        why.candidates = Some(candidates);
+    }
+    let around = ClaimContext { named: named.as_ref(), found: found.as_ref(), delayed, default_class };
+    let situation = classify(claim, around);
+    if let Some(error) = mode_missing
+        && searches
+        && found.is_none()
+    {
+        let objects = class.iter().map(|class| Reference::to(class.as_ref())).collect();
+        why.push(Severity::Attention, Cause::new(Code::BindingModeMissing, error.to_string(), objects));
+    }
+    let this = Asking { world, claim };
+    match situation {
+        ClaimSituation::VolumeFound(volume)
+        | ClaimSituation::NamedFree(volume)
+        | ClaimSituation::NamedOurs(volume) => {
+            let message = format!("Volume {} fits and is about to be bound to the claim.", name(&volume));
+            why.push(
+                Severity::Waiting,
+                Cause::new(Code::Binding, message, vec![Reference::to(volume.as_ref())]),
+            );
+        }
+        ClaimSituation::DefaultClassMissing { class } => {
+            let message =
+                format!("The claim names no storage class; it is about to get the default one, {class}.");
+            why.push(
+                Severity::Waiting,
+                Cause::new(Code::DefaultClassComing, message, vec![provisioning::class(&class)]),
+            );
+        }
+        ClaimSituation::WaitsForConsumer => {
+            this.waits_for_pod(why, ours.as_ref(), places.as_ref(), fitting.as_ref());
+        }
+        ClaimSituation::WantsProvisioning => {
+            this.unfit_reservation(why, ours.as_ref());
+            let before = why.causes.len();
+            match provisioning::explain(world, claim, class.as_deref(), why) {
+                provisioning::Supply::Made => {}
+                provisioning::Supply::Broken => this.nothing_fits(why),
+                provisioning::Supply::ByHand => {
+                    this.nothing_fits(why);
+                    // Where there are volumes of a class by hand, what speaks against them says more than that nobody makes any.
+                    if is_held(why) {
+                        why.causes[before..].reverse();
+                    }
+                }
+            }
+        }
+        ClaimSituation::NothingFits => {
+            this.unfit_reservation(why, ours.as_ref());
+            this.no_default_class(why);
+            this.nothing_fits(why);
+        }
+        ClaimSituation::NamedUnknown => this.named_unknown(why),
+        ClaimSituation::NamedUnfit { volume, misfit } => this.named_unfit(why, &volume, &misfit),
+        ClaimSituation::NamedTaken(volume) => this.named_taken(why, &volume),
+        ClaimSituation::NamedStolen(volume) => this.stolen(why, &volume),
+        ClaimSituation::BoundNameless => this.nameless(why),
+        ClaimSituation::BoundVolumeGone => this.volume_gone(why),
+        ClaimSituation::BoundElsewhere(volume) => this.elsewhere(why, &volume),
+        ClaimSituation::BoundHere(volume) | ClaimSituation::BoundUnreferenced(volume) => {
+            this.bound(why, &volume)
+        }
+    }
+}
+
+/// The most important cause of a claim that is not bound, for those who wait for the claim.
+pub fn first_cause(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Option<Cause> {
+    let subject = super::Subject::Claim(Arc::clone(claim));
+    super::explain(world, &subject).causes.into_iter().next()
+}
+
+fn name(volume: &PersistentVolume) -> &str {
+    object::name(&volume.metadata)
+}
+
+fn pod_name(pod: &Arc<Pod>) -> String {
+    pod.metadata.name.clone().unwrap_or_default()
+}
+
+struct Asking<'a> {
+    world: &'a dyn ClusterView,
+    claim: &'a Arc<PersistentVolumeClaim>,
+}
+
+impl Asking<'_> {
+    /// A volume points to the claim and does not fit: usually somebody has reserved it and made a mistake.
+    fn unfit_reservation(&self, why: &mut Why, ours: Option<&(Arc<PersistentVolume>, bool)>) {
+        let Some((volume, false)) = ours else { return };
+        let wanted = Wanted::of(self.claim);
+        let candidate = candidates::candidate(self.world, volume, self.claim, &wanted, None);
+        let against: Vec<String> = candidate
+            .verdicts
+            .iter()
+            .filter(|verdict| !verdict.ok)
+            .map(|verdict| verdict.message.clone())
+            .collect();
+        let message = format!(
+            "Volume {} is reserved for the claim and does not fit: {}.",
+            name(volume),
+            against.join("; ")
+        );
+        let cause = Cause::new(Code::ReservedUnfit, message, vec![Reference::to(volume.as_ref())]);
+        why.push(Severity::Attention, cause.fixed_by(candidate.fix));
+    }
+
+    /// The class waits for a pod.
+    fn waits_for_pod(
+        &self,
+        why: &mut Why,
+        ours: Option<&(Arc<PersistentVolume>, bool)>,
+        places: Option<&Places>,
+        fitting: Option<&Arc<PersistentVolume>>,
+    ) {
+        self.unfit_reservation(why, ours);
+        let name = class::claim_class(self.claim);
+        let class = self.world.class(name);
+        let is_static = class.as_ref().is_some_and(|class| provisioning::is_static(class));
+        if is_static && fitting.is_none() {
+            self.nothing_fits(why);
+        }
+        if let Some(class) = class.as_ref().filter(|_| !is_static) {
+            source::explain(self.world, self.claim, Some(class), why);
+            if let Some(places) = places.filter(|_| fitting.is_none()) {
+                provisioning::room(self.world, self.claim, class, places, why);
+            }
+        }
+        let pods = self.world.pods_of_claim(&claim_key(self.claim));
+        let waiting: Vec<_> = pods.iter().filter(|pod| !pods::is_terminated(pod)).collect();
+        if waiting.is_empty() {
+            let message = format!(
+                "Class {name} binds a claim when the first pod that uses it gets its node, and no pod uses this claim yet: \
+                 make the pod."
+            );
+            // Who wants the volume before the pod is there can reserve it.
+            let fix = fitting.map(|volume| fix::reserve(volume, self.claim));
+            let cause = Cause::new(Code::WaitsForPod, message, vec![provisioning::class(name)]);
+            why.push(Severity::Waiting, cause.fixed_by(fix));
+            return;
+        }
+        let names: Vec<String> = waiting.iter().map(|pod| pod_name(pod)).collect();
+        let said = waiting.iter().find_map(|pod| super::scheduling::unschedulable(pod));
+        let (severity, more) = match said {
+            Some(said) => (Severity::Attention, format!(" The scheduler says: {}.", words::open(&said))),
+            None => (Severity::Waiting, String::new()),
+        };
+        let message = format!(
+            "Class {name} binds the claim when its pod gets a node; {} {} none yet.{more}",
+            words::list(&names),
+            if names.len() == 1 { "has" } else { "have" },
+        );
+        let objects = waiting.iter().map(|pod| Reference::to(pod.as_ref())).collect();
+        why.push(severity, Cause::new(Code::PodNotScheduled, message, objects));
+    }
+
+    /// No class and no default one: with one a volume would be made.
+    fn no_default_class(&self, why: &mut Why) {
+        if class::claim_has_class(self.claim) {
+            return;
+        }
+        let mut classes = self.world.classes();
+        classes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        let makes = classes.iter().filter(|class| !provisioning::is_static(class));
+        // A claim may be given its class as long as it has none, and never another one: only what will make a volume is offered.
+        let (answered, silent): (Vec<&Arc<StorageClass>>, Vec<&Arc<StorageClass>>) =
+            makes.partition(|class| provisioning::is_answered(self.world, class));
+        let named = |of: &[&Arc<StorageClass>]| -> Vec<String> {
+            of.iter().map(|class| object::name(&class.metadata).to_owned()).collect()
+        };
+        let is_on = self.world.settings().dynamic_provisioning;
+        let message = match (named(&answered).as_slice(), named(&silent).as_slice()) {
+            ([], []) => "The claim names no storage class, there is no default class, and no class makes volumes."
+                .to_owned(),
+            ([], _) if !is_on => "The claim names no storage class, there is no default class, and dynamic provisioning is off \
+                                  (--enable-dynamic-provisioning=false): volumes are made by hand."
+                .to_owned(),
+            ([], some) => {
+                let asked: BTreeSet<&str> = silent.iter().map(|class| class.provisioner.as_str()).collect();
+                let asked: Vec<&str> = asked.into_iter().collect();
+                format!(
+                    "The claim names no storage class and no class is the default one. There is {}, and nothing here answers to {}: \
+                     install that first, for the class of a claim cannot be changed once it is named.",
+                    words::list(some),
+                    words::list(&asked)
+                )
+            }
+            (some, _) => format!(
+                "The claim names no storage class and no class is the default one. There is {}: name it in the claim, or \
+                 mark one with the annotation {}=true.",
+                words::list(some),
+                names::ANN_DEFAULT_CLASS
+            ),
+        };
+        let fix = named(&answered).first().map(|class| {
+            let body = json!({"spec": {"storageClassName": class}});
+            Fix::merge(
+                Reference::to(self.claim.as_ref()),
+                body,
+                format!("Gives the claim the class {class}."),
+            )
+        });
+        let told = if answered.is_empty() { silent } else { answered };
+        let objects = told.into_iter().map(|class| Reference::to(class.as_ref())).collect();
+        let cause = Cause::new(Code::NoDefaultClass, message, objects);
+        why.push(Severity::Attention, cause.fixed_by(fix));
+    }
+
+    /// Nobody makes a volume, and none of those that are there fits.
+    fn nothing_fits(&self, why: &mut Why) {
+        let Some(found) = why.candidates.as_ref().filter(|found| found.fit == 0) else { return };
+        let wants = wants(self.claim);
+        if found.total == 0 {
+            let message = format!(
+                "The claim asks for {wants}, and there is no volume at all: make one, or use a class with a provisioner."
+            );
+            why.push(Severity::Attention, Cause::new(Code::NoVolumeFits, message, Vec::new()));
+            return;
+        }
+        let counted: Vec<String> = found
+            .by_rule
+            .iter()
+            .map(|one| format!("{} {}", one.count, reason(one.rule, one.count)))
+            .collect();
+        let mut message = match found.total {
+            1 => format!("The claim asks for {wants}, and the only volume does not fit."),
+            total => format!(
+                "The claim asks for {wants}, and none of {total} volumes fits: {}.",
+                counted.join(", ")
+            ),
+        };
+        let mut objects = Vec::new();
+        if let Some(nearest) = found.nearest.first() {
+            let against: Vec<&str> =
+                nearest.verdicts.iter().filter(|verdict| !verdict.ok).map(|v| v.message.as_str()).collect();
+            let which = if found.total == 1 { "It" } else { "The nearest" };
+            message.push_str(&format!(" {which} is {}: {}.", nearest.volume, against.join("; ")));
+            objects.push(Reference::named::<PersistentVolume>(None, &nearest.volume));
+            if nearest.first == Some(Rule::VolumeMode) && nearest.fix.is_none() {
+                message.push_str(" A mode cannot be changed: make the claim anew with the other volumeMode.");
+            }
+        }
+        // Of those that can be made to fit, the nearest.
+        let fix = found.nearest.iter().find_map(|candidate| candidate.fix.clone());
+        why.push(Severity::Attention, Cause::new(Code::NoVolumeFits, message, objects).fixed_by(fix));
+    }
+}
+
+/// Whether the nearest volume, of which the words tell, has the class of the claim.
+fn is_held(why: &Why) -> bool {
+    let nearest = why.candidates.as_ref().and_then(|found| found.nearest.first());
+    nearest.is_some_and(|one| one.verdicts.iter().any(|verdict| verdict.rule == Rule::Class && verdict.ok))
+}
+
+/// What a claim asks for, in words.
+fn wants(claim: &PersistentVolumeClaim) -> String {
+    let size = fit::request(claim).map_or_else(|| "an unreadable size".to_owned(), |size| size.to_string());
+    let modes = words::modes(fit::requested_modes(claim));
+    let class = class::claim_class(claim);
+    let class = if class.is_empty() { "no class".to_owned() } else { format!("class {class}") };
+    format!("{size}, {modes}, {class}")
+}
+
+/// Why volumes are out, after their number.
+fn reason(rule: Rule, count: usize) -> &'static str {
+    let one = count == 1;
+    match rule {
+        Rule::ClaimRef if one => "belongs to another claim",
+        Rule::ClaimRef => "belong to other claims",
+        Rule::AccessModes if one => "lacks an access mode",
+        Rule::AccessModes => "lack an access mode",
+        Rule::Size if one => "is too small",
+        Rule::Size => "are too small",
+        Rule::VolumeMode if one => "has the other volume mode",
+        Rule::VolumeMode => "have the other volume mode",
+        Rule::AttributesClass if one => "has another volume attributes class",
+        Rule::AttributesClass => "have another volume attributes class",
+        Rule::Terminating if one => "is being deleted",
+        Rule::Terminating => "are being deleted",
+        Rule::Phase if one => "is not Available",
+        Rule::Phase => "are not Available",
+        Rule::Selector if one => "lacks the labels",
+        Rule::Selector => "lack the labels",
+        Rule::Class if one => "has another class",
+        Rule::Class => "have another class",
+        Rule::NodeAffinity if one => "cannot be used where the pod may run",
+        Rule::NodeAffinity => "cannot be used where the pod may run",
+    }
+}

@@ -1,0 +1,224 @@
+//! What the volume of a claim is to be made of: another claim's volume, or a snapshot. Whether that is there, ready, and will do.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::storage::v1::StorageClass;
+use orlop_apimachinery::quantity::Quantity;
+use serde_json::json;
+
+use crate::cluster_view::ClusterView;
+use crate::fix;
+use crate::model::{Cause, Code, Fix, Reference, Severity, Why};
+use crate::words;
+use orlop_controller::meta::is_terminating;
+use orlop_controller::pv::class;
+use orlop_controller::pv::fit;
+use orlop_controller::pv::object::{self, ClaimPhase, VolumeMode, volume_name};
+use orlop_controller::snapshot::{self, VolumeSnapshot};
+
+/// What a claim names as its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source<'a> {
+    /// Its group, empty for core.
+    pub group: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its name, in the namespace of the claim.
+    pub name: &'a str,
+    namespace: Option<&'a str>,
+}
+
+impl Source<'_> {
+    /// A snapshot.
+    pub fn is_snapshot(&self) -> bool {
+        (self.group, self.kind) == (snapshot::GROUP, "VolumeSnapshot")
+    }
+}
+
+/// What a claim wants its volume to be made of. The server keeps both fields the same where both can say it.
+pub fn source_of(claim: &PersistentVolumeClaim) -> Option<Source<'_>> {
+    let spec = claim.spec.as_ref()?;
+    if let Some(source) = &spec.data_source {
+        let group = source.api_group.as_deref().unwrap_or_default();
+        return Some(Source { group, kind: &source.kind, name: &source.name, namespace: None });
+    }
+    let source = spec.data_source_ref.as_ref()?;
+    Some(Source {
+        group: source.api_group.as_deref().unwrap_or_default(),
+        kind: &source.kind,
+        name: &source.name,
+        namespace: source.namespace.as_deref(),
+    })
+}
+
+/// Says what is wrong with the source of a claim that waits for a volume to be made.
+pub(crate) fn explain(
+    world: &dyn ClusterView,
+    claim: &PersistentVolumeClaim,
+    class: Option<&StorageClass>,
+    why: &mut Why,
+) {
+    let Some(source) = source_of(claim) else { return };
+    let here = claim.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = source.namespace.unwrap_or(here);
+    let said = match (source.kind, source.group) {
+        ("VolumeSnapshot", snapshot::GROUP) => of_snapshot(world, claim, class, namespace, source.name),
+        ("PersistentVolumeClaim", "") => of_claim(world, claim, class, namespace, source.name),
+        (kind, group) => {
+            let message = format!(
+                "The claim is to be filled from {kind} {namespace}/{} ({}), which no storage driver reads: a populator for that \
+                 kind has to run and fill the volume.",
+                source.name,
+                if group.is_empty() { "no group" } else { group }
+            );
+            Some((Severity::Waiting, Cause::new(Code::PopulatorAwaited, message, Vec::new())))
+        }
+    };
+    if let Some((severity, cause)) = said {
+        why.push(severity, cause);
+    }
+}
+
+type Said = Option<(Severity, Cause)>;
+
+fn attention(code: Code, message: String, objects: Vec<Reference>) -> Said {
+    Some((Severity::Attention, Cause::new(code, message, objects)))
+}
+
+fn of_snapshot(
+    world: &dyn ClusterView,
+    claim: &PersistentVolumeClaim,
+    class: Option<&StorageClass>,
+    namespace: &str,
+    name: &str,
+) -> Said {
+    let key = format!("{namespace}/{name}");
+    let Some(snapshot) = world.snapshot(namespace, name) else {
+        let message = format!(
+            "The claim is to be made from snapshot {key}, which does not exist. Make that snapshot, or make the claim anew \
+             with a snapshot that is there."
+        );
+        let object = Reference::named::<VolumeSnapshot>(Some(namespace), name);
+        return attention(Code::SourceMissing, message, vec![object]);
+    };
+    let objects = vec![Reference::to(snapshot.as_ref())];
+    if is_terminating(snapshot.as_ref()) {
+        let message = format!(
+            "The claim is to be made from snapshot {key}, which is being deleted: no volume is made from it any more. Make \
+             the claim anew with another snapshot."
+        );
+        return attention(Code::SourceUnfit, message, objects);
+    }
+    let status = snapshot.status.clone().unwrap_or_default();
+    let content = status.bound_volume_snapshot_content_name.as_deref();
+    let content = content.and_then(|name| world.content(name));
+    let of_content = content.as_ref().and_then(|content| content.status.as_ref()?.error.clone());
+    let error = status.error.or(of_content).and_then(|error| error.message);
+    if status.ready_to_use != Some(true) {
+        return match error {
+            Some(error) => {
+                let message = format!(
+                    "The claim waits for snapshot {key}, which could not be taken: {}. It is tried again.",
+                    words::open(&error)
+                );
+                attention(Code::SourceNotReady, message, objects)
+            }
+            None => {
+                let message = format!(
+                    "The claim waits for snapshot {key}, which is still being taken. The volume is made when it is ready."
+                );
+                Some((Severity::Waiting, Cause::new(Code::SourceNotReady, message, objects)))
+            }
+        };
+    }
+    if let (Some(content), Some(class)) = (&content, class)
+        && content.spec.driver != class.provisioner
+    {
+        let message = format!(
+            "Snapshot {key} was taken by driver {}, and class {} makes volumes with {}, which cannot read it. Make the claim \
+             anew with a class of {}.",
+            content.spec.driver,
+            object::name(&class.metadata),
+            class.provisioner,
+            content.spec.driver
+        );
+        return attention(Code::SourceUnfit, message, objects);
+    }
+    let has = Quantity::parse(&status.restore_size?.0).ok()?;
+    let wants = fit::request(claim)?;
+    (wants < has).then(|| {
+        let message =
+            format!("Snapshot {key} holds {has} and the claim asks for {wants}, which is too little.");
+        let cause = Cause::new(Code::SourceUnfit, message, objects).fixed_by(larger(claim, &has));
+        (Severity::Attention, cause)
+    })
+}
+
+/// A claim that waits cannot be changed any more, so it is made anew.
+fn larger(claim: &PersistentVolumeClaim, size: &Quantity) -> Option<Fix> {
+    let spec = json!({"resources": {"requests": {"storage": size.to_string()}}});
+    fix::claim_anew(claim, &spec, &format!("asking for {size}"))
+}
+
+fn of_claim(
+    world: &dyn ClusterView,
+    claim: &PersistentVolumeClaim,
+    class: Option<&StorageClass>,
+    namespace: &str,
+    name: &str,
+) -> Said {
+    let key = format!("{namespace}/{name}");
+    let Some(source) = world.claim(&key) else {
+        let message = format!(
+            "The claim is to be a copy of claim {key}, which does not exist. Make that claim, or make this one anew \
+             with a claim that is there."
+        );
+        let object = Reference::named::<PersistentVolumeClaim>(Some(namespace), name);
+        return attention(Code::SourceMissing, message, vec![object]);
+    };
+    let objects = vec![Reference::to(source.as_ref())];
+    if object::is_terminating(&source.metadata) {
+        let message = format!(
+            "The claim is to be a copy of claim {key}, which is being deleted: it is not copied any more. Make this claim \
+             anew with another one."
+        );
+        return attention(Code::SourceUnfit, message, objects);
+    }
+    let phase = ClaimPhase::of(&source);
+    if phase != ClaimPhase::Bound {
+        let message = format!(
+            "The claim is to be a copy of claim {key}, which has no volume itself yet. Ask that claim why: `orlop why \
+             pvc/{name} -n {namespace}`."
+        );
+        return Some((Severity::Waiting, Cause::new(Code::SourceNotReady, message, objects)));
+    }
+    let (asks, gives) = (VolumeMode::of_claim(claim), VolumeMode::of_claim(&source));
+    if asks != gives {
+        let message = format!(
+            "Claim {key} has mode {gives:?} and its copy asks for {asks:?}: both have to be the same."
+        );
+        let spec = json!({"volumeMode": format!("{gives:?}")});
+        let fix = fix::claim_anew(claim, &spec, &format!("with mode {gives:?}"));
+        let cause = Cause::new(Code::SourceUnfit, message, objects).fixed_by(fix);
+        return Some((Severity::Attention, cause));
+    }
+    let (wants, has) = (fit::request(claim)?, fit::request(&source)?);
+    if wants < has {
+        let message = format!("Claim {key} holds {has} and its copy asks for {wants}, which is too little.");
+        let cause = Cause::new(Code::SourceUnfit, message, objects).fixed_by(larger(claim, &has));
+        return Some((Severity::Attention, cause));
+    }
+    let volume = world.volume(volume_name(&source))?;
+    let driver = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref()).map(|csi| csi.driver.as_str());
+    let class = class?;
+    (driver != Some(class.provisioner.as_str())).then(|| {
+        let message = format!(
+            "Claim {key} has a volume of {}, and class {} makes volumes with {}, which cannot copy it. Make the claim anew \
+             with the class {}.",
+            driver.unwrap_or("no storage driver"),
+            object::name(&class.metadata),
+            class.provisioner,
+            words::or_none(class::claim_class(&source)),
+        );
+        (Severity::Attention, Cause::new(Code::SourceUnfit, message, objects))
+    })
+}

@@ -1,0 +1,117 @@
+//! What the engine can ask: objects by kind and key, the small facts of all volumes, the events of the object asked about,
+//! and the time. Answers are what was seen last; nothing here waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{
+    CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
+};
+
+use super::facts::Facts;
+use super::model::Reference;
+use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
+
+/// How the controllers were told to behave, as far as it changes an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Volumes are made for claims.
+    pub dynamic_provisioning: bool,
+    /// The plugin `kubernetes.io/host-path` makes volumes.
+    pub host_path_provisioner: bool,
+    /// When a volume is taken from a lost node by force; none: never.
+    pub force_detach_after: Option<Duration>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            dynamic_provisioning: true,
+            host_path_provisioner: false,
+            force_detach_after: Some(Duration::from_secs(360)),
+        }
+    }
+}
+
+/// What is known.
+pub trait ClusterView {
+    /// The time.
+    fn now(&self) -> Timestamp;
+    /// How the controllers behave.
+    fn settings(&self) -> Settings;
+    /// The claim of this `namespace/name`.
+    fn claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>>;
+    /// The volume of this name.
+    fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>>;
+    /// Asks for the facts of every volume.
+    fn facts(&self, each: &mut dyn FnMut(&Facts));
+    /// The class of this name.
+    fn class(&self, name: &str) -> Option<Arc<StorageClass>>;
+    /// All classes.
+    fn classes(&self) -> Vec<Arc<StorageClass>>;
+    /// The pods that name a claim.
+    fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>>;
+    /// The pods of a node.
+    fn pods_on_node(&self, node: &str) -> Vec<Arc<Pod>>;
+    /// The node of this name.
+    fn node(&self, name: &str) -> Option<Arc<Node>>;
+    /// All nodes.
+    fn nodes(&self) -> Vec<Arc<Node>>;
+    /// The drivers of a node.
+    fn csi_node(&self, name: &str) -> Option<Arc<CSINode>>;
+    /// The nodes that have a driver.
+    fn nodes_with_driver(&self, driver: &str) -> Vec<String>;
+    /// The driver of this name.
+    fn driver(&self, name: &str) -> Option<Arc<CSIDriver>>;
+    /// The attachments of a volume.
+    fn attachments_of_volume(&self, volume: &str) -> Vec<Arc<VolumeAttachment>>;
+    /// The attachments of a node.
+    fn attachments_on_node(&self, node: &str) -> Vec<Arc<VolumeAttachment>>;
+    /// The volume attributes class of this name.
+    fn attributes_class(&self, name: &str) -> Option<Arc<VolumeAttributesClass>>;
+    /// What drivers have told of their room for a storage class.
+    fn capacities(&self, class: &str) -> Vec<Arc<CSIStorageCapacity>>;
+    /// The snapshot of this namespace and name.
+    fn snapshot(&self, namespace: &str, name: &str) -> Option<Arc<VolumeSnapshot>>;
+    /// The content of a snapshot.
+    fn content(&self, name: &str) -> Option<Arc<VolumeSnapshotContent>>;
+    /// The events of what is asked about and of what it waits for, the newest first.
+    fn events(&self) -> &[Event];
+
+    /// The newest event of an object with one of these reasons.
+    fn event(&self, of: &Reference, reasons: &[&str]) -> Option<&Event> {
+        self.events().iter().find(|event| {
+            let (object, reason) = (&event.involved_object, event.reason.as_deref());
+            // Events outlive their objects: one of this name may have been told of an earlier one.
+            let same = match (&object.uid, &of.uid) {
+                (Some(told), Some(uid)) => told.is_empty() || told == uid,
+                (Some(_) | None, Some(_) | None) => true,
+            };
+            same && object.kind.as_ref() == Some(&of.kind)
+                && object.name.as_ref() == Some(&of.name)
+                && reasons.iter().any(|wanted| reason == Some(*wanted))
+        })
+    }
+
+    /// Whether somebody answers to the name of a driver: it is registered, or a node has it.
+    fn has_driver(&self, name: &str) -> bool {
+        self.driver(name).is_some() || !self.nodes_with_driver(name).is_empty()
+    }
+}
+
+/// When an event was last seen.
+pub fn seen(event: &Event) -> Option<Timestamp> {
+    let series =
+        event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
+    let last = event.last_timestamp.as_ref().map(|time| time.0);
+    let first = event.event_time.as_ref().map(|time| time.0);
+    let made = event.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    series.max(last).or(first).or(made)
+}
+
+/// Sorts events, the newest first.
+pub fn newest_first(events: &mut [Event]) {
+    events.sort_by_key(|event| std::cmp::Reverse(seen(event)));
+}

@@ -1,0 +1,267 @@
+//! What every question about candidates needs of every volume, in little room: a hundred thousand volumes are judged without
+//! decoding one. Texts that many volumes share are shared here too.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use orlop_apimachinery::quantity::Quantity;
+
+use orlop_controller::pv::affinity::{self, Reach};
+use orlop_controller::pv::class;
+use orlop_controller::pv::fit::{self, Wanted};
+use orlop_controller::pv::modes::ModeSet;
+use orlop_controller::pv::object::{self, VolumeMode, VolumePhase};
+
+use super::model::Rule;
+
+/// What is known of one volume.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Its name.
+    pub name: Arc<str>,
+    capacity: Quantity,
+    modes: ModeSet,
+    mode: VolumeMode,
+    phase: VolumePhase,
+    terminating: bool,
+    class: Arc<str>,
+    attributes_class: Arc<str>,
+    /// As JSON; empty for none.
+    labels: Arc<str>,
+    /// `namespace/name` and UID of the claim that it points to.
+    claim: Option<(Box<str>, Box<str>)>,
+    reach: FactReach,
+}
+
+/// Where it may be used.
+#[derive(Clone, Debug)]
+enum FactReach {
+    Everywhere,
+    /// Nodes with this label; `enough`: nothing else is asked.
+    Label {
+        key: Arc<str>,
+        value: Arc<str>,
+        enough: bool,
+    },
+    /// Only the volume tells.
+    Elsewhere,
+}
+
+/// Whether a volume can be used on one of some nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Near {
+    /// It can.
+    Yes,
+    /// It cannot.
+    No,
+    /// Its whole node affinity has to be asked.
+    Ask,
+}
+
+/// What a claim asks for, read once.
+#[derive(Debug)]
+pub struct ClaimRequest {
+    key: String,
+    uid: String,
+    size: Quantity,
+    /// None: one of the modes exists nowhere.
+    modes: Option<ModeSet>,
+    mode: VolumeMode,
+    class: String,
+    attributes_class: String,
+    /// The labels, and what was found of each set of labels.
+    wanted: Wanted,
+}
+
+impl ClaimRequest {
+    /// What `claim` asks for.
+    pub fn of(claim: &PersistentVolumeClaim) -> Self {
+        Self {
+            key: object::claim_key(claim),
+            uid: object::uid(&claim.metadata).to_owned(),
+            size: fit::request(claim).unwrap_or(Quantity::ZERO),
+            modes: ModeSet::requested(fit::requested_modes(claim)),
+            mode: VolumeMode::of_claim(claim),
+            class: class::claim_class(claim).to_owned(),
+            attributes_class: class::claim_attributes_class(claim).to_owned(),
+            wanted: Wanted::of(claim),
+        }
+    }
+
+    /// The labels that it wants to see.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+}
+
+/// The rules against one volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Against {
+    /// The first in the binder's order.
+    pub first: Option<Rule>,
+    /// How many.
+    pub count: u8,
+}
+
+impl Against {
+    /// One more speaks against it.
+    pub fn add(&mut self, rule: Rule) {
+        self.first.get_or_insert(rule);
+        self.count += 1;
+    }
+}
+
+/// What was found of sets of labels, by where the one text of each is: a selector is asked once about each. Lives for one question.
+pub type Memory = HashMap<*const u8, bool>;
+
+/// The labels of nodes: the values by their keys.
+pub type Held = HashMap<String, HashSet<String>>;
+
+impl Facts {
+    /// Whether it points to this claim.
+    pub fn points_to(&self, asked: &ClaimRequest) -> bool {
+        self.claim
+            .as_ref()
+            .is_some_and(|(key, uid)| **key == *asked.key && (uid.is_empty() || **uid == *asked.uid))
+    }
+
+    /// The rules against it, but for the nodes. The same rules as `pv/fit.rs`; a test compares them.
+    pub fn against(&self, asked: &ClaimRequest, memory: &mut Memory) -> Against {
+        let mut against = Against::default();
+        let ours = self.points_to(asked);
+        let mut rule = |holds: bool, rule: Rule| {
+            if !holds {
+                against.add(rule);
+            }
+        };
+        rule(ours || self.claim.is_none(), Rule::ClaimRef);
+        rule(asked.modes.is_some_and(|wanted| self.modes.contains(wanted)), Rule::AccessModes);
+        rule(self.capacity >= asked.size, Rule::Size);
+        rule(self.mode == asked.mode, Rule::VolumeMode);
+        rule(*self.attributes_class == *asked.attributes_class, Rule::AttributesClass);
+        rule(!self.terminating, Rule::Terminating);
+        if !ours {
+            rule(self.phase == VolumePhase::Available, Rule::Phase);
+            rule(self.has_labels(&asked.wanted, memory), Rule::Selector);
+            rule(*self.class == *asked.class, Rule::Class);
+        }
+        against
+    }
+
+    fn has_labels(&self, wanted: &Wanted, memory: &mut Memory) -> bool {
+        match wanted {
+            Wanted::Anything => true,
+            Wanted::Unreadable => false,
+            Wanted::Labels(_) => {
+                let place = self.labels.as_ptr();
+                if let Some(known) = memory.get(&place) {
+                    return *known;
+                }
+                let labels = if self.labels.is_empty() { "{}" } else { &self.labels };
+                let found = serde_json::from_str(labels).is_ok_and(|labels| wanted.matches_labels(&labels));
+                memory.insert(place, found);
+                found
+            }
+        }
+    }
+
+    /// Whether it can be used on one of some nodes, told by the labels that they have.
+    pub fn near(&self, held: &Held) -> Near {
+        match &self.reach {
+            FactReach::Everywhere => Near::Yes,
+            FactReach::Elsewhere => Near::Ask,
+            FactReach::Label { key, value, enough } => {
+                let has = held.get(key.as_ref()).is_some_and(|values| values.contains(value.as_ref()));
+                match (has, enough) {
+                    (false, _) => Near::No,
+                    (true, true) => Near::Yes,
+                    (true, false) => Near::Ask,
+                }
+            }
+        }
+    }
+
+    /// How far its size is from what is asked for: too little counts more than too much.
+    pub fn distance(&self, asked: &ClaimRequest) -> f64 {
+        let (has, wants) = (self.capacity.to_f64(), asked.size.to_f64());
+        if has < wants { (wants - has) * 2.0 } else { has - wants }
+    }
+}
+
+/// Texts, each once.
+#[derive(Debug, Default)]
+struct Texts {
+    known: HashSet<Arc<str>>,
+    /// At this many, those that nobody has any more are thrown away.
+    limit: usize,
+}
+
+impl Texts {
+    fn get(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.known.get(text) {
+            return Arc::clone(known);
+        }
+        if self.known.len() >= self.limit {
+            self.known.retain(|text| Arc::strong_count(text) > 1);
+            self.limit = self.known.len() * 2 + 64;
+        }
+        let text: Arc<str> = text.into();
+        self.known.insert(Arc::clone(&text));
+        text
+    }
+}
+
+/// The facts of all volumes.
+#[derive(Debug, Default)]
+pub struct FactTable {
+    volumes: HashMap<Arc<str>, Facts>,
+    texts: Texts,
+}
+
+impl FactTable {
+    /// Puts a volume in, in place of the one with its name.
+    pub fn put(&mut self, name: &Arc<str>, volume: &PersistentVolume) {
+        let Some(capacity) = fit::capacity(volume) else {
+            // One whose size cannot be read is no candidate for anything.
+            self.remove(name);
+            return;
+        };
+        let labels = volume.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
+        let labels = labels.and_then(|labels| serde_json::to_string(labels).ok()).unwrap_or_default();
+        let claim = object::claim_ref(volume).map(|reference| {
+            (object::reference_key(reference).into(), object::reference_uid(reference).into())
+        });
+        let reach = match affinity::reach(volume) {
+            Reach::Everywhere => FactReach::Everywhere,
+            Reach::Elsewhere => FactReach::Elsewhere,
+            Reach::Label { key, value, enough } => {
+                FactReach::Label { key: self.texts.get(key), value: self.texts.get(value), enough }
+            }
+        };
+        let facts = Facts {
+            name: Arc::clone(name),
+            capacity,
+            modes: ModeSet::offered(fit::offered_modes(volume)),
+            mode: VolumeMode::of_volume(volume),
+            phase: VolumePhase::of(volume),
+            terminating: object::is_terminating(&volume.metadata),
+            class: self.texts.get(class::volume_class(volume)),
+            attributes_class: self.texts.get(class::volume_attributes_class(volume)),
+            labels: self.texts.get(&labels),
+            claim,
+            reach,
+        };
+        self.volumes.insert(Arc::clone(name), facts);
+    }
+
+    /// Takes a volume out.
+    pub fn remove(&mut self, name: &str) {
+        self.volumes.remove(name);
+    }
+
+    /// All, in no order.
+    pub fn all(&self) -> impl Iterator<Item = &Facts> {
+        self.volumes.values()
+    }
+}

@@ -1,0 +1,330 @@
+//! What would make a volume fit a claim: one merge patch of the volume that takes away every rule that speaks against it. Where
+//! no such patch exists (a mode cannot be changed) an object that holds nobody's data is made anew: the claim, its pod, or the
+//! object of a volume that is leaving. Where another claim has the volume there is nothing.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use orlop_controller::names;
+use orlop_controller::pv::affinity::accepts_node;
+use orlop_controller::pv::class;
+use orlop_controller::pv::fit;
+use orlop_controller::pv::object::{self, VolumeMode, VolumePhase};
+
+use super::cluster_view::ClusterView;
+use super::model::{Fix, Reference, Rule};
+use super::places::{Places, may_run};
+use super::words;
+
+/// The change that takes away all of these rules. `places`: where the claim's pod may run, where that was asked.
+pub fn of_candidate(
+    world: &dyn ClusterView,
+    volume: &PersistentVolume,
+    claim: &PersistentVolumeClaim,
+    against: &[Rule],
+    places: Option<&Places>,
+) -> Option<Fix> {
+    let mut change = Change::default();
+    if against.iter().all(|rule| change.take_away(world, volume, claim, *rule).is_some()) {
+        return Some(change.into_fix(volume));
+    }
+    match against {
+        [Rule::Terminating] => volume_anew(world, volume, claim),
+        [Rule::NodeAffinity] => pod_anew(world, volume, places?.pod.as_ref()?),
+        rules if rules.iter().all(|rule| matches!(rule, Rule::VolumeMode | Rule::AttributesClass)) => {
+            let name = object::name(&volume.metadata);
+            let mut spec = Map::new();
+            let mut does = Vec::new();
+            if rules.contains(&Rule::VolumeMode) {
+                let mode = VolumeMode::of_volume(volume);
+                spec.insert("volumeMode".to_owned(), json!(format!("{mode:?}")));
+                does.push(format!("volumeMode {mode:?}"));
+            }
+            if rules.contains(&Rule::AttributesClass) {
+                let class = class::volume_attributes_class(volume);
+                let value = if class.is_empty() { Value::Null } else { json!(class) };
+                spec.insert("volumeAttributesClassName".to_owned(), value);
+                does.push(format!("the volume attributes class {}", words::or_none(class)));
+            }
+            claim_anew(
+                claim,
+                &Value::Object(spec),
+                &format!("with {}, as volume {name} has it", does.join(" and ")),
+            )
+        }
+        _ => None,
+    }
+}
+
+/// What an object that is made anew keeps: its name and what people wrote about it.
+fn identity(meta: &ObjectMeta) -> Value {
+    let ours =
+        |key: &&String| !key.starts_with("pv.kubernetes.io/") && !key.contains("volume.kubernetes.io/");
+    let annotations: Map<String, Value> = meta
+        .annotations
+        .iter()
+        .flatten()
+        .filter(|(key, _)| ours(key))
+        .map(|(key, value)| (key.clone(), json!(value)))
+        .collect();
+    let mut told = json!({"name": meta.name});
+    if let Some(namespace) = &meta.namespace {
+        told["namespace"] = json!(namespace);
+    }
+    if let Some(labels) = &meta.labels {
+        told["labels"] = json!(labels);
+    }
+    if !annotations.is_empty() {
+        told["annotations"] = Value::Object(annotations);
+    }
+    told
+}
+
+/// Whether something else makes this object, and would make it again as it was.
+fn is_made_by_another(meta: &ObjectMeta) -> bool {
+    meta.owner_references.iter().flatten().any(|owner| owner.controller == Some(true))
+}
+
+fn spec_of(spec: &impl Serialize) -> Option<Value> {
+    serde_json::to_value(spec).ok()
+}
+
+fn merged(mut spec: Value, changes: &Value) -> Value {
+    for (key, value) in changes.as_object().into_iter().flatten() {
+        match value {
+            Value::Null => {
+                if let Some(spec) = spec.as_object_mut() {
+                    spec.remove(key);
+                }
+            }
+            value => spec[key] = value.clone(),
+        }
+    }
+    spec
+}
+
+/// A claim that waits holds no data and cannot be changed: it is deleted and made anew with these fields of its spec.
+pub fn claim_anew(claim: &PersistentVolumeClaim, changes: &Value, how: &str) -> Option<Fix> {
+    if is_made_by_another(&claim.metadata) {
+        return None;
+    }
+    let spec = merged(spec_of(claim.spec.as_ref()?)?, changes);
+    let object = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": identity(&claim.metadata), "spec": spec});
+    let message = format!("Makes claim {} anew {how}; it holds no data yet.", object::claim_key(claim));
+    Some(Fix::anew(Reference::to(claim), object, message))
+}
+
+/// The object of a volume that is leaving, under another name: with policy Retain the storage stays, and what is leaving is given
+/// to nobody any more, so the storage does not get two users.
+fn volume_anew(
+    world: &dyn ClusterView,
+    volume: &PersistentVolume,
+    claim: &PersistentVolumeClaim,
+) -> Option<Fix> {
+    let name = object::name(&volume.metadata);
+    let free = object::claim_ref(volume).is_none()
+        && object::reclaim_policy(volume) == "Retain"
+        && world.attachments_of_volume(name).is_empty();
+    let new = format!("{name}-anew");
+    if !free || world.volume(&new).is_some() {
+        return None;
+    }
+    let mut meta = identity(&volume.metadata);
+    meta["name"] = json!(new);
+    let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.metadata.namespace,
+        "name": claim.metadata.name});
+    let spec = merged(spec_of(volume.spec.as_ref()?)?, &json!({"claimRef": reference}));
+    let object = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec});
+    let message = format!(
+        "Makes volume {new} for the claim, with the storage of {name}: that one is being deleted, and its policy Retain keeps the storage."
+    );
+    Some(Fix::create(object, message))
+}
+
+/// A pod without a node is made anew without those parts of its node selector that keep it from where the volume is.
+fn pod_anew(world: &dyn ClusterView, volume: &PersistentVolume, pod: &Arc<Pod>) -> Option<Fix> {
+    if is_made_by_another(&pod.metadata) {
+        return None;
+    }
+    let empty = Default::default();
+    let (found, moved) = world.nodes().into_iter().find_map(|node: Arc<Node>| {
+        let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
+        if !accepts_node(volume, labels) {
+            return None;
+        }
+        let mut moved = Pod::clone(pod);
+        let selector = moved.spec.as_mut()?.node_selector.as_mut()?;
+        selector.retain(|key, value| labels.get(key) == Some(value));
+        may_run(&moved, &node).then_some((node, moved))
+    })?;
+    let keeps = moved.spec.as_ref()?.node_selector.clone().unwrap_or_default();
+    let gone: Vec<String> = pod
+        .spec
+        .as_ref()?
+        .node_selector
+        .iter()
+        .flatten()
+        .filter(|(key, _)| !keeps.contains_key(*key))
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let name = object::name(&pod.metadata);
+    let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": identity(&pod.metadata), "spec": spec_of(moved.spec.as_ref()?)?});
+    let message = format!(
+        "Makes pod {name} anew without the node selector {}: it can then run on node {}, where the volume is.",
+        gone.join(", "),
+        object::name(&found.metadata)
+    );
+    Some(Fix::anew(Reference::to(pod.as_ref()), object, message))
+}
+
+/// Reserves a volume for a claim: it is then taken whatever its phase, class and labels.
+pub fn reserve(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Fix {
+    let mut change = Change::default();
+    change.reserve(claim);
+    change.into_fix(volume)
+}
+
+#[derive(Default)]
+struct Change {
+    spec: Map<String, Value>,
+    annotations: Map<String, Value>,
+    does: Vec<String>,
+    before: Vec<String>,
+    reserves: bool,
+}
+
+impl Change {
+    /// None: it cannot be taken away by changing the volume.
+    fn take_away(
+        &mut self,
+        world: &dyn ClusterView,
+        volume: &PersistentVolume,
+        claim: &PersistentVolumeClaim,
+        rule: Rule,
+    ) -> Option<()> {
+        match rule {
+            // A mode and the nodes of a volume cannot be changed, and what goes does not come back.
+            Rule::VolumeMode | Rule::NodeAffinity | Rule::Terminating => return None,
+            Rule::ClaimRef => {
+                let reference = object::claim_ref(volume)?;
+                let (key, uid) = (object::reference_key(reference), object::reference_uid(reference));
+                let holder = world.claim(&key);
+                // Another one's volume is not given away.
+                if holder.is_some_and(|holder| uid.is_empty() || uid == object::uid(&holder.metadata)) {
+                    return None;
+                }
+                // What is being scrubbed or deleted will not be what it was.
+                if VolumePhase::of(volume).is_reclaiming() && object::reclaim_policy(volume) != "Retain" {
+                    return None;
+                }
+                let whose = match key == object::claim_key(claim) {
+                    true => format!("an earlier claim {key}"),
+                    false => format!("claim {key}, which is gone"),
+                };
+                self.before.push(match VolumePhase::of(volume) {
+                    VolumePhase::Available => {
+                        format!("somebody has reserved it for claim {key}, which is not there")
+                    }
+                    VolumePhase::Unset
+                    | VolumePhase::Pending
+                    | VolumePhase::Bound
+                    | VolumePhase::Released
+                    | VolumePhase::Failed
+                    | VolumePhase::Unknown => format!("it still has the data of {whose}"),
+                });
+                self.reserve(claim);
+            }
+            Rule::AccessModes => {
+                let mut modes = fit::offered_modes(volume).to_vec();
+                let known = |mode: &String| {
+                    ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
+                        .contains(&mode.as_str())
+                };
+                if !fit::requested_modes(claim).iter().all(known) {
+                    return None;
+                }
+                // A volume that offers ReadWriteOncePod offers nothing else.
+                let exclusive = |modes: &[String]| modes.iter().any(|mode| mode == "ReadWriteOncePod");
+                if exclusive(&modes) || exclusive(fit::requested_modes(claim)) {
+                    modes.clear();
+                }
+                for mode in fit::requested_modes(claim) {
+                    if !modes.contains(mode) {
+                        modes.push(mode.clone());
+                    }
+                }
+                self.before.push(format!("the storage must be able to do {}", words::modes(&modes)));
+                self.does.push(format!("lets it offer {}", words::modes(&modes)));
+                self.spec.insert("accessModes".to_owned(), json!(modes));
+            }
+            Rule::Size => {
+                let wants = fit::request(claim)?.to_string();
+                self.before.push(format!("the storage behind it must really hold {wants}"));
+                self.does.push(format!("says that it holds {wants}"));
+                self.spec.insert("capacity".to_owned(), json!({"storage": wants}));
+            }
+            Rule::AttributesClass => {
+                let wants = class::claim_attributes_class(claim);
+                // A volume's attributes class can be changed and not be taken away, and only a driver's volume has one.
+                if wants.is_empty() || volume.spec.as_ref().is_none_or(|spec| spec.csi.is_none()) {
+                    return None;
+                }
+                self.does.push(format!("gives it the volume attributes class {wants}"));
+                self.spec.insert("volumeAttributesClassName".to_owned(), json!(wants));
+            }
+            Rule::Class => {
+                let wants = class::claim_class(claim);
+                self.does.push(match wants {
+                    "" => "takes its storage class away".to_owned(),
+                    wants => format!("gives it the storage class {wants}"),
+                });
+                self.spec.insert("storageClassName".to_owned(), json!(wants));
+                if object::has_annotation(&volume.metadata, names::ANN_BETA_STORAGE_CLASS) {
+                    self.annotations.insert(names::ANN_BETA_STORAGE_CLASS.to_owned(), Value::Null);
+                }
+            }
+            Rule::Phase => {
+                if VolumePhase::of(volume).is_reclaiming() && object::reclaim_policy(volume) != "Retain" {
+                    return None;
+                }
+                self.reserve(claim);
+            }
+            Rule::Selector => self.reserve(claim),
+        }
+        Some(())
+    }
+
+    fn reserve(&mut self, claim: &PersistentVolumeClaim) {
+        if std::mem::replace(&mut self.reserves, true) {
+            return;
+        }
+        self.does.push(format!("reserves it for claim {}", object::claim_key(claim)));
+        let reference = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": claim.metadata.namespace,
+            "name": claim.metadata.name,
+            "uid": claim.metadata.uid,
+            // Of the claim that was there before.
+            "resourceVersion": null,
+        });
+        self.spec.insert("claimRef".to_owned(), reference);
+    }
+
+    fn into_fix(self, volume: &PersistentVolume) -> Fix {
+        let mut body = json!({"spec": self.spec});
+        if !self.annotations.is_empty() {
+            body["metadata"] = json!({"annotations": self.annotations});
+        }
+        let name = object::name(&volume.metadata);
+        let mut message = format!("Changes volume {name}: {}.", self.does.join(", "));
+        if !self.before.is_empty() {
+            message.push_str(&format!(" Mind: {}.", self.before.join(", and ")));
+        }
+        Fix::merge(Reference::to(volume), body, message)
+    }
+}

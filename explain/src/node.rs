@@ -1,0 +1,243 @@
+//! How a node is, what of its pods and volumes hangs on that, and how many more volumes it takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod, Taint};
+use k8s_openapi::api::storage::v1::CSIDriver;
+use serde_json::json;
+
+use orlop_controller::names::TAINT_OUT_OF_SERVICE;
+use orlop_controller::node_lifecycle::health::{Readiness, ready};
+use orlop_controller::pods;
+use orlop_controller::pv::object::volume_name;
+use orlop_controller::scheduler::filter::taints::tolerates;
+
+use super::cluster_view::ClusterView;
+use super::model::{Cause, Code, Fix, Reference, Severity, Why};
+use super::places::may_run;
+use super::words;
+
+/// Explains a node that is not being deleted.
+pub fn explain(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    why.state = match Readiness::of(node) {
+        Readiness::Ready => "Ready",
+        Readiness::NotReady => "NotReady",
+        Readiness::Unknown => "Unknown",
+        Readiness::Unsaid => "Unsaid",
+    }
+    .to_owned();
+    health(world, node, why);
+    if node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true)) {
+        let message = format!(
+            "Node {name} takes no new pods: somebody has cordoned it, and it stays so until somebody uncordons it."
+        );
+        let patch = json!({"spec": {"unschedulable": null}});
+        let means = format!("Lets node {name} take new pods again.");
+        let fix = Fix {
+            command: format!("kubectl uncordon {name}"),
+            ..Fix::merge(Reference::to(node.as_ref()), patch, means)
+        };
+        // Somebody has wanted it so: nothing is wrong, and nothing ends it by itself.
+        why.push(Severity::Ok, Cause::new(Code::NodeCordoned, message, Vec::new()).fixed_by(Some(fix)));
+    }
+    let rooms = rooms(world, name);
+    for (driver, room) in &rooms {
+        if let Some(limit) = room.limit
+            && room.used.len() >= limit
+        {
+            let message = format!(
+                "Driver {driver} takes {} on node {name} and has {}: a pod that needs one more goes elsewhere.",
+                words::count(limit, "volume"),
+                room.used.len()
+            );
+            let object = Reference::named::<CSIDriver>(None, driver);
+            why.push(Severity::Waiting, Cause::new(Code::DriverFull, message, vec![object]));
+        }
+    }
+    let room = rooms.iter().map(|(driver, room)| match room.limit {
+        Some(limit) => format!("{driver} {} of {limit}", room.used.len()),
+        None => format!("{driver} {} (no limit)", room.used.len()),
+    });
+    let room: Vec<String> = room.collect();
+    let room = if room.is_empty() { "no CSI driver".to_owned() } else { room.join(", ") };
+    let pods = living(&world.pods_on_node(name)).len();
+    let first = why.causes.first().map(|cause| format!(" {}", cause.message)).unwrap_or_default();
+    why.summary =
+        format!("Node {name} is {}, with {}; volumes: {room}.{first}", why.state, words::count(pods, "pod"));
+}
+
+/// Whether somebody has said that the machine is down.
+pub(super) fn is_out_of_service(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    taints.iter().any(|taint| taint.key == TAINT_OUT_OF_SERVICE)
+}
+
+/// How a person says that a machine is down. It stands in words only: it is true or not, and nothing to click on.
+pub(super) fn say_down(node: &str) -> String {
+    format!("`kubectl taint node {node} {TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute`")
+}
+
+/// What is wrong with a node that something is used on. One that has said nothing yet may be starting, and one that is not there is
+/// told of by who asks.
+pub(super) fn silence(world: &dyn ClusterView, name: &str, why: &mut Why) {
+    let Some(node) = world.node(name) else { return };
+    match Readiness::of(&node) {
+        Readiness::NotReady | Readiness::Unknown => health(world, &node, why),
+        Readiness::Ready | Readiness::Unsaid => {}
+    }
+}
+
+/// What is wrong with a node, for itself and for its pods.
+pub(super) fn health(world: &dyn ClusterView, node: &Arc<Node>, why: &mut Why) {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let object = || vec![Reference::to(node.as_ref())];
+    let is_out = is_out_of_service(node);
+    if is_out {
+        let message = format!(
+            "Node {name} was taken out of service: its pods are removed and its volumes are free at once. When the machine is back, \
+             take the taint away: `kubectl taint node {name} {TAINT_OUT_OF_SERVICE}-`."
+        );
+        why.push(Severity::Attention, Cause::new(Code::NodeOutOfService, message, object()));
+    }
+    let said = ready(node).and_then(|condition| condition.message.as_deref()).filter(|said| !said.is_empty());
+    let said = said.map(|said| format!(" It says: {}.", words::open(said))).unwrap_or_default();
+    let since = ready(node).and_then(|condition| condition.last_transition_time.as_ref());
+    let since = since.map(|time| format!(" since {}", time.0)).unwrap_or_default();
+    match Readiness::of(node) {
+        Readiness::Ready => {}
+        Readiness::Unsaid => {
+            let message = format!("Node {name} has not said yet how it is; its agent may be starting.");
+            why.push(Severity::Waiting, Cause::new(Code::NodeUnsaid, message, object()));
+        }
+        Readiness::NotReady => {
+            let message = format!("Node {name} is not ready{since}.{said}");
+            why.push(Severity::Attention, Cause::new(Code::NodeUnready, message, object()));
+        }
+        Readiness::Unknown => {
+            let pods = world.pods_on_node(name);
+            let pods = living(&pods);
+            let volumes = world.attachments_on_node(name).len();
+            // Who is out of service gives up its volumes at once: there is no wait for force, and nothing to say any more.
+            let next = if is_out { String::new() } else { force(world, name) };
+            let message = format!(
+                "Node {name} has not been heard{since}; {} and {} are on it, and nobody knows how they are.{next}",
+                words::count(pods.len(), "pod"),
+                words::count(volumes, "attached volume"),
+            );
+            why.push(Severity::Attention, Cause::new(Code::NodeLost, message, object()));
+        }
+    }
+}
+
+/// When the volumes of a lost node are taken from it, as sentences behind another.
+fn force(world: &dyn ClusterView, node: &str) -> String {
+    let when = match world.settings().force_detach_after {
+        Some(after) => {
+            format!(
+                "Once its pods are deleted, their volumes are taken from it by force after {}",
+                span(after)
+            )
+        }
+        None => "Volumes are never taken from it by force".to_owned(),
+    };
+    format!(" {when}. If the machine is down, say so: {}. That frees them at once.", say_down(node))
+}
+
+/// What keeps a pod with a volume from a node that the volume can be used on.
+pub(super) fn against(
+    world: &dyn ClusterView,
+    pod: &Pod,
+    node: &Node,
+    volume: &PersistentVolume,
+) -> Option<(Code, String)> {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    if !may_run(pod, node) {
+        return Some((
+            Code::Unschedulable,
+            format!("the pod's node selector or affinity keeps it from node {name}"),
+        ));
+    }
+    if Readiness::of(node) != Readiness::Ready {
+        return Some((Code::NodeUnready, format!("node {name} is not ready")));
+    }
+    if node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true)) {
+        return Some((Code::NodeCordoned, format!("node {name} is cordoned")));
+    }
+    if let Some(taint) = untolerated(pod, node) {
+        return Some((
+            Code::Unschedulable,
+            format!("node {name} has the taint {taint}, which the pod does not tolerate"),
+        ));
+    }
+    let driver = volume.spec.as_ref()?.csi.as_ref()?.driver.as_str();
+    let rooms = rooms(world, name);
+    let room = rooms.get(driver)?;
+    let limit = room.limit?;
+    let here = volume.metadata.name.as_deref().is_some_and(|volume| room.used.contains(volume));
+    (room.used.len() >= limit && !here).then(|| {
+        let told =
+            format!("node {name} has {} of the {limit} volumes that {driver} takes there", room.used.len());
+        (Code::DriverFull, told)
+    })
+}
+
+/// A taint that keeps a pod away, as `key=value:effect`.
+fn untolerated(pod: &Pod, node: &Node) -> Option<String> {
+    let taints = node.spec.as_ref()?.taints.as_deref()?;
+    let keeps_away = |taint: &&Taint| {
+        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !tolerates(pod, taint)
+    };
+    let taint = taints.iter().find(keeps_away)?;
+    let value = taint.value.as_deref().filter(|value| !value.is_empty());
+    let value = value.map(|value| format!("={value}")).unwrap_or_default();
+    Some(format!("{}{value}:{}", taint.key, taint.effect))
+}
+
+fn span(time: std::time::Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds % 60 == 0 => {
+            words::count(usize::try_from(seconds / 60).unwrap_or(usize::MAX), "minute")
+        }
+        seconds => words::count(usize::try_from(seconds).unwrap_or(usize::MAX), "second"),
+    }
+}
+
+fn living(pods: &[Arc<Pod>]) -> Vec<&Arc<Pod>> {
+    pods.iter().filter(|pod| !pods::is_finished(pod)).collect()
+}
+
+#[derive(Default)]
+struct Room {
+    limit: Option<usize>,
+    used: BTreeSet<String>,
+}
+
+/// The volumes of every driver on a node: attached there, or used by its pods.
+fn rooms(world: &dyn ClusterView, node: &str) -> BTreeMap<String, Room> {
+    let mut rooms: BTreeMap<String, Room> = BTreeMap::new();
+    if let Some(node) = world.csi_node(node) {
+        for driver in &node.spec.drivers {
+            let limit = driver.allocatable.as_ref().and_then(|room| room.count);
+            rooms.entry(driver.name.clone()).or_default().limit =
+                limit.and_then(|limit| usize::try_from(limit).ok());
+        }
+    }
+    for attachment in world.attachments_on_node(node) {
+        if let Some(volume) = &attachment.spec.source.persistent_volume_name {
+            rooms.entry(attachment.spec.attacher.clone()).or_default().used.insert(volume.clone());
+        }
+    }
+    for pod in living(&world.pods_on_node(node)) {
+        for key in pods::claim_keys(pod) {
+            let Some(volume) = world.claim(&key).and_then(|claim| world.volume(volume_name(&claim))) else {
+                continue;
+            };
+            let Some(csi) = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref()) else { continue };
+            let name = volume.metadata.name.clone().unwrap_or_default();
+            rooms.entry(csi.driver.clone()).or_default().used.insert(name);
+        }
+    }
+    rooms
+}

@@ -1,0 +1,152 @@
+//! Kinds without rules of their own: what the newest event says that was refused to them. Mostly sets of pods whose claims a quota
+//! refuses, which is told nowhere else: the claim that would be asked about was never made.
+
+use k8s_openapi::api::core::v1::ResourceQuota;
+use orlop_apimachinery::quantity::Quantity;
+use serde_json::{Map, Value, json};
+
+use super::cluster_view::ClusterView;
+use super::model::{Cause, Code, Fix, Reference, Severity, Why};
+use super::subject::Other;
+use super::words;
+use orlop_controller::names::reason;
+
+/// Explains an object of any other kind that is not being deleted.
+pub fn explain(world: &dyn ClusterView, subject: &Other, why: &mut Why) {
+    let (reference, object) = (&subject.reference, &subject.object);
+    let phase = object.pointer("/status/phase").and_then(Value::as_str);
+    let number = |path: &str| object.pointer(path).and_then(Value::as_u64);
+    let wanted = number("/spec/replicas");
+    let ready = number("/status/readyReplicas").unwrap_or_default();
+    why.state = phase.unwrap_or("Present").to_owned();
+    let complete = wanted.is_none_or(|wanted| ready >= wanted);
+    let refused = world.event(reference, &[reason::FAILED_CREATE, reason::REPLICA_SET_CREATE_ERROR]);
+    match refused.and_then(|event| event.message.as_deref()).filter(|_| !complete) {
+        Some(said) => refusal(reference.namespace.as_deref().unwrap_or_default(), said, why),
+        None => {
+            why.summary = match wanted {
+                Some(wanted) if !complete => {
+                    let inside = reference.namespace.as_deref().map(|one| format!(" -n {one}"));
+                    format!(
+                        "{} has {ready} of {wanted} pods ready. Ask one of its pods why: `orlop why pod/NAME{}`.",
+                        reference.words(),
+                        inside.unwrap_or_default()
+                    )
+                }
+                Some(wanted) => format!("{} has all of its {wanted} pods.", reference.words()),
+                None => format!("{} is there and waits for nothing that is known here.", reference.words()),
+            };
+            if !complete {
+                why.severity = Severity::Waiting;
+            }
+        }
+    }
+}
+
+/// What could not be made, in the words of the refusal.
+fn refusal(namespace: &str, said: &str, why: &mut Why) {
+    let Some(told) = Quota::read(said) else {
+        let message = format!("Something that is needed could not be made: {}.", words::open(said));
+        why.push(Severity::Attention, Cause::new(Code::CreationFailed, message, Vec::new()));
+        return;
+    };
+    let target = Reference::named::<ResourceQuota>(Some(namespace), told.name);
+    let short: Vec<String> = told
+        .short
+        .iter()
+        .map(|one| {
+            format!("{} (it asks for {}, {} of {} are used)", one.what, one.asked, one.used, one.limit)
+        })
+        .collect();
+    let message = format!(
+        "{} cannot be made: quota {} of namespace {namespace} allows no more {}.",
+        told.refused,
+        told.name,
+        words::list(&short)
+    );
+    let mut hard = Map::new();
+    for one in &told.short {
+        hard.insert(one.what.to_owned(), json!(one.needed.to_string()));
+    }
+    let fix = Fix::merge(
+        target.clone(),
+        json!({"spec": {"hard": hard}}),
+        format!("Raises quota {} so far that this one may be made; or ask for less.", told.name),
+    );
+    let cause = Cause::new(Code::QuotaExceeded, message, vec![target]).fixed_by(Some(fix));
+    why.push(Severity::Attention, cause);
+}
+
+/// What a quota refused, as the server says it (upstream: plugin/pkg/admission/resourcequota).
+#[derive(Debug)]
+struct Quota<'a> {
+    name: &'a str,
+    refused: String,
+    short: Vec<Short<'a>>,
+}
+
+#[derive(Debug)]
+struct Short<'a> {
+    what: &'a str,
+    asked: &'a str,
+    used: &'a str,
+    limit: &'a str,
+    needed: Quantity,
+}
+
+impl<'a> Quota<'a> {
+    /// `claims "c" is forbidden: exceeded quota: q, requested: a=1,b=2, used: a=3,b=4, limited: a=3,b=5`
+    fn read(said: &'a str) -> Option<Self> {
+        let (before, told) = said.split_once(" is forbidden: exceeded quota: ")?;
+        let (name, told) = told.split_once(", requested: ")?;
+        let (asked, told) = told.split_once(", used: ")?;
+        let (used, limited) = told.split_once(", limited: ")?;
+        let mut words = before.rsplitn(3, ' ');
+        let (object, kind) = (words.next()?.trim_matches('"'), words.next()?);
+        let value = |list: &'a str, what: &str| {
+            list.split(',').find_map(|one| one.trim().strip_prefix(what)?.strip_prefix('='))
+        };
+        let short: Option<Vec<Short<'a>>> = asked
+            .split(',')
+            .map(|one| {
+                let (what, asked) = one.trim().split_once('=')?;
+                let (used, limit) = (value(used, what)?, value(limited, what)?);
+                let limit = limit.trim_end_matches(['.', ' ']);
+                let needed = Quantity::parse(used).ok()?.plus(&Quantity::parse(asked).ok()?);
+                Some(Short { what, asked, used, limit, needed })
+            })
+            .collect();
+        let one = match kind {
+            "persistentvolumeclaims" => "Claim".to_owned(),
+            "pods" => "Pod".to_owned(),
+            kind => kind.trim_end_matches('s').to_owned(),
+        };
+        Some(Self { name, refused: format!("{one} {object}"), short: short? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_a_quota_refused_is_read_from_its_words() {
+        let said = "create Claim data-web-0 for Pod web-0 in StatefulSet web failed error: persistentvolumeclaims \
+                    \"data-web-0\" is forbidden: exceeded quota: q, requested: \
+                    persistentvolumeclaims=1,requests.storage=5Gi, used: persistentvolumeclaims=2,requests.storage=8Gi, \
+                    limited: persistentvolumeclaims=2,requests.storage=10Gi";
+        let told = Quota::read(said).unwrap();
+        assert_eq!((told.name, told.refused.as_str()), ("q", "Claim data-web-0"));
+        let short: Vec<String> =
+            told.short.iter().map(|one| format!("{} {} {}", one.what, one.limit, one.needed)).collect();
+        assert_eq!(short, ["persistentvolumeclaims 2 3", "requests.storage 10Gi 13Gi"]);
+        for odd in [
+            "",
+            "x is forbidden: exceeded quota: q",
+            "x is forbidden: exceeded quota: q, requested: a, used: b, limited: c",
+        ] {
+            assert!(Quota::read(odd).is_none(), "{odd}");
+        }
+    }
+}

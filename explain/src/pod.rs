@@ -1,0 +1,332 @@
+//! What the volumes of a pod wait for: a claim, a node, another node that lets go, a driver, a mount.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
+
+use orlop_controller::meta;
+use orlop_controller::names::{ANN_DETACH_NOT_BEFORE, reason};
+use orlop_controller::node_lifecycle::health::Readiness;
+use orlop_controller::pods;
+use orlop_controller::pv::affinity::accepts_node;
+use orlop_controller::pv::fit;
+use orlop_controller::pv::object::{self, ClaimPhase, volume_name};
+
+use super::cluster_view::{ClusterView, seen};
+use super::model::{Cause, Code, Reference, Severity, Why};
+use super::scheduling::unschedulable;
+use super::words;
+use super::{claim, node};
+
+/// Explains a pod that is not being deleted.
+pub fn explain(world: &dyn ClusterView, pod: &Arc<Pod>, why: &mut Why) {
+    let phase = pods::phase(pod);
+    why.state = if phase.is_empty() { "Pending".to_owned() } else { phase.to_owned() };
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    if pods::is_finished(pod) {
+        why.summary = format!("Pod {name} is over ({phase}); its volumes are let go.");
+        return;
+    }
+    let here = pods::node_name(pod).map(|name| (name, world.node(name)));
+    if let Some((_, Some(node))) = &here {
+        node::health(world, node, why);
+    }
+    for key in pods::claim_keys(pod) {
+        of_claim(world, pod, &key, here.as_ref().map(|(name, _)| *name), why);
+    }
+    let Some((node, _)) = here else {
+        if let Some(said) = unschedulable(pod) {
+            let message = format!("No node will do for pod {name}: {}.", words::open(&said));
+            why.push(Severity::Attention, Cause::new(Code::Unschedulable, message, Vec::new()));
+        } else if why.causes.is_empty() {
+            let message = format!("Pod {name} has no node yet; the scheduler is about to look at it.");
+            why.push(Severity::Waiting, Cause::new(Code::NotScheduled, message, Vec::new()));
+        }
+        return;
+    };
+    if phase == "Running" {
+        let claims = pods::claim_keys(pod);
+        let uses = if claims.is_empty() { String::new() } else { format!(" with {}", words::list(&claims)) };
+        let first = why.causes.first().map(|cause| format!(" {}", cause.message)).unwrap_or_default();
+        why.summary = format!("Pod {name} runs on node {node}{uses}.{first}");
+        return;
+    }
+    mounting(world, pod, node, why);
+    if why.causes.is_empty() {
+        let message = format!(
+            "The volumes of pod {name} are ready to be mounted on node {node}, which is starting the pod."
+        );
+        why.push(
+            Severity::Waiting,
+            Cause::new(Code::Starting, message, vec![Reference::named::<Node>(None, node)]),
+        );
+    }
+}
+
+/// What the node says of the volumes that it mounts.
+fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
+    let this = Reference::to(pod);
+    let node_object = || vec![Reference::named::<Node>(None, node)];
+    let failure = world.event(&this, &[reason::FAILED_MOUNT, reason::FAILED_MAP_VOLUME]);
+    let ownership = world.event(&this, &[reason::VOLUME_PERMISSION_CHANGE]);
+    let newer = ownership.is_some_and(|told| failure.is_none_or(|failure| seen(told) >= seen(failure)));
+    if let Some(said) = ownership.filter(|_| newer).and_then(|event| event.message.as_deref()) {
+        let group = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref()?.fs_group);
+        let group = group.map_or_else(String::new, |group| format!(" (fsGroup {group})"));
+        // The words of a node's agent: "..., processed N files."
+        let files = said.split("processed ").nth(1).and_then(|rest| rest.split(' ').next());
+        let files = files.map_or_else(String::new, |files| format!("; {files} files are done"));
+        let message = format!(
+            "Node {node} gives every file of a volume to the pod's group{group}{files}. The pod starts after that. With \
+             fsGroupChangePolicy OnRootMismatch this is done only when it has to be."
+        );
+        why.push(Severity::Waiting, Cause::new(Code::OwnershipChanging, message, node_object()));
+        return;
+    }
+    if let Some(said) = failure.and_then(|event| event.message.as_deref()) {
+        let message =
+            format!("Node {node} could not mount a volume: {}. It is tried again.", words::open(said));
+        why.push(Severity::Attention, Cause::new(Code::MountFailed, message, node_object()));
+    }
+}
+
+/// A pod without a node: whether its bound volume leaves it one, and what speaks against each.
+fn pinned(world: &dyn ClusterView, pod: &Pod, claim: &str, volume: &Arc<PersistentVolume>, why: &mut Why) {
+    let nodes = world.nodes();
+    let empty = BTreeMap::new();
+    let reached: Vec<&Arc<Node>> = nodes
+        .iter()
+        .filter(|node| accepts_node(volume, node.metadata.labels.as_ref().unwrap_or(&empty)))
+        .collect();
+    let against: Vec<Option<(Code, String)>> =
+        reached.iter().map(|node| node::against(world, pod, node, volume)).collect();
+    if nodes.is_empty() || against.iter().any(Option::is_none) {
+        return;
+    }
+    let against: Vec<(Code, String)> = against.into_iter().flatten().collect();
+    let name = object::name(&volume.metadata);
+    let free = reached.len() == nodes.len();
+    let code = match against.iter().any(|(code, _)| *code == Code::DriverFull) {
+        true => Code::DriverFull,
+        // Nothing that is the volume's fault: the scheduler's words say it better.
+        false if free => return,
+        false => Code::VolumePinsPod,
+    };
+    let told: Vec<&str> = against.iter().map(|(_, told)| told.as_str()).collect();
+    let why_not = if told.is_empty() { "there is no such node".to_owned() } else { words::list(&told) };
+    let place = if free { "every node".to_owned() } else { format!("{} only", words::affinity(volume)) };
+    let message = format!("Volume {name} of claim {claim} can be used on {place}, and {why_not}.");
+    let mut objects = vec![Reference::to(volume.as_ref())];
+    objects.extend(reached.iter().take(3).map(|node| Reference::to(node.as_ref())));
+    why.push(Severity::Attention, Cause::new(code, message, objects));
+}
+
+fn of_claim(world: &dyn ClusterView, pod: &Pod, key: &str, node: Option<&str>, why: &mut Why) {
+    let (namespace, name) = orlop_controller::informer::split_key(key);
+    let reference = Reference::named::<PersistentVolumeClaim>(Some(namespace), name);
+    let Some(claim) = world.claim(key) else {
+        let ephemeral =
+            pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default().iter().any(
+                |volume| volume.ephemeral.is_some() && pods::ephemeral_claim_name(pod, &volume.name) == name,
+            );
+        let (severity, next) = match ephemeral {
+            true => (Severity::Waiting, "it is about to be made for the pod"),
+            false => (Severity::Attention, "make it, or correct the pod"),
+        };
+        let message = format!("Claim {key}, which the pod uses, is not there: {next}.");
+        why.push(severity, Cause::new(Code::ClaimMissing, message, vec![reference]));
+        return;
+    };
+    if object::is_terminating(&claim.metadata) && node.is_none() {
+        let message = format!("Claim {key} is being deleted; the pod gets no node with it.");
+        why.push(
+            Severity::Attention,
+            Cause::new(Code::ClaimTerminating, message, vec![Reference::to(claim.as_ref())]),
+        );
+        return;
+    }
+    if ClaimPhase::of(&claim) != ClaimPhase::Bound {
+        not_bound(world, &claim, key, why);
+        return;
+    }
+    let Some(volume) = world.volume(volume_name(&claim)) else { return };
+    let Some(node) = node else {
+        pinned(world, pod, key, &volume, why);
+        return;
+    };
+    if pods::phase(pod) != "Running" {
+        on_node(world, &volume, node, why);
+    }
+}
+
+fn not_bound(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>, key: &str, why: &mut Why) {
+    let cause = claim::first_cause(world, claim);
+    // That the claim waits for this pod's node is no news to who asks about the pod.
+    let waits = cause.as_ref().is_some_and(|cause| cause.code == Code::PodNotScheduled);
+    let severity = match &cause {
+        Some(cause)
+            if matches!(cause.code, Code::Binding | Code::DefaultClassComing | Code::WaitsForProvisioner) =>
+        {
+            Severity::Waiting
+        }
+        Some(_) | None => Severity::Attention,
+    };
+    let mut objects = vec![Reference::to(claim.as_ref())];
+    let (said, fix) = match cause {
+        Some(cause) if !waits => {
+            objects.extend(cause.objects);
+            (cause.message, cause.fix)
+        }
+        Some(_) | None => ("It is bound when the pod gets its node.".to_owned(), None),
+    };
+    let severity = if waits { Severity::Waiting } else { severity };
+    let phase = ClaimPhase::of(claim);
+    let phase = if phase == ClaimPhase::Lost { "Lost" } else { "not bound yet" };
+    let message = format!("Claim {key} is {phase}. {said}");
+    why.push(severity, Cause::new(Code::ClaimNotBound, message, objects).fixed_by(fix));
+}
+
+/// Whether an attachment says that its volume is there.
+pub(super) fn is_attached(attachment: &VolumeAttachment) -> bool {
+    attachment.status.as_ref().is_some_and(|status| status.attached)
+}
+
+fn on_node(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, node: &str, why: &mut Why) {
+    let Some(csi) = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref()) else { return };
+    let (driver, name) = (csi.driver.as_str(), object::name(&volume.metadata));
+    let there =
+        world.csi_node(node).is_some_and(|node| node.spec.drivers.iter().any(|one| one.name == driver));
+    if !there {
+        let message = format!(
+            "Driver {driver} of volume {name} is not on node {node}: the volume cannot be used there until it is."
+        );
+        let object = Reference::named::<CSINode>(None, node);
+        why.push(Severity::Attention, Cause::new(Code::DriverNotOnNode, message, vec![object]));
+    }
+    let required = world.driver(driver).and_then(|driver| driver.spec.attach_required).unwrap_or(true);
+    if !required {
+        return;
+    }
+    let attachments = world.attachments_of_volume(name);
+    let (here, elsewhere): (Vec<_>, Vec<_>) =
+        attachments.into_iter().partition(|one| one.spec.node_name == node);
+    if here.iter().any(|one| is_attached(one) && one.metadata.deletion_timestamp.is_none()) {
+        return;
+    }
+    let many =
+        fit::offered_modes(volume).iter().any(|mode| mode == "ReadWriteMany" || mode == "ReadOnlyMany");
+    if !many && let Some(held) = elsewhere.first() {
+        held_by(world, volume, node, held, why);
+        return;
+    }
+    let error = here.iter().find_map(|one| one.status.as_ref()?.attach_error.as_ref()?.message.clone());
+    let mut objects = vec![Reference::to(volume.as_ref())];
+    objects.extend(here.iter().map(|one| Reference::to(one.as_ref())));
+    match error {
+        Some(error) => {
+            let message = format!(
+                "Volume {name} could not be attached to node {node}: {}. It is tried again.",
+                words::open(&error)
+            );
+            why.push(Severity::Attention, Cause::new(Code::AttachFailed, message, objects));
+        }
+        None => {
+            let message = format!(
+                "Volume {name} is not attached to node {node} yet; {driver} was asked or is about to be."
+            );
+            why.push(Severity::Waiting, Cause::new(Code::AttachPending, message, objects));
+        }
+    }
+}
+
+/// Another node has a volume that only one may have.
+fn held_by(
+    world: &dyn ClusterView,
+    volume: &Arc<PersistentVolume>,
+    node: &str,
+    held: &Arc<VolumeAttachment>,
+    why: &mut Why,
+) {
+    let (name, holder) = (object::name(&volume.metadata), held.spec.node_name.as_str());
+    let claim = object::claim_ref(volume).map(object::reference_key).unwrap_or_default();
+    let users: Vec<Arc<Pod>> = world
+        .pods_of_claim(&claim)
+        .into_iter()
+        .filter(|pod| pods::node_name(pod) == Some(holder) && !pods::is_finished(pod))
+        .collect();
+    let users_named: Vec<String> =
+        users.iter().map(|pod| format!("pod {}", object::name(&pod.metadata))).collect();
+    let there = world.node(holder);
+    let lost = there.as_ref().is_none_or(|node| Readiness::of(node) != Readiness::Ready);
+    let is_out = there.as_ref().is_some_and(|node| node::is_out_of_service(node));
+    let until = meta::annotation(held.as_ref(), ANN_DETACH_NOT_BEFORE);
+    let (severity, next) = match (users_named.as_slice(), until) {
+        (_, Some(time)) => (
+            Severity::Waiting,
+            format!(
+                "Node {holder} does not answer: the volume is taken from it by force at {time}, unless it comes back."
+            ),
+        ),
+        ([], None) if is_out => (
+            Severity::Waiting,
+            format!("Node {holder} is out of service: the volume is taken from it at once."),
+        ),
+        ([], None) if lost => (
+            Severity::Waiting,
+            format!(
+                "Node {holder} is lost, so nobody knows whether it has let go; the wait for force is about to begin."
+            ),
+        ),
+        ([], None) => {
+            (Severity::Waiting, format!("No pod uses it there any more; node {holder} is letting go."))
+        }
+        (some, None) if is_out => (
+            Severity::Waiting,
+            format!(
+                "Node {holder} is out of service, so {} {} removed from it; the volume is free after that.",
+                words::list(some),
+                if some.len() == 1 { "is" } else { "are" },
+            ),
+        ),
+        // Nobody can taint what is not there.
+        (some, None) if there.is_none() => (
+            Severity::Waiting,
+            format!(
+                "Node {holder} is not there any more, so {} {} collected soon; the volume is let go after that.",
+                words::list(some),
+                if some.len() == 1 { "is" } else { "are" },
+            ),
+        ),
+        (some, None) if lost => (
+            Severity::Attention,
+            format!(
+                "Node {holder} is not heard, and {} still {} it there. If the machine is really down, say so: {}. The volume \
+                 is free then.",
+                words::list(some),
+                if some.len() == 1 { "has" } else { "have" },
+                node::say_down(holder)
+            ),
+        ),
+        (some, None) => (
+            Severity::Attention,
+            format!(
+                "On node {holder} {} {} it: the volume is free when {} ended.",
+                words::list(some),
+                if some.len() == 1 { "uses" } else { "use" },
+                if some.len() == 1 { "that pod has" } else { "those pods have" },
+            ),
+        ),
+    };
+    let message = format!(
+        "Volume {name} can be on one node at a time: it is on {holder} and is wanted on {node}. {next}"
+    );
+    let mut objects = vec![
+        Reference::to(volume.as_ref()),
+        Reference::to(held.as_ref()),
+        Reference::named::<Node>(None, holder),
+    ];
+    objects.extend(users.iter().map(|pod| Reference::to(pod.as_ref())));
+    why.push(severity, Cause::new(Code::HeldByNode, message, objects).until(until));
+}

@@ -1,0 +1,189 @@
+//! Who makes a volume for a claim that nothing fits, and why it has not come yet.
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass, VolumeAttributesClass};
+use orlop_apimachinery::quantity::Quantity;
+
+use orlop_controller::names::{self, reason};
+use orlop_controller::pv::class::{claim_attributes_class, claim_class};
+use orlop_controller::pv::fit::request;
+use orlop_controller::pv::object;
+use orlop_controller::scheduler::terms::Selects;
+
+use super::cluster_view::{ClusterView, seen};
+use super::model::{Cause, Code, Reference, Severity, Why};
+use super::places::{Places, chosen_node};
+use super::words;
+
+/// The provisioner of classes that make no volumes.
+const NOBODY: &str = "kubernetes.io/no-provisioner";
+
+/// A class whose volumes are made by hand.
+pub(super) fn is_static(class: &StorageClass) -> bool {
+    class.provisioner == NOBODY
+}
+
+/// A reference to a class that may be missing.
+pub(super) fn class(name: &str) -> Reference {
+    Reference::named::<StorageClass>(None, name)
+}
+
+/// Where the volume of a claim comes from, when none fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Supply {
+    /// Somebody is asked to make it.
+    Made,
+    /// Whoever should make it does not.
+    Broken,
+    /// Nobody makes volumes of this class: only one that is there will do.
+    ByHand,
+}
+
+/// Says who is asked for a volume.
+pub(super) fn explain(
+    world: &dyn ClusterView,
+    claim: &PersistentVolumeClaim,
+    found: Option<&StorageClass>,
+    why: &mut Why,
+) -> Supply {
+    let name = claim_class(claim);
+    let this = vec![class(name)];
+    let Some(found) = found else {
+        let message = format!(
+            "Storage class {name} does not exist, so nobody makes a volume. Make the class, or a volume with this class name."
+        );
+        why.push(Severity::Attention, Cause::new(Code::ClassMissing, message, this));
+        return Supply::ByHand;
+    };
+    if !world.settings().dynamic_provisioning {
+        let message =
+            "Dynamic provisioning is off (--enable-dynamic-provisioning=false): volumes are made by hand.";
+        why.push(Severity::Attention, Cause::new(Code::ProvisioningOff, message, this));
+        return Supply::ByHand;
+    }
+    let provisioner = found.provisioner.as_str();
+    if is_static(found) {
+        let message = format!("Class {name} makes no volumes (provisioner {NOBODY}): they are made by hand.");
+        why.push(Severity::Attention, Cause::new(Code::NoProvisioner, message, this));
+        return Supply::ByHand;
+    }
+    if let Some(node) = chosen_node(claim)
+        && world.node(node).is_none()
+    {
+        let message = format!(
+            "The scheduler chose node {node} for the claim, and there is no such node. It will choose again."
+        );
+        let object = Reference::named::<Node>(None, node);
+        why.push(Severity::Waiting, Cause::new(Code::NodeMissing, message, vec![object]));
+    }
+    let own = provisioner == names::PLUGIN_HOST_PATH && world.settings().host_path_provisioner;
+    let driver = names::migrated_driver(provisioner).unwrap_or(provisioner);
+    if !own && driver.starts_with(names::IN_TREE_PREFIX) {
+        let mut message =
+            format!("Class {name} names the in-tree plugin {driver}, which cannot make volumes here.");
+        if driver == names::PLUGIN_HOST_PATH {
+            message.push_str(" Start the controllers with --enable-hostpath-provisioner for it.");
+        }
+        why.push(Severity::Attention, Cause::new(Code::PluginMissing, message, this));
+        return Supply::Broken;
+    }
+    super::claim::source::explain(world, claim, Some(found), why);
+    attributes_class(world, claim, why);
+    let this_claim = Reference::to(claim);
+    let failure = world.event(&this_claim, &[reason::PROVISIONING_FAILED]);
+    let better = world.event(&this_claim, &[reason::PROVISIONING_SUCCEEDED]).and_then(seen);
+    let failure = failure.filter(|failure| better.is_none_or(|better| seen(failure) > Some(better)));
+    if let Some(said) = failure.and_then(|event| event.message.as_deref()) {
+        let message = format!(
+            "{driver} could not make a volume for the claim: {}. It is tried again.",
+            words::open(said)
+        );
+        let mut objects = this.clone();
+        objects.push(Reference::named::<CSIDriver>(None, driver));
+        why.push(Severity::Attention, Cause::new(Code::ProvisioningFailed, message, objects));
+        return Supply::Made;
+    }
+    if !own && !world.has_driver(driver) {
+        let message = format!(
+            "Class {name} asks {driver} for a volume, and nothing here answers to that name: there is no CSIDriver {driver}, no node \
+             has it, and it has said nothing about this claim. Install it, or correct the provisioner of the class."
+        );
+        why.push(Severity::Attention, Cause::new(Code::ProvisionerMissing, message, this));
+        return Supply::Broken;
+    }
+    let asked = object::annotation(&claim.metadata, names::ANN_STORAGE_PROVISIONER) == Some(driver);
+    let state = if asked {
+        "was asked for a volume and has not made it yet"
+    } else {
+        "is about to be asked for a volume"
+    };
+    let message = format!("{driver} {state}. If it takes long, see whether its provisioner runs.");
+    why.push(Severity::Waiting, Cause::new(Code::WaitsForProvisioner, message, this));
+    Supply::Made
+}
+
+/// Whether the class makes volumes and somebody is there to do it.
+pub(super) fn is_answered(world: &dyn ClusterView, class: &StorageClass) -> bool {
+    let driver = names::migrated_driver(&class.provisioner).unwrap_or(&class.provisioner);
+    let own = driver == names::PLUGIN_HOST_PATH && world.settings().host_path_provisioner;
+    world.settings().dynamic_provisioning && !is_static(class) && (own || world.has_driver(driver))
+}
+
+/// The volume attributes class that a claim asks for has to be there before a driver is asked.
+pub(super) fn attributes_class(world: &dyn ClusterView, claim: &PersistentVolumeClaim, why: &mut Why) {
+    let wanted = claim_attributes_class(claim);
+    if wanted.is_empty() || world.attributes_class(wanted).is_some() {
+        return;
+    }
+    let message = format!(
+        "The claim asks for the volume attributes class {wanted}, which does not exist. Make it; its driverName has to be that of the \
+         volume's driver."
+    );
+    let object = Reference::named::<VolumeAttributesClass>(None, wanted);
+    why.push(Severity::Attention, Cause::new(Code::AttributesClassMissing, message, vec![object]));
+}
+
+/// No place where the pod of the claim may run has room enough, as the driver has told. `places`: where it may run.
+pub(super) fn room(
+    world: &dyn ClusterView,
+    claim: &PersistentVolumeClaim,
+    class: &StorageClass,
+    places: &Places,
+    why: &mut Why,
+) {
+    let driver = class.provisioner.as_str();
+    let tells = world.driver(driver).and_then(|driver| driver.spec.storage_capacity).unwrap_or(false);
+    let Some(wants) = request(claim).filter(|_| tells) else { return };
+    let name = object::name(&class.metadata);
+    let told = world.capacities(name);
+    let size = |one: &CSIStorageCapacity| {
+        let size = one.maximum_volume_size.as_ref().or(one.capacity.as_ref())?;
+        Quantity::parse(&size.0).ok()
+    };
+    let near = told.iter().filter(|one| {
+        let nodes = Selects::read(one.node_topology.as_ref());
+        places.labels.iter().any(|labels| nodes.matches(labels))
+    });
+    let (most, anywhere) =
+        (near.filter_map(|one| size(one)).max(), told.iter().filter_map(|one| size(one)).max());
+    if most.as_ref().is_some_and(|most| *most >= wants) {
+        return;
+    }
+    let here = match &most {
+        Some(most) => format!("has room for a volume of at most {most} where {} can run", places.whose),
+        None => format!("has told of no room at all where {} can run", places.whose),
+    };
+    let elsewhere = match anywhere.filter(|most| *most >= wants) {
+        Some(most) => format!(" Elsewhere there is room for {most}: let the pod run there."),
+        None => " Nowhere is there more: free some, or ask for less.".to_owned(),
+    };
+    let message = format!("The claim asks for {wants} of class {name}, and {driver} {here}.{elsewhere}");
+    let mut objects = vec![self::class(name)];
+    objects.extend(told.iter().take(3).map(|one| Reference::to(one.as_ref())));
+    why.push(Severity::Attention, Cause::new(Code::NoRoomLeft, message, objects));
+}
+
+/// A name without a reference to it being an error: who keeps the object.
+pub(super) fn same_object(claim: &PersistentVolumeClaim, uid: &str) -> bool {
+    uid.is_empty() || uid == object::uid(&claim.metadata)
+}

@@ -1,0 +1,476 @@
+//! Answers from the informers of a process: those of the controllers where they run, own ones elsewhere, begun at the first
+//! question. The object itself and its events are read from the server at every question, so an answer is about the object
+//! as it is; what is around it is as the informers saw it last.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{
+    CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
+};
+use kube::api::ListParams;
+use kube::{Api, Client};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use super::claim::source_of;
+use super::cluster_view::{ClusterView, Settings, newest_first};
+use super::explain;
+use super::facts::{FactTable, Facts};
+use super::model::Why;
+use super::subject::Subject;
+use orlop_controller::client::is_not_found;
+use orlop_controller::informer::{Informer, Registration};
+use orlop_controller::informers::Informers;
+use orlop_controller::options::Options;
+use orlop_controller::pods::{INDEX_CLAIM, INDEX_NODE, claim_keys, index_by_claim, index_by_node};
+use orlop_controller::pv::object::{self, ClaimPhase};
+use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
+
+/// How long a question waits for the first lists.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Attachments by the name of their volume.
+const BY_VOLUME: &str = "why-volume";
+/// Attachments by the name of their node.
+const BY_NODE: &str = "why-node";
+/// What drivers told of their room, by class.
+const BY_CLASS: &str = "why-class";
+/// CSINodes by their drivers.
+const BY_DRIVER: &str = "why-driver";
+
+/// Which object is asked about.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// `v1`, `storage.k8s.io/v1`.
+    pub api_version: String,
+    /// Plural, without its group.
+    pub resource: String,
+    /// Kind.
+    pub kind: String,
+    /// None for an object of the cluster.
+    pub namespace: Option<String>,
+    /// Name.
+    pub name: String,
+}
+
+impl Question {
+    fn path(&self) -> String {
+        let root = if self.api_version.contains('/') { "/apis" } else { "/api" };
+        // Names come from whoever asks: in a path of ours each is one segment, whatever is in it.
+        let inside = self.namespace.as_deref().map(segment);
+        let inside = inside.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
+        format!("{root}/{}{inside}/{}/{}", self.api_version, self.resource, segment(&self.name))
+    }
+
+    fn words(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{} {namespace}/{}", self.resource, self.name),
+            None => format!("{} {}", self.resource, self.name),
+        }
+    }
+}
+
+/// What stands for itself in a segment of a path (RFC 3986, unreserved).
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+fn segment(name: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(name, PLAIN)
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// Nobody has said yet where to look, or not any more.
+    #[error("this server is starting or ending and cannot explain anything now; ask again in a moment")]
+    Starting,
+    /// The first lists have not come in time.
+    #[error("the objects around {0} are still being read; ask again in a moment")]
+    Reading(String),
+    /// The object is not there.
+    #[error("{0} is not there")]
+    NotFound(String),
+    /// The object could not be read.
+    #[error("{what} cannot be read")]
+    Read {
+        /// The object.
+        what: String,
+        /// What the server said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// The object is not of its kind.
+    #[error("{what} cannot be understood")]
+    Odd {
+        /// The object.
+        what: String,
+        /// What is odd.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A fault of ours.
+    #[error("the explanation of {0} ended by a panic; its text is in the log")]
+    Panic(String),
+}
+
+/// Explains objects of a server.
+#[derive(Default)]
+pub struct Service {
+    /// Holds a client, which in one process holds the server, which holds this: taken away at the end.
+    source: RwLock<Option<Arc<Source>>>,
+    live: OnceCell<Arc<Live>>,
+}
+
+struct Source {
+    client: Client,
+    informers: Informers,
+    settings: Settings,
+}
+
+impl From<&Options> for Settings {
+    fn from(options: &Options) -> Self {
+        let never = options.disable_force_detach_on_timeout;
+        Self {
+            dynamic_provisioning: options.enable_dynamic_provisioning,
+            host_path_provisioner: options.enable_hostpath_provisioner,
+            force_detach_after: (!never).then_some(options.attach_detach_force_detach_after),
+        }
+    }
+}
+
+impl Service {
+    /// Says where to look; once.
+    pub fn look_at(&self, client: Client, informers: Informers, settings: Settings) {
+        self.set(Some(Arc::new(Source { client, informers, settings })));
+    }
+
+    /// The server ends: nothing is explained any more.
+    pub fn forget(&self) {
+        self.set(None);
+    }
+
+    fn set(&self, source: Option<Arc<Source>>) {
+        *self.source.write().unwrap_or_else(PoisonError::into_inner) = source;
+    }
+
+    fn source(&self) -> Option<Arc<Source>> {
+        self.source.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Explains an object.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be looked at yet.
+    pub async fn explain(&self, question: &Question) -> Result<Why, ServiceError> {
+        let source = self.source().ok_or(ServiceError::Starting)?;
+        let object = get(&source.client, question).await?;
+        let live = self.live.get_or_init(|| Live::start(source.informers.clone())).await;
+        let synced = tokio::time::timeout(PATIENCE, live.synced()).await;
+        synced.map_err(|_| ServiceError::Reading(question.words()))?;
+        let subject = subject(question, object)
+            .map_err(|source| ServiceError::Odd { what: question.words(), source })?;
+        let around = around(&source.client, question, &subject, live).await;
+        let view = View { live: Arc::clone(live), settings: source.settings, now: Timestamp::now(), around };
+        // Judging many volumes is work, and none for a thread that serves.
+        tokio::task::spawn_blocking(move || explain(&view, &subject))
+            .await
+            .map_err(|_| ServiceError::Panic(question.words()))
+    }
+}
+
+async fn get(client: &Client, question: &Question) -> Result<Value, ServiceError> {
+    let read = |source: kube::Error| ServiceError::Read { what: question.words(), source: Box::new(source) };
+    let request = http::Request::get(question.path()).body(Vec::new());
+    let request = request.map_err(|error| read(kube::Error::HttpError(error)))?;
+    client.request::<Value>(request).await.map_err(|error| match is_not_found(&error) {
+        true => ServiceError::NotFound(question.words()),
+        false => read(error),
+    })
+}
+
+fn subject(question: &Question, object: Value) -> serde_json::Result<Subject> {
+    fn typed<K: DeserializeOwned>(object: Value) -> serde_json::Result<Arc<K>> {
+        serde_json::from_value(object).map(Arc::new)
+    }
+    match (question.api_version.as_str(), question.resource.as_str()) {
+        ("v1", "persistentvolumeclaims") => typed(object).map(Subject::Claim),
+        ("v1", "persistentvolumes") => typed(object).map(Subject::Volume),
+        ("v1", "pods") => typed(object).map(Subject::Pod),
+        ("v1", "nodes") => typed(object).map(Subject::Node),
+        ("storage.k8s.io/v1", "volumeattachments") => typed(object).map(Subject::Attachment),
+        (version, resource) => {
+            // A server need not say in an object what it is.
+            let mut object = object;
+            if let Some(fields) = object.as_object_mut() {
+                fields.insert("kind".to_owned(), question.kind.as_str().into());
+                fields.insert("apiVersion".to_owned(), version.into());
+            }
+            Subject::other(resource, object)
+        }
+    }
+}
+
+/// What is read for one question: nobody follows these kinds for the sake of questions alone.
+#[derive(Default)]
+struct FetchedObjects {
+    events: Vec<Event>,
+    snapshots: Vec<Arc<VolumeSnapshot>>,
+    contents: Vec<Arc<VolumeSnapshotContent>>,
+}
+
+/// Reads the events of the object and of the claims that it waits for, and the snapshots that those are made of.
+async fn around(client: &Client, question: &Question, subject: &Subject, live: &Live) -> FetchedObjects {
+    let claims: Vec<Arc<PersistentVolumeClaim>> = match subject {
+        Subject::Claim(claim) => vec![Arc::clone(claim)],
+        Subject::Pod(pod) => {
+            let claims = claim_keys(pod).into_iter().filter_map(|key| live.claims.get(&key));
+            claims.filter(|claim| ClaimPhase::of(claim) != ClaimPhase::Bound).collect()
+        }
+        Subject::Volume(_) | Subject::Node(_) | Subject::Attachment(_) | Subject::Other(_) => Vec::new(),
+    };
+    let namespace = question.namespace.as_deref().unwrap_or("default");
+    let mut around = FetchedObjects {
+        events: events(client, namespace, &question.kind, &question.name).await,
+        ..FetchedObjects::default()
+    };
+    for claim in &claims {
+        let name = object::name(&claim.metadata);
+        if !matches!(subject, Subject::Claim(_)) {
+            around.events.extend(events(client, namespace, "PersistentVolumeClaim", name).await);
+        }
+        let Some(source) = source_of(claim).filter(|source| source.is_snapshot()) else { continue };
+        let snapshots: Api<VolumeSnapshot> = Api::namespaced(client.clone(), namespace);
+        let Some(snapshot) = optional(snapshots.get_opt(source.name).await) else { continue };
+        let content = snapshot.status.as_ref().and_then(|s| s.bound_volume_snapshot_content_name.clone());
+        around.snapshots.push(Arc::new(snapshot));
+        let Some(content) = content else { continue };
+        let contents: Api<VolumeSnapshotContent> = Api::all(client.clone());
+        around.contents.extend(optional(contents.get_opt(&content).await).map(Arc::new));
+    }
+    newest_first(&mut around.events);
+    around
+}
+
+/// What could be read. Without it an answer says less and is still one.
+fn optional<K>(read: kube::Result<Option<K>>) -> Option<K> {
+    read.unwrap_or_else(|error| {
+        tracing::debug!(%error, "a snapshot cannot be read, explaining without it");
+        None
+    })
+}
+
+/// The events of an object. Without them an answer says less and is still one.
+async fn events(client: &Client, namespace: &str, kind: &str, name: &str) -> Vec<Event> {
+    let of = format!("involvedObject.kind={kind},involvedObject.name={name}");
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    match api.list(&ListParams::default().fields(&of)).await {
+        Ok(list) => list.items,
+        Err(error) => {
+            tracing::debug!(%error, "events cannot be read, explaining without them");
+            Vec::new()
+        }
+    }
+}
+
+/// What is followed from the first question on.
+struct Live {
+    claims: Informer<PersistentVolumeClaim>,
+    volumes: Informer<PersistentVolume>,
+    classes: Informer<StorageClass>,
+    pods: Informer<Pod>,
+    nodes: Informer<Node>,
+    csi_nodes: Informer<CSINode>,
+    drivers: Informer<CSIDriver>,
+    attachments: Informer<VolumeAttachment>,
+    attributes_classes: Informer<VolumeAttributesClass>,
+    capacities: Informer<CSIStorageCapacity>,
+    facts: Arc<RwLock<FactTable>>,
+    _following: Option<Registration>,
+}
+
+impl Live {
+    async fn start(informers: Informers) -> Arc<Self> {
+        let mut live = Self {
+            claims: informers.claims(),
+            volumes: informers.volumes(),
+            classes: informers.classes(),
+            pods: informers.pods(),
+            nodes: informers.nodes(),
+            csi_nodes: informers.of(),
+            drivers: informers.of(),
+            attachments: informers.of(),
+            attributes_classes: informers.attributes_classes(),
+            capacities: informers.of(),
+            facts: Arc::default(),
+            _following: None,
+        };
+        index_by_claim(&live.pods);
+        index_by_node(&live.pods);
+        live.attachments
+            .add_index(BY_VOLUME, |one| one.spec.source.persistent_volume_name.clone().into_iter().collect());
+        live.attachments.add_index(BY_NODE, |one| vec![one.spec.node_name.clone()]);
+        live.capacities.add_index(BY_CLASS, |one| vec![one.storage_class_name.clone()]);
+        live.csi_nodes
+            .add_index(BY_DRIVER, |node| node.spec.drivers.iter().map(|one| one.name.clone()).collect());
+        let (volumes, facts) = (live.volumes.clone(), Arc::clone(&live.facts));
+        // What is cached is handed over here, all of it decoded.
+        let following = tokio::task::spawn_blocking(move || {
+            volumes.add_handler(move |change| {
+                let mut facts = facts.write().unwrap_or_else(PoisonError::into_inner);
+                match &change.new {
+                    Some(volume) => facts.put(change.key(), volume),
+                    None => facts.remove(change.key()),
+                }
+            })
+        });
+        match following.await {
+            Ok(following) => live._following = Some(following),
+            Err(error) => tracing::error!(%error, "volumes cannot be followed, explanations know none"),
+        }
+        Arc::new(live)
+    }
+
+    async fn synced(&self) {
+        tokio::join!(
+            self.claims.synced(),
+            self.volumes.synced(),
+            self.classes.synced(),
+            self.pods.synced(),
+            self.nodes.synced(),
+            self.csi_nodes.synced(),
+            self.drivers.synced(),
+            self.attachments.synced(),
+            self.attributes_classes.synced(),
+            self.capacities.synced(),
+        );
+    }
+}
+
+/// The world at one question.
+struct View {
+    live: Arc<Live>,
+    settings: Settings,
+    now: Timestamp,
+    around: FetchedObjects,
+}
+
+impl ClusterView for View {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    fn claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
+        self.live.claims.get(key)
+    }
+
+    fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
+        self.live.volumes.get(name)
+    }
+
+    fn facts(&self, each: &mut dyn FnMut(&Facts)) {
+        self.live.facts.read().unwrap_or_else(PoisonError::into_inner).all().for_each(each);
+    }
+
+    fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
+        self.live.classes.get(name)
+    }
+
+    fn classes(&self) -> Vec<Arc<StorageClass>> {
+        self.live.classes.list()
+    }
+
+    fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>> {
+        self.live.pods.by_index(INDEX_CLAIM, key)
+    }
+
+    fn pods_on_node(&self, node: &str) -> Vec<Arc<Pod>> {
+        self.live.pods.by_index(INDEX_NODE, node)
+    }
+
+    fn node(&self, name: &str) -> Option<Arc<Node>> {
+        self.live.nodes.get(name)
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        self.live.nodes.list()
+    }
+
+    fn csi_node(&self, name: &str) -> Option<Arc<CSINode>> {
+        self.live.csi_nodes.get(name)
+    }
+
+    fn nodes_with_driver(&self, driver: &str) -> Vec<String> {
+        let nodes = self.live.csi_nodes.by_index(BY_DRIVER, driver);
+        nodes.iter().filter_map(|node| node.metadata.name.clone()).collect()
+    }
+
+    fn driver(&self, name: &str) -> Option<Arc<CSIDriver>> {
+        self.live.drivers.get(name)
+    }
+
+    fn attachments_of_volume(&self, volume: &str) -> Vec<Arc<VolumeAttachment>> {
+        self.live.attachments.by_index(BY_VOLUME, volume)
+    }
+
+    fn attachments_on_node(&self, node: &str) -> Vec<Arc<VolumeAttachment>> {
+        self.live.attachments.by_index(BY_NODE, node)
+    }
+
+    fn attributes_class(&self, name: &str) -> Option<Arc<VolumeAttributesClass>> {
+        self.live.attributes_classes.get(name)
+    }
+
+    fn capacities(&self, class: &str) -> Vec<Arc<CSIStorageCapacity>> {
+        self.live.capacities.by_index(BY_CLASS, class)
+    }
+
+    fn snapshot(&self, namespace: &str, name: &str) -> Option<Arc<VolumeSnapshot>> {
+        let is = |one: &&Arc<VolumeSnapshot>| {
+            (one.metadata.namespace.as_deref(), one.metadata.name.as_deref()) == (Some(namespace), Some(name))
+        };
+        self.around.snapshots.iter().find(is).cloned()
+    }
+
+    fn content(&self, name: &str) -> Option<Arc<VolumeSnapshotContent>> {
+        self.around.contents.iter().find(|one| one.metadata.name.as_deref() == Some(name)).cloned()
+    }
+
+    fn events(&self) -> &[Event] {
+        &self.around.events
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_segment_of_a_path() {
+        let path = |namespace: Option<&str>, name: &str| {
+            let question = Question {
+                api_version: "v1".to_owned(),
+                resource: "pods".to_owned(),
+                kind: "Pod".to_owned(),
+                namespace: namespace.map(str::to_owned),
+                name: name.to_owned(),
+            };
+            question.path()
+        };
+        for (case, namespace, name, wanted) in [
+            ("1 plain", Some("ns"), "a-b.c", "/api/v1/namespaces/ns/pods/a-b.c"),
+            ("2 of the cluster", None, "a", "/api/v1/pods/a"),
+            ("3 a query and a fragment", None, "a?watch=1#b", "/api/v1/pods/a%3Fwatch%3D1%23b"),
+            ("4 a blank", None, "a b", "/api/v1/pods/a%20b"),
+            ("5 another path", Some("ns/secrets/x?"), "a", "/api/v1/namespaces/ns%2Fsecrets%2Fx%3F/pods/a"),
+        ] {
+            assert_eq!(path(namespace, name), wanted, "{case}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What keeps an object that shall go: for every finalizer who removes it, what that waits for, and by name.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+
+use orlop_controller::names::{self, controller};
+use orlop_controller::node_lifecycle::health::Readiness;
+use orlop_controller::pods;
+use orlop_controller::protection::claim::uses;
+use orlop_controller::pv::object::{self, VolumePhase};
+
+use super::cluster_view::ClusterView;
+use super::model::{Blocker, Cause, Code, Fix, Reference, Severity, Why};
+use super::subject::Subject;
+use super::words;
+use super::{attachment, volume};
+
+/// Explains an object that is being deleted.
+pub fn explain(world: &dyn ClusterView, subject: &Subject, why: &mut Why) {
+    why.state = "Terminating".to_owned();
+    let reference = subject.reference();
+    let finalizers = subject.meta().finalizers.clone().unwrap_or_default();
+    let mut said = Vec::new();
+    for finalizer in &finalizers {
+        let Held { owner, message, objects, severity, fix } = held(world, subject, finalizer);
+        why.severity = why.severity.max(severity);
+        said.push(message.clone());
+        why.blocked_by.push(Blocker { finalizer: finalizer.clone(), owner, message, objects, fix });
+    }
+    if !finalizers.is_empty() {
+        let message = format!("{} is being deleted and waits. {}", reference.words(), said.join(" "));
+        let objects = why.blocked_by.iter().flat_map(|blocker| blocker.objects.clone()).collect();
+        why.push(Severity::Waiting, Cause::new(Code::Finalizers, message, objects));
+    }
+    match subject {
+        Subject::Attachment(object) => attachment::leaving(world, object, why),
+        Subject::Pod(pod) => leaving_pod(world, pod, why),
+        Subject::Claim(_) | Subject::Volume(_) | Subject::Node(_) | Subject::Other(_) => {}
+    }
+    if why.causes.is_empty() {
+        why.severity = why.severity.max(Severity::Waiting);
+        why.summary = format!(
+            "{} is being deleted, and nothing keeps it any more: it is about to go.",
+            reference.words()
+        );
+    }
+}
+
+struct Held {
+    owner: String,
+    message: String,
+    objects: Vec<Reference>,
+    severity: Severity,
+    fix: Option<Fix>,
+}
+
+impl Held {
+    fn waiting(owner: &str, message: impl Into<String>, objects: Vec<Reference>) -> Self {
+        Self {
+            owner: owner.to_owned(),
+            message: message.into(),
+            objects,
+            severity: Severity::Waiting,
+            fix: None,
+        }
+    }
+
+    fn attention(owner: &str, message: impl Into<String>, objects: Vec<Reference>) -> Self {
+        Self { severity: Severity::Attention, ..Self::waiting(owner, message, objects) }
+    }
+
+    fn fixed_by(self, fix: Option<Fix>) -> Self {
+        Self { fix, ..self }
+    }
+}
+
+fn held(world: &dyn ClusterView, subject: &Subject, finalizer: &str) -> Held {
+    if let Some(driver) = finalizer.strip_prefix(names::FINALIZER_EXTERNAL_ATTACHER_PREFIX) {
+        return by_attacher(world, subject, driver);
+    }
+    match (finalizer, subject) {
+        (names::FINALIZER_PVC_PROTECTION, Subject::Claim(claim)) => by_pods(world, claim),
+        (names::FINALIZER_PV_PROTECTION, Subject::Volume(volume)) => by_claim(world, volume),
+        (names::FINALIZER_PV_CONTROLLER | names::FINALIZER_EXTERNAL_PROVISIONER, Subject::Volume(volume)) => {
+            by_asset(world, volume, finalizer)
+        }
+        (names::FINALIZER_PROVISIONING, Subject::Claim(_)) => Held::waiting(
+            controller::CSI_PROVISIONER,
+            "A driver was asked for the volume of this claim, and what has become of that has to be known before the claim is \
+             forgotten.",
+            Vec::new(),
+        ),
+        (names::FINALIZER_CLONING, Subject::Claim(_)) => {
+            Held::waiting("the provisioner", "Clones of this claim are being made.", Vec::new())
+        }
+        (names::FINALIZER_SNAPSHOT_CLAIM, Subject::Claim(_)) => {
+            Held::waiting(controller::SNAPSHOT, "A snapshot of this claim is being taken.", Vec::new())
+        }
+        (names::FINALIZER_VAC_PROTECTION, _) => Held::waiting(
+            controller::VAC_PROTECTION,
+            "A volume or a claim still names this class.",
+            Vec::new(),
+        ),
+        (names::FINALIZER_SNAPSHOT_SOURCE | names::FINALIZER_SNAPSHOT_AS_SOURCE, _) => {
+            Held::waiting(controller::SNAPSHOT, "Volumes of this snapshot are being made.", Vec::new())
+        }
+        (names::FINALIZER_SNAPSHOT_BOUND, _) => {
+            Held::waiting(controller::SNAPSHOT, "The content of this snapshot is still there.", Vec::new())
+        }
+        (names::FINALIZER_SNAPSHOT_CONTENT, _) => {
+            Held::waiting(controller::SNAPSHOT, "The snapshot in the storage is being deleted.", Vec::new())
+        }
+        (names::FINALIZER_FOREGROUND, _) => {
+            Held::waiting(controller::GARBAGE_COLLECTOR, "Its dependents go first.", Vec::new())
+        }
+        (names::FINALIZER_ORPHAN, _) => Held::waiting(
+            controller::GARBAGE_COLLECTOR,
+            "Its dependents are made independent first.",
+            Vec::new(),
+        ),
+        (finalizer, _) => Held::attention(
+            "unknown",
+            format!(
+                "Nobody here removes {finalizer}: whoever wrote it has to. If that is gone for good, take the finalizer away by \
+                 hand, and know that what it should have cleaned up stays."
+            ),
+            Vec::new(),
+        ),
+    }
+}
+
+fn by_pods(world: &dyn ClusterView, claim: &Arc<PersistentVolumeClaim>) -> Held {
+    let pods: Vec<_> =
+        world.pods_of_claim(&object::claim_key(claim)).into_iter().filter(|pod| uses(pod, claim)).collect();
+    let objects: Vec<Reference> = pods.iter().map(|pod| Reference::to(pod.as_ref())).collect();
+    let owner = controller::PVC_PROTECTION;
+    if pods.is_empty() {
+        return Held::waiting(owner, "No pod uses the claim any more: it is about to go.", objects);
+    }
+    let told: Vec<String> = pods
+        .iter()
+        .map(|pod| {
+            let name = pod.metadata.name.as_deref().unwrap_or_default();
+            let node = pods::node_name(pod).unwrap_or_default();
+            match pod.metadata.deletion_timestamp.is_some() {
+                true => format!("pod {name} on node {node} (being deleted)"),
+                false => format!("pod {name} on node {node}"),
+            }
+        })
+        .collect();
+    let leaving = pods.iter().all(|pod| pod.metadata.deletion_timestamp.is_some());
+    let over = pods.iter().all(|pod| pods::is_finished(pod));
+    let next = match (leaving, over, pods.len()) {
+        (true, _, 1) => "The claim goes when that pod is gone.",
+        (true, _, _) => "The claim goes when they are gone.",
+        (false, true, 1) => "That pod has ended, and counts until it is deleted: delete it.",
+        (false, true, _) => "They have ended, and count until they are deleted: delete them.",
+        (false, false, 1) => "Delete that pod, or what makes it.",
+        (false, false, _) => "Delete these pods, or what makes them.",
+    };
+    let message = format!("The claim is still used by {}. {next}", words::list(&told));
+    if leaving {
+        return Held::waiting(owner, message, objects);
+    }
+    // Where one pod is all, and nobody makes it again, its deletion is all.
+    let fix = match pods.as_slice() {
+        [one] if one.metadata.owner_references.iter().flatten().next().is_none() => {
+            let pod = Reference::to(one.as_ref());
+            let message = format!(
+                "Ends pod {}; the claim goes with it, and its data as the reclaim policy says.",
+                pod.name
+            );
+            Some(Fix::delete(pod, message))
+        }
+        _ => None,
+    };
+    Held::attention(owner, message, objects).fixed_by(fix)
+}
+
+fn by_claim(world: &dyn ClusterView, volume: &Arc<PersistentVolume>) -> Held {
+    let owner = controller::PV_PROTECTION;
+    if VolumePhase::of(volume) != VolumePhase::Bound {
+        return Held::waiting(
+            owner,
+            "The volume is not bound any more: the finalizer is about to go.",
+            Vec::new(),
+        );
+    }
+    let Some(reference) = object::claim_ref(volume) else {
+        return Held::waiting(
+            owner,
+            "The volume is Bound and points to no claim; the binder sets that right.",
+            Vec::new(),
+        );
+    };
+    let key = object::reference_key(reference);
+    match world.claim(&key) {
+        Some(claim) => {
+            let object = Reference::to(claim.as_ref());
+            let message = format!("The volume belongs to claim {key}: it goes when that claim is deleted.");
+            let fix = Fix::delete(
+                object.clone(),
+                format!(
+                    "Deletes claim {key} too, and the data as policy {} says.",
+                    object::reclaim_policy(volume)
+                ),
+            );
+            Held::attention(owner, message, vec![object]).fixed_by(Some(fix))
+        }
+        None => Held::waiting(
+            owner,
+            format!("Claim {key} is gone; the volume is about to be released."),
+            Vec::new(),
+        ),
+    }
+}
+
+fn by_asset(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, finalizer: &str) -> Held {
+    let (who, there) = volume::deleter(world, volume);
+    let owner = match finalizer {
+        names::FINALIZER_PV_CONTROLLER => controller::PV_BINDER.to_owned(),
+        _ => who.clone(),
+    };
+    let attached = world.attachments_of_volume(object::name(&volume.metadata));
+    let objects: Vec<Reference> = attached.iter().map(|one| Reference::to(one.as_ref())).collect();
+    if VolumePhase::of(volume) == VolumePhase::Bound {
+        let key = object::claim_ref(volume).map(object::reference_key).unwrap_or_default();
+        return Held::waiting(
+            &owner,
+            format!("{who} deletes the storage after claim {key} is gone."),
+            objects,
+        );
+    }
+    if !there {
+        let message =
+            format!("{who} has to delete the storage, and nothing here answers to that name: install it.");
+        return Held::attention(&owner, message, objects);
+    }
+    let nodes: Vec<String> = attached.iter().map(|one| one.spec.node_name.clone()).collect();
+    let waits = if nodes.is_empty() {
+        String::new()
+    } else {
+        format!(" after it is detached from {}", words::list(&nodes))
+    };
+    Held::waiting(&owner, format!("{who} deletes the storage{waits}."), objects)
+}
+
+fn by_attacher(world: &dyn ClusterView, subject: &Subject, name: &str) -> Held {
+    match subject {
+        Subject::Attachment(attachment) => detaching(world, attachment),
+        Subject::Volume(volume) => {
+            let attached = world.attachments_of_volume(object::name(&volume.metadata));
+            let objects = attached.iter().map(|one| Reference::to(one.as_ref())).collect();
+            let nodes: Vec<String> = attached.iter().map(|one| one.spec.node_name.clone()).collect();
+            let message = match nodes.is_empty() {
+                true => "The volume is attached nowhere any more: the finalizer is about to go.".to_owned(),
+                false => {
+                    format!("The volume is attached to {}; it goes when it is detached.", words::list(&nodes))
+                }
+            };
+            Held::waiting(&format!("the attacher of {name}"), message, objects)
+        }
+        Subject::Claim(_) | Subject::Pod(_) | Subject::Node(_) | Subject::Other(_) => Held::attention(
+            &format!("the attacher of {name}"),
+            "Such objects are attached nowhere.",
+            Vec::new(),
+        ),
+    }
+}
+
+fn detaching(world: &dyn ClusterView, attachment: &VolumeAttachment) -> Held {
+    let driver = attachment.spec.attacher.as_str();
+    let owner = format!("the attacher of {driver}");
+    if !world.has_driver(driver) {
+        // Words only: what gives up a volume that may still be written to is nothing to click on.
+        let message = format!(
+            "Nothing here answers to {driver}, so nobody detaches the volume. Install that driver; if it is gone for good and the node cannot \
+             write to the storage any more, take the attachment away with `orlop attachment release {} --force`.",
+            attachment.metadata.name.as_deref().unwrap_or_default()
+        );
+        return Held::attention(&owner, message, Vec::new());
+    }
+    Held::waiting(
+        &owner,
+        format!("{driver} detaches the volume from node {}.", attachment.spec.node_name),
+        Vec::new(),
+    )
+}
+
+fn leaving_pod(world: &dyn ClusterView, pod: &Arc<k8s_openapi::api::core::v1::Pod>, why: &mut Why) {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let Some(node) = pods::node_name(pod) else { return };
+    let by = pod.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+    let object = vec![Reference::named::<k8s_openapi::api::core::v1::Node>(None, node)];
+    match world.node(node) {
+        None => {
+            let message =
+                format!("Node {node} of pod {name} is not there any more; the pod is collected soon.");
+            why.push(Severity::Waiting, Cause::new(Code::NodeGone, message, object));
+        }
+        Some(there) if Readiness::of(&there) != Readiness::Ready => {
+            super::node::health(world, &there, why);
+        }
+        Some(_) if by.is_some_and(|by| by > world.now()) => {
+            let by = by.map(|by| by.to_string());
+            let message = format!("Pod {name} has time to end until {}.", by.as_deref().unwrap_or_default());
+            why.push(Severity::Waiting, Cause::new(Code::GracePeriod, message, object).until(by.as_deref()));
+        }
+        Some(_) => {
+            let message = format!("Node {node} is ending pod {name} and lets its volumes go.");
+            why.push(Severity::Waiting, Cause::new(Code::GracePeriod, message, object));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Many volumes: the facts say what the predicates say, and a hundred thousand are judged in no time.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
+
+use super::{ask, claim, volume, with, world};
+use crate::candidates::{NEAREST, Survey, verdicts};
+use crate::facts::{ClaimRequest, FactTable, Memory};
+use orlop_controller::pv::fit::{self, Wanted};
+
+fn pick(rng: &mut StdRng, from: &[Value]) -> Value {
+    from[rng.random_range(0..from.len())].clone()
+}
+
+fn a_volume(rng: &mut StdRng, n: usize) -> Value {
+    let mut object = with(volume(), json!({"metadata": {"name": format!("v-{n}")}}));
+    for choices in [
+        vec![json!({}), json!({"spec": {"capacity": {"storage": "500Mi"}}})],
+        vec![json!({}), json!({"spec": {"accessModes": ["ReadWriteMany", "ReadOnlyMany"]}})],
+        vec![json!({}), json!({}), json!({"spec": {"volumeMode": "Block"}})],
+        vec![json!({}), json!({"spec": {"storageClassName": "gold"}})],
+        vec![json!({}), json!({}), json!({"spec": {"volumeAttributesClassName": "fast"}})],
+        vec![
+            json!({}),
+            json!({"metadata": {"labels": {"tier": "slow"}}}),
+            json!({"metadata": {"labels": null}}),
+        ],
+        vec![json!({}), json!({}), json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})],
+        vec![json!({}), json!({"status": {"phase": "Released"}}), json!({"status": {"phase": "Pending"}})],
+        vec![
+            json!({}),
+            json!({"spec": {"claimRef": {"namespace": "ns", "name": "c"}}}),
+            json!({"spec": {"claimRef": {"namespace": "ns", "name": "c", "uid": "uid-c"}}}),
+            json!({"spec": {"claimRef": {"namespace": "ns", "name": "c", "uid": "uid-before"}}}),
+        ],
+    ] {
+        object = with(object, pick(rng, &choices));
+    }
+    object
+}
+
+fn a_claim(rng: &mut StdRng) -> Value {
+    let mut object = claim();
+    for choices in [
+        vec![
+            json!({}),
+            json!({"spec": {"accessModes": ["ReadWriteMany"]}}),
+            json!({"spec": {"accessModes": ["Odd"]}}),
+        ],
+        vec![json!({}), json!({"spec": {"volumeMode": "Block"}})],
+        vec![json!({}), json!({"spec": {"storageClassName": "gold"}})],
+        vec![json!({}), json!({"spec": {"volumeAttributesClassName": "fast"}})],
+        vec![json!({}), json!({"spec": {"selector": {"matchLabels": {"tier": "fast"}}}})],
+    ] {
+        object = with(object, pick(rng, &choices));
+    }
+    object
+}
+
+#[test]
+fn facts_say_what_the_predicates_say() {
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut fitting = 0;
+    for n in 0..2000 {
+        let volume: PersistentVolume = serde_json::from_value(a_volume(&mut rng, n)).unwrap();
+        let claim: PersistentVolumeClaim = serde_json::from_value(a_claim(&mut rng)).unwrap();
+        let (asked, wanted) = (ClaimRequest::of(&claim), Wanted::of(&claim));
+        let mut table = FactTable::default();
+        let name: Arc<str> = "v".into();
+        table.put(&name, &volume);
+        let against = table.all().next().unwrap().against(&asked, &mut Memory::new());
+        let verdicts = verdicts(&volume, &claim, &wanted, None);
+        let told: Vec<_> = verdicts.iter().filter(|verdict| !verdict.ok).collect();
+        assert_eq!(against.first, told.first().map(|verdict| verdict.rule), "seed {seed}, {n}");
+        assert_eq!(usize::from(against.count), told.len(), "seed {seed}, {n}");
+        let fits = fit::search_misfit(&volume, &claim, &wanted, false).is_none();
+        assert_eq!(fits, told.is_empty(), "seed {seed}, {n}");
+        fitting += usize::from(fits);
+        table.remove("v");
+        assert_eq!(table.all().count(), 0);
+    }
+    // About thirty of them; what counts is that there are some.
+    assert!(fitting > 2, "seed {seed}: only {fitting} fit");
+}
+
+#[test]
+fn many_volumes_are_counted_and_the_nearest_are_told() {
+    let mut objects = vec![claim()];
+    for n in 0..300 {
+        // Too small by more and more; every third has another class too.
+        let mut one = json!({"metadata": {"name": format!("v-{n:03}")}, "spec": {"capacity": {"storage": format!("{}Mi", 1000 - n)}}});
+        if n % 3 == 0 {
+            one["spec"]["storageClassName"] = json!("gold");
+        }
+        objects.push(with(volume(), one));
+    }
+    let found = ask(&world(&objects), "persistentvolumeclaims", "ns/c").candidates.unwrap();
+    assert_eq!((found.total, found.fit, found.nearest.len()), (300, 0, NEAREST));
+    assert_eq!(found.by_rule.len(), 1);
+    assert_eq!(found.by_rule[0].count, 300);
+    let names: Vec<&str> = found.nearest.iter().take(4).map(|one| one.volume.as_str()).collect();
+    assert_eq!(names, ["v-001", "v-002", "v-004", "v-005"]);
+}
+
+/// What 100,000 equal volumes cost is one comparison: its result is reused for all of them.
+#[test]
+fn equal_volumes_are_compared_once() {
+    let volume: PersistentVolume =
+        serde_json::from_value(with(volume(), json!({"spec": {"storageClassName": "gold"}}))).unwrap();
+    let mut table = FactTable::default();
+    for n in 0..100_000 {
+        let name: Arc<str> = format!("v-{n}").into();
+        table.put(&name, &volume);
+    }
+    let selecting = with(claim(), json!({"spec": {"selector": {"matchLabels": {"tier": "slow"}}}}));
+    let claim: PersistentVolumeClaim = serde_json::from_value(selecting).unwrap();
+    let asked = ClaimRequest::of(&claim);
+    let mut memory = Memory::new();
+    let mut survey = Survey::default();
+    table.all().for_each(|facts| survey.add(facts, &asked, facts.against(&asked, &mut memory)));
+    assert_eq!((survey.counts(), memory.len()), ((100_000, 0), 1));
+}

@@ -1,0 +1,260 @@
+//! What a volume waits for: a claim, its reclamation, or a person who decides about its data.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use serde_json::json;
+
+use orlop_controller::names::{self, reason};
+use orlop_controller::pv::object::{
+    self, VolumePhase, claim_ref, reclaim_policy, reference_key, reference_uid,
+};
+
+use super::cluster_view::ClusterView;
+use super::model::{Cause, Code, Fix, Reference, Severity, Why};
+use super::provisioning::same_object;
+use super::words;
+
+/// Explains a volume that is not being deleted.
+pub fn explain(world: &dyn ClusterView, volume: &Arc<PersistentVolume>, why: &mut Why) {
+    let phase = VolumePhase::of(volume);
+    why.state = match phase {
+        VolumePhase::Unset | VolumePhase::Unknown => "Pending".to_owned(),
+        VolumePhase::Pending
+        | VolumePhase::Available
+        | VolumePhase::Bound
+        | VolumePhase::Released
+        | VolumePhase::Failed => phase.as_str().to_owned(),
+    };
+    let holder = claim_ref(volume).map(|reference| Holder {
+        key: reference_key(reference),
+        there: world
+            .claim(&reference_key(reference))
+            .filter(|claim| same_object(claim, reference_uid(reference))),
+        by_uid: !reference_uid(reference).is_empty(),
+    });
+    match phase {
+        VolumePhase::Unset | VolumePhase::Pending | VolumePhase::Unknown => {
+            let message =
+                "No controller has looked at the volume yet. If this stays, see whether the controllers run.";
+            why.push(Severity::Waiting, Cause::new(Code::NotLookedAt, message, Vec::new()));
+        }
+        VolumePhase::Available => available(volume, holder.as_ref(), why),
+        VolumePhase::Bound => bound(world, volume, holder.as_ref(), why),
+        VolumePhase::Released => released(world, volume, holder.as_ref(), why),
+        VolumePhase::Failed => failed(world, volume, why),
+    }
+}
+
+struct Holder {
+    key: String,
+    there: Option<Arc<PersistentVolumeClaim>>,
+    by_uid: bool,
+}
+
+impl Holder {
+    fn reference(&self) -> Reference {
+        match &self.there {
+            Some(claim) => Reference::to(claim.as_ref()),
+            None => {
+                let (namespace, name) = orlop_controller::informer::split_key(&self.key);
+                Reference::named::<PersistentVolumeClaim>(Some(namespace), name)
+            }
+        }
+    }
+}
+
+fn name(volume: &PersistentVolume) -> &str {
+    object::name(&volume.metadata)
+}
+
+/// Lets go of the claim that is gone: the volume is Available for the next one, with its data.
+fn free(volume: &PersistentVolume, message: String) -> Fix {
+    Fix::merge(Reference::to(volume), json!({"spec": {"claimRef": null}}), message)
+}
+
+/// The safe verb for volumes whose claim is gone.
+fn reclaim(volume: &PersistentVolume) -> Fix {
+    let command = format!("orlop pv reclaim {} --keep-data", name(volume));
+    Fix::plan(Reference::to(volume), "reclaim", json!({"keepData": true}), command, "")
+}
+
+fn available(volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) {
+    let Some(holder) = holder else {
+        why.summary = format!("Volume {} is free and waits for a claim that it fits.", name(volume));
+        let message = why.summary.clone();
+        why.push(Severity::Ok, Cause::new(Code::FreeVolume, message, Vec::new()));
+        return;
+    };
+    let key = &holder.key;
+    if let Some(claim) = &holder.there {
+        let message = format!(
+            "The volume is reserved for claim {key} and not bound to it yet. Ask the claim why: `orlop why pvc/{} -n {}`.",
+            object::name(&claim.metadata),
+            claim.metadata.namespace.as_deref().unwrap_or_default()
+        );
+        why.push(Severity::Waiting, Cause::new(Code::ReservedForPending, message, vec![holder.reference()]));
+        return;
+    }
+    let message = format!(
+        "The volume is reserved for claim {key}, which is not there. It waits until that claim is made."
+    );
+    let fix = free(
+        volume,
+        format!("Takes the reservation away: any claim that {} fits may have it.", name(volume)),
+    );
+    let cause = Cause::new(Code::ReservedForAbsent, message, vec![holder.reference()]).fixed_by(Some(fix));
+    why.push(Severity::Waiting, cause);
+}
+
+fn bound(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) {
+    let Some(holder) = holder else {
+        let message = "The volume is Bound and points to no claim; the binder is about to set it right.";
+        why.push(Severity::Waiting, Cause::new(Code::NotLookedAt, message, Vec::new()));
+        return;
+    };
+    let attached: Vec<String> = world
+        .attachments_of_volume(name(volume))
+        .iter()
+        .filter(|one| one.status.as_ref().is_some_and(|status| status.attached))
+        .map(|one| one.spec.node_name.clone())
+        .collect();
+    let place = match attached.is_empty() {
+        true => String::new(),
+        false => format!(", attached to {}", words::list(&attached)),
+    };
+    let pods: Vec<String> = world
+        .pods_of_claim(&holder.key)
+        .iter()
+        .filter(|pod| !orlop_controller::pods::is_finished(pod))
+        .filter_map(|pod| pod.metadata.name.clone())
+        .collect();
+    let pods =
+        if pods.is_empty() { "no pod uses it".to_owned() } else { format!("used by {}", words::list(&pods)) };
+    why.summary = format!("Volume {} belongs to claim {}{place}; {pods}.", name(volume), holder.key);
+    for node in &attached {
+        super::node::silence(world, node, why);
+    }
+    if holder.there.is_none() {
+        let message = format!("Claim {} is gone; the volume is about to be released.", holder.key);
+        why.push(Severity::Waiting, Cause::new(Code::NotLookedAt, message, vec![holder.reference()]));
+    } else if !holder.by_uid {
+        let message =
+            format!("The volume is reserved for claim {} and is about to be bound to it.", holder.key);
+        why.push(Severity::Waiting, Cause::new(Code::ReservedForPending, message, vec![holder.reference()]));
+    }
+}
+
+fn released(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&Holder>, why: &mut Why) {
+    let key = holder.map_or("", |holder| holder.key.as_str());
+    let objects: Vec<Reference> = holder.map(Holder::reference).into_iter().collect();
+    match reclaim_policy(volume) {
+        "Retain" => {
+            let message = format!(
+                "Claim {key} is gone and the policy is Retain: the volume is kept with its data until somebody decides. Give it \
+                 to the next claim that fits, or delete it: then only this object goes, and the storage stays."
+            );
+            let fix = free(
+                volume,
+                format!("Offers the volume with the data of {key} to the next claim that fits."),
+            );
+            let fix = fix.or_plan(reclaim(volume));
+            why.push(Severity::Attention, Cause::new(Code::Retained, message, objects).fixed_by(Some(fix)));
+        }
+        "Delete" => {
+            let (who, there) = deleter(world, volume);
+            let attached: Vec<String> = world
+                .attachments_of_volume(name(volume))
+                .iter()
+                .map(|one| one.spec.node_name.clone())
+                .collect();
+            let waits = match attached.is_empty() {
+                true => String::new(),
+                false => format!(" It is still attached to {}, and goes after that.", words::list(&attached)),
+            };
+            let said = failure(world, volume, reason::VOLUME_FAILED_DELETE);
+            let (severity, tail) = match (there, said.is_empty()) {
+                (true, true) => (Severity::Waiting, String::new()),
+                (true, false) => (Severity::Attention, said),
+                (false, _) => {
+                    (Severity::Attention, format!(" Nothing here answers to that name: install it.{said}"))
+                }
+            };
+            let message = format!(
+                "Claim {key} is gone and the policy is Delete: {who} deletes the storage.{waits}{tail}"
+            );
+            why.push(severity, Cause::new(Code::DeletionPending, message, objects));
+        }
+        "Recycle" => {
+            let users: Vec<String> = world
+                .pods_of_claim(key)
+                .iter()
+                .filter(|pod| !orlop_controller::pods::is_terminated(pod))
+                .filter_map(|pod| pod.metadata.name.clone())
+                .collect();
+            let waits = match users.is_empty() {
+                true => String::new(),
+                false => format!(" It waits for {}, which still uses it.", words::list(&users)),
+            };
+            let said = failure(world, volume, reason::VOLUME_FAILED_RECYCLE);
+            let message = format!(
+                "Claim {key} is gone and the policy is Recycle: the volume is scrubbed and is Available then.{waits}{said}"
+            );
+            why.push(Severity::Waiting, Cause::new(Code::RecyclePending, message, objects));
+        }
+        policy => {
+            let message = format!(
+                "Claim {key} is gone, and the policy {policy:?} means nothing here: set Retain, Delete or Recycle."
+            );
+            why.push(Severity::Attention, Cause::new(Code::UnknownPolicy, message, objects));
+        }
+    }
+}
+
+fn failed(world: &dyn ClusterView, volume: &PersistentVolume, why: &mut Why) {
+    let status = volume.status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or_default();
+    let said = if status.is_empty() {
+        failure(world, volume, reason::VOLUME_FAILED_DELETE)
+    } else {
+        format!(" It says: {}.", words::open(status))
+    };
+    let (severity, message, fix) = match reclaim_policy(volume) {
+        "Retain" => {
+            let message = format!(
+                "The volume could not be reclaimed, and its policy is Retain now: nothing is tried any more, and its data is kept.{said}"
+            );
+            let fix = free(volume, "Offers the volume with its data to the next claim that fits.".to_owned());
+            (Severity::Attention, message, fix.or_plan(reclaim(volume)))
+        }
+        policy => {
+            let message = format!(
+                "The volume could not be reclaimed (policy {policy}).{said} It is tried again, later each time, until it works \
+                 or the policy is Retain."
+            );
+            let keep = json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
+            let message_of_fix = format!(
+                "Keeps what is on the volume and ends the attempts. After that `orlop pv reclaim {} --keep-data` offers it again.",
+                name(volume)
+            );
+            (Severity::Attention, message, Fix::merge(Reference::to(volume), keep, message_of_fix))
+        }
+    };
+    why.push(severity, Cause::new(Code::ReclaimFailed, message, Vec::new()).fixed_by(Some(fix)));
+}
+
+/// The newest event with this reason, as a sentence behind another.
+fn failure(world: &dyn ClusterView, volume: &PersistentVolume, reason: &str) -> String {
+    let said = world.event(&Reference::to(volume), &[reason]).and_then(|event| event.message.as_deref());
+    said.map(|said| format!(" It says: {}.", words::open(said))).unwrap_or_default()
+}
+
+/// Who deletes the storage of a volume, and whether that is there.
+pub(super) fn deleter(world: &dyn ClusterView, volume: &PersistentVolume) -> (String, bool) {
+    let by = object::annotation(&volume.metadata, names::ANN_PROVISIONED_BY).filter(|name| !name.is_empty());
+    let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref()).map(|csi| csi.driver.as_str());
+    let Some(driver) = by.or(csi) else { return ("the controller".to_owned(), true) };
+    let driver = names::migrated_driver(driver).unwrap_or(driver);
+    let own = driver.starts_with(names::IN_TREE_PREFIX);
+    let there = own || world.has_driver(driver);
+    (format!("driver {driver}"), there)
+}
