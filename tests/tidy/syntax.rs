@@ -31,7 +31,8 @@ pub fn read(text: &str) -> Source {
     let tokens = without_tests(&tokens(text), &mut source.test_modules);
     let mut at = 0;
     while at < tokens.len() {
-        if tokens[at] == "use" {
+        // `use<'a>` of a captured lifetime is none.
+        if tokens[at] == "use" && tokens.get(at + 1).is_some_and(|next| next != "<") {
             let before = at.checked_sub(1).map_or("", |before| tokens[before].as_str());
             // The `)` is that of `pub(crate)`.
             let reexport = before == "pub" || before == ")";
@@ -78,7 +79,7 @@ fn use_tree(tokens: &[String], at: &mut usize, prefix: &[String], reexport: bool
             ";" | "," | "}" => break,
             "{" => {
                 *at += 1;
-                while tokens.get(*at).is_some_and(|token| token != "}") {
+                while tokens.get(*at).is_some_and(|token| token != "}" && token != ";") {
                     use_tree(tokens, at, &path, reexport, found);
                     *at += usize::from(tokens.get(*at).is_some_and(|token| token == ","));
                 }
