@@ -1,6 +1,15 @@
 //! The repository's own rules: what may be named where, and what a file must have.
+//!
+//! `edges` compares the dependencies between crates with ARCHITECTURE.md, `cycles` finds import cycles
+//! inside a crate (`syntax` reads the paths, `modules` leads them to files), and `style` is about how
+//! modules are laid out.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod cycles;
+mod edges;
+mod modules;
+mod style;
+mod syntax;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -41,79 +50,28 @@ fn nothing_wrong(wrong: &[String]) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// The table of ARCHITECTURE.md: `a, b -> c, d`, several to a line, behind "Allowed edges".
-fn allowed_edges() -> BTreeMap<String, BTreeSet<String>> {
-    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let block = text.split("Allowed edges").nth(1).expect("ARCHITECTURE.md has the allowed edges");
-    let mut edges = BTreeMap::new();
-    for line in
-        block.lines().skip(1).skip_while(|line| line.is_empty()).take_while(|line| line.starts_with("    "))
-    {
-        for edge in line.split("  ").map(str::trim).filter(|edge| edge.contains("->")) {
-            let (from, to) = edge.split_once("->").expect("the arrow is there");
-            let to = to.trim();
-            let to = match to {
-                "nothing" => BTreeSet::new(),
-                to => to.split(',').map(|name| name.trim().to_owned()).collect(),
-            };
-            let from = from.split('(').next().unwrap_or_default().trim();
-            edges.insert(from.to_owned(), to);
-        }
-    }
-    edges
-}
-
-/// Crates that may be dev-dependencies of any other.
-const FOR_TESTS: [&str; 2] = ["csi_hostpath", "test_support"];
-
-/// Our crates and the crates of ours that each depends on.
-fn edges() -> BTreeMap<String, BTreeSet<String>> {
+/// What cargo knows of the workspace, without the crates of others.
+fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(root())
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let short = |name: &Value| {
-        let name = name.as_str().unwrap();
-        name.strip_prefix("orlop-").unwrap_or(name).replace('-', "_")
-    };
-    let packages = metadata["packages"].as_array().unwrap();
-    let ours: BTreeSet<String> = packages.iter().map(|package| short(&package["name"])).collect();
-    let named = |package: &Value| {
-        let dependencies = package["dependencies"].as_array().unwrap().iter();
-        dependencies
-            .map(|dependency| (short(&dependency["name"]), dependency["kind"] == "dev"))
-            .filter(|(name, is_dev)| ours.contains(name) && !(*is_dev && FOR_TESTS.contains(&name.as_str())))
-            .map(|(name, _)| name)
-            .collect()
-    };
-    packages.iter().map(|package| (short(&package["name"]), named(package))).collect()
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
-#[test]
-fn crates_depend_as_the_architecture_says() {
-    let allowed = allowed_edges();
-    let mut wrong = Vec::new();
-    for (from, to) in edges() {
-        let Some(allowed) = allowed.get(&from) else {
-            wrong.push(format!("ARCHITECTURE.md does not say what {from} may depend on"));
-            continue;
-        };
-        if allowed.contains("all") {
-            continue;
-        }
-        wrong.extend(to.difference(allowed).map(|to| format!("{from} must not depend on {to}")));
-    }
-    nothing_wrong(&wrong);
+/// A package's name as ARCHITECTURE.md writes it: that of its folder.
+fn short_name(package: &Value) -> String {
+    let name = package.as_str().unwrap();
+    name.strip_prefix("orlop-").unwrap_or(name).replace('-', "_")
 }
 
 /// I1
 #[test]
 fn only_the_embedded_store_names_its_backend() {
     // The examples measure this backend and look into its directory.
-    let rooms = ["store/src/embedded", "store/examples", "tests/tidy.rs"];
+    let rooms = ["store/src/embedded", "store/examples", "tests/tidy"];
     let allowed = |path: &Path| rooms.iter().any(|room| path.starts_with(room));
     let mut wrong = Vec::new();
     for (path, text) in files(&[".rs"]) {
@@ -188,13 +146,4 @@ fn our_own_annotations_are_named_in_one_place() {
         }
     }
     nothing_wrong(&wrong);
-}
-
-#[test]
-fn the_table_of_edges_is_read() {
-    let allowed = allowed_edges();
-    assert!(allowed["store"].is_empty());
-    assert_eq!(allowed["controller"], BTreeSet::from(["apimachinery".to_owned(), "csi".to_owned()]));
-    assert!(allowed["apiserver"].contains("store") && !allowed["apiserver"].contains("controller"));
-    assert!(allowed["orlop"].contains("all"));
 }

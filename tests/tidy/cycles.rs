@@ -1,0 +1,194 @@
+//! No import cycle crosses a folder inside a crate.
+//!
+//! A cycle of files in one folder is borne only if it is listed in [`BORNE`], with a reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::modules::{Graph, graph};
+use super::{files, nothing_wrong};
+
+/// A cycle in one folder, and why it stays.
+struct Borne {
+    folder: &'static str,
+    files: &'static [&'static str],
+    #[expect(dead_code, reason = "for the reader")]
+    reason: &'static str,
+}
+
+/// This list may only shrink.
+const BORNE: &[Borne] = &[];
+
+/// The source files by crate, relative to the crate's `src`.
+fn crates() -> BTreeMap<PathBuf, Vec<(PathBuf, String)>> {
+    let mut crates: BTreeMap<PathBuf, Vec<(PathBuf, String)>> = BTreeMap::new();
+    for (path, text) in files(&[".rs"]) {
+        let src = path.ancestors().filter(|folder| folder.ends_with("src")).last();
+        let Some(src) = src.filter(|src| src.components().count() <= 2) else { continue };
+        let inside = path.strip_prefix(src).unwrap().to_owned();
+        crates.entry(src.to_owned()).or_default().push((inside, text));
+    }
+    crates
+}
+
+/// The sets of files that all lead to each other, each of two files and more.
+fn cycles(graph: &Graph) -> Vec<BTreeSet<&Path>> {
+    let reached: BTreeMap<&Path, BTreeSet<&Path>> =
+        graph.keys().map(|file| (file.as_path(), reached(graph, file))).collect();
+    let mut found = BTreeSet::new();
+    for (file, there) in &reached {
+        let cycle: BTreeSet<&Path> =
+            there.iter().filter(|other| reached[*other].contains(file)).copied().collect();
+        if cycle.len() > 1 {
+            found.insert(cycle);
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// The files that one leads to over one edge and more.
+fn reached<'a>(graph: &'a Graph, file: &'a Path) -> BTreeSet<&'a Path> {
+    let mut found = BTreeSet::new();
+    let mut waiting = vec![file];
+    while let Some(file) = waiting.pop() {
+        for next in graph.get(file).into_iter().flat_map(BTreeMap::keys) {
+            if found.insert(next.as_path()) {
+                waiting.push(next);
+            }
+        }
+    }
+    found
+}
+
+/// The folder of all files of a cycle, if it is one.
+fn one_folder<'a>(cycle: &BTreeSet<&'a Path>) -> Option<&'a Path> {
+    let folders: BTreeSet<Option<&Path>> = cycle.iter().map(|file| file.parent()).collect();
+    if folders.len() == 1 { folders.into_iter().next().flatten() } else { None }
+}
+
+/// The cycle as a list of its edges.
+fn describe(src: &Path, graph: &Graph, cycle: &BTreeSet<&Path>) -> String {
+    let mut lines = vec![format!("{}: a cycle of {} files:", src.display(), cycle.len())];
+    for from in cycle {
+        for (to, paths) in graph[*from].iter().filter(|(to, _)| cycle.contains(to.as_path())) {
+            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+            lines.push(format!("    {} -> {}: {}", from.display(), to.display(), paths.join(", ")));
+        }
+    }
+    lines.join("\n")
+}
+
+/// What is wrong with a crate's cycles; takes the entries that are met from `borne`.
+fn faults(src: &Path, files: &[(PathBuf, String)], borne: &mut Vec<&Borne>) -> Vec<String> {
+    let graph = graph(files);
+    let mut wrong = Vec::new();
+    for cycle in cycles(&graph) {
+        let names: BTreeSet<&str> =
+            cycle.iter().filter_map(|file| file.file_name()).filter_map(|name| name.to_str()).collect();
+        let entry = one_folder(&cycle).and_then(|folder| {
+            borne.iter().position(|entry| {
+                src.join(folder) == Path::new(entry.folder) && names == entry.files.iter().copied().collect()
+            })
+        });
+        match entry {
+            Some(entry) => {
+                borne.swap_remove(entry);
+            }
+            None => wrong.push(describe(src, &graph, &cycle)),
+        }
+    }
+    wrong
+}
+
+#[test]
+fn no_import_cycle_crosses_a_folder() {
+    let mut borne: Vec<&Borne> = BORNE.iter().collect();
+    let mut wrong = Vec::new();
+    for (src, files) in crates() {
+        wrong.extend(faults(&src, &files, &mut borne));
+    }
+    for entry in borne {
+        wrong.push(format!(
+            "{}: {:?} is no such cycle (any more); take it off the list",
+            entry.folder, entry.files
+        ));
+    }
+    nothing_wrong(&wrong);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(tree: &[(&str, &str)]) -> Vec<String> {
+        let files: Vec<_> =
+            tree.iter().map(|(path, text)| (PathBuf::from(path), (*text).to_owned())).collect();
+        faults(Path::new("a/src"), &files, &mut Vec::new())
+    }
+
+    #[test]
+    fn a_cycle_across_folders_is_found() {
+        let tree = [
+            ("lib.rs", "mod a; mod b;"),
+            ("a/mod.rs", "pub mod deep; pub struct A;"),
+            ("a/deep.rs", "use crate::{b::{self}, other};\nfn f() { b::run() }"),
+            ("b.rs", "pub fn run() { let _ = crate::a::deep::f(); }"),
+        ];
+        let found = found(&tree);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("a/deep.rs -> b.rs: b::run"), "{found:?}");
+        assert!(found[0].contains("b.rs -> a/deep.rs: crate::a::deep::f"), "{found:?}");
+    }
+
+    #[test]
+    fn a_tree_without_a_cycle_passes() {
+        let tree = [
+            ("lib.rs", "mod a; mod b; pub use crate::a::A;"),
+            ("a/mod.rs", "mod deep; pub struct A; #[cfg(test)] mod tests { use crate::b::B; }"),
+            ("a/deep.rs", "use super::A;"),
+            ("a/tests.rs", "use crate::b::B;"),
+            ("b.rs", "use crate::A; pub struct B;"),
+        ];
+        assert_eq!(found(&tree), [""; 0]);
+    }
+
+    #[test]
+    fn a_reexport_leads_to_the_definition() {
+        let tree = [
+            ("lib.rs", "mod a; mod c; pub use a::{One, Two as Second};"),
+            (
+                "a/mod.rs",
+                "mod one; mod two; pub use self::one::One; pub(crate) use two::*; use crate::c::C; struct X(C);",
+            ),
+            ("a/one.rs", "pub struct One;"),
+            ("a/two.rs", "pub struct Two;"),
+            ("c.rs", "use crate::{One, Second, a::Two}; pub struct C;"),
+        ];
+        assert_eq!(found(&tree), [""; 0]);
+    }
+
+    #[test]
+    fn super_is_followed_upwards() {
+        let tree = [
+            ("lib.rs", "mod a; mod top;"),
+            ("a/mod.rs", "mod b;"),
+            ("a/b/mod.rs", "mod c;"),
+            ("a/b/c.rs", "use super::super::super::top::Top as T; pub struct Low;"),
+            ("top.rs", "use self::super::a::b::c::Low; pub struct Top;"),
+        ];
+        assert_eq!(found(&tree).len(), 1);
+    }
+
+    #[test]
+    fn only_a_listed_cycle_in_one_folder_is_borne() {
+        let one: Vec<_> =
+            [("a/x.rs", "use super::y::Y; pub struct X;"), ("a/y.rs", "use super::x::X; pub struct Y;")]
+                .map(|(path, text)| (PathBuf::from(path), text.to_owned()))
+                .into();
+        let entry = Borne { folder: "k/src/a", files: &["x.rs", "y.rs"], reason: "a test" };
+        assert!(faults(Path::new("k/src"), &one, &mut vec![&entry]).is_empty());
+        assert_eq!(faults(Path::new("k/src"), &one, &mut Vec::new()).len(), 1);
+        let mut unmet = vec![&entry];
+        assert!(faults(Path::new("k/src"), &[], &mut unmet).is_empty() && unmet.len() == 1);
+    }
+}

@@ -1,0 +1,98 @@
+//! The dependencies between our crates, as `cargo metadata` tells them and as ARCHITECTURE.md allows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{metadata, nothing_wrong, root, short_name};
+
+/// The crate that only tests may depend on.
+const TEST_SUPPORT: &str = "test_support";
+
+/// The table of ARCHITECTURE.md: `a, b -> c, d`, several to a line, behind "Allowed edges".
+fn allowed_edges() -> BTreeMap<String, BTreeSet<String>> {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let block = text.split("Allowed edges").nth(1).expect("ARCHITECTURE.md has the allowed edges");
+    let mut edges = BTreeMap::new();
+    for line in
+        block.lines().skip(1).skip_while(|line| line.is_empty()).take_while(|line| line.starts_with("    "))
+    {
+        for edge in line.split("  ").map(str::trim).filter(|edge| edge.contains("->")) {
+            let (from, to) = edge.split_once("->").expect("the arrow is there");
+            let to = to.trim();
+            let to = match to {
+                "nothing" => BTreeSet::new(),
+                to => to.split(',').map(|name| name.trim().to_owned()).collect(),
+            };
+            let from = from.split('(').next().unwrap_or_default().trim();
+            edges.insert(from.to_owned(), to);
+        }
+    }
+    edges
+}
+
+/// A dependency of one of our crates on another.
+struct Edge {
+    from: String,
+    to: String,
+    dev: bool,
+}
+
+/// The names of our crates, and the edges between them, from every section of their manifests.
+fn edges() -> (BTreeSet<String>, Vec<Edge>) {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().unwrap();
+    let ours: BTreeSet<String> = packages.iter().map(|package| short_name(&package["name"])).collect();
+    let mut edges = Vec::new();
+    for package in packages {
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let (from, to) = (short_name(&package["name"]), short_name(&dependency["name"]));
+            if ours.contains(&to) {
+                edges.push(Edge { from, to, dev: dependency["kind"] == Value::from("dev") });
+            }
+        }
+    }
+    (ours, edges)
+}
+
+/// What is wrong with an edge, if anything.
+fn fault(edge: &Edge, allowed: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
+    let Edge { from, to, dev } = edge;
+    if to == TEST_SUPPORT {
+        return (!dev).then(|| format!("{from} must depend on {to} only under [dev-dependencies]"));
+    }
+    let allowed = allowed.get(from)?;
+    (!allowed.contains("all") && !allowed.contains(to)).then(|| format!("{from} must not depend on {to}"))
+}
+
+#[test]
+fn crates_depend_as_the_architecture_says() {
+    let allowed = allowed_edges();
+    let (ours, edges) = edges();
+    let unknown = ours.iter().filter(|name| !allowed.contains_key(*name));
+    let mut wrong: Vec<String> =
+        unknown.map(|name| format!("ARCHITECTURE.md does not say what {name} may depend on")).collect();
+    wrong.extend(edges.iter().filter_map(|edge| fault(edge, &allowed)));
+    nothing_wrong(&wrong);
+}
+
+#[test]
+fn the_table_of_edges_is_read() {
+    let allowed = allowed_edges();
+    assert!(allowed["openapi"].is_empty());
+    let controller = ["client", "csi", "apimachinery"].map(str::to_owned);
+    assert_eq!(allowed["controller"], BTreeSet::from(controller));
+    assert!(allowed["apiserver"].contains("store") && !allowed["apiserver"].contains("controller"));
+    assert!(allowed["orlop"].contains("all"));
+}
+
+#[test]
+fn an_edge_outside_the_table_is_found() {
+    let allowed = allowed_edges();
+    let edge = |from: &str, to: &str, dev| Edge { from: from.to_owned(), to: to.to_owned(), dev };
+    assert!(fault(&edge("node", "client", false), &allowed).is_none());
+    assert!(fault(&edge("node", "store", true), &allowed).is_some());
+    assert!(fault(&edge("node", TEST_SUPPORT, true), &allowed).is_none());
+    assert!(fault(&edge("cli", TEST_SUPPORT, false), &allowed).is_some());
+    assert!(fault(&edge("cli", "store", false), &allowed).is_none());
+}
