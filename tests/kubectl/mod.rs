@@ -1,7 +1,7 @@
 //! The real kubectl against the real binary: its commands, what they print, and what they say when something is wrong.
 //!
 //! Most of it is tables: a [`Row`] is one command and what it must say, and the rows of a theme run one after the other
-//! against one plane. What takes more than one command is a test of its own, named in [`STORIES`]. The README's table of
+//! against one plane. What takes more than one command is a test of its own, named in [`STORIES`]. docs/use-kubectl.md has the table of
 //! commands is held against both. Whatever kubectl is in the PATH is used, 1.20 or newer. What an old one cannot do is
 //! left out, and stderr says so.
 
@@ -116,7 +116,7 @@ fn ages_are_not_compared() {
 
 /// One command and what it must say.
 struct Row {
-    /// As the README's table has it.
+    /// As in the table of docs/use-kubectl.md.
     command: &'static str,
     args: &'static [&'static str],
     input: &'static str,
