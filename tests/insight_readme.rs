@@ -1,5 +1,5 @@
-//! The README's section about commands that explain and rewind, done as it stands there by a shell: every command is given, and says what is
-//! printed below it. Numbers may be others, and what only looks is given again until what comes late has come.
+//! The examples of README.md and docs/explain-and-undo.md, run as written: every command prints the output shown below it. Numbers may
+//! differ, and a command that only reads is repeated until its output matches.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn is_same(wanted: &[String], got: &[&str]) -> bool {
     wanted.len() == got.len() && wanted.iter().zip(got).all(|(wanted, got)| alike(wanted) == alike(got))
 }
 
-/// What a shell says of it, in which `k` and `orlop` are what the README says that they are.
+/// What a shell says of it, in which `k` and `orlop` are defined as in the documentation.
 async fn shell(dir: &Path, url: &str, line: &str) -> String {
     let script = format!(
         "k() {{ kubectl --server {url} \"$@\"; }}\norlop() {{ \"$PROGRAM\" \"$@\" 2>&1; }}\ncd {}\n{line}\n",
@@ -83,14 +83,24 @@ async fn shell(dir: &Path, url: &str, line: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_section_about_why_and_back() {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+async fn the_readme_explains_and_restores() {
+    run_examples("README.md", 7).await;
+}
+
+#[tokio::test]
+async fn the_page_explains_and_restores() {
+    run_examples("docs/explain-and-undo.md", 10).await;
+}
+
+/// Runs the section "Why is it Pending" of a page with at least so many commands.
+async fn run_examples(page: &str, least: usize) {
+    let text = std::fs::read_to_string(format!("{}/{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let section = text.split("## Why is it Pending\n").nth(1).and_then(|rest| rest.split("\n## ").next());
-    let examples = examples(section.expect("README.md has the section"));
-    assert!(examples.len() > 9, "{} commands", examples.len());
+    let examples = examples(section.unwrap_or_else(|| panic!("{page} has no such section")));
+    assert!(examples.len() >= least, "{page}: {} commands", examples.len());
     let mut plane = Plane::of(Layout::OneProcess).start().await;
     let (url, dir) = (plane.url(), plane.dir().to_owned());
-    // Which revision is here what the README calls so.
+    // The page's revisions, and the same ones here.
     let mut revisions: BTreeMap<String, String> = BTreeMap::new();
     for Example { command, said } in &examples {
         let mut line = command.clone();

@@ -1,4 +1,4 @@
-//! The README's section about a node, done as it stands there: a pod writes into a claim, is deleted, made again, and finds what it wrote;
+//! The example of docs/run-a-node.md, run as written: a pod writes into a claim, is deleted, made again, and finds what it wrote;
 //! then the server is killed, and the container runs on.
 
 use std::collections::BTreeMap;
@@ -29,9 +29,9 @@ async fn the_section_about_a_node() {
     if !crate::harness::privileges::has_root("the README's section about a node") {
         return;
     }
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
-    let section = text.split("## A node\n").nth(1).and_then(|rest| rest.split("\n## ").next());
-    let files = files(section.expect("README.md has the section"));
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/run-a-node.md")).unwrap();
+    let section = text.split("## Run a pod\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let files = files(section.expect("docs/run-a-node.md has the section"));
     // The disk of a machine that tests may be nearly full.
     let flags = ["--node", "--node-name=n1", "--runtime=process", "--port=0", "--eviction-hard="];
     let mut plane = Plane::of(Layout::OneProcess).server_flags(&flags).start().await;

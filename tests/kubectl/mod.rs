@@ -1,9 +1,8 @@
 //! The real kubectl against the real binary: its commands, what they print, and what they say when something is wrong.
 //!
-//! Most of it is tables: a [`Row`] is one command and what it must say, and the rows of a theme run one after the other
-//! against one plane. What takes more than one command is a test of its own, named in [`STORIES`]. The README's table of
-//! commands is held against both. Whatever kubectl is in the PATH is used, 1.20 or newer. What an old one cannot do is
-//! left out, and stderr says so.
+//! Most tests are tables: a [`Row`] is one command and its expected output; the rows of a theme run in order against one
+//! plane. A test of several commands is named in [`STORIES`]. `matrix.rs` compares both with the table of docs/use-kubectl.md.
+//! The tests run the kubectl in the PATH, 1.20 or newer; they skip what an old one does not support, and report it on stderr.
 
 mod access;
 mod apply;
@@ -116,7 +115,7 @@ fn ages_are_not_compared() {
 
 /// One command and what it must say.
 struct Row {
-    /// As the README's table has it.
+    /// As in the table of docs/use-kubectl.md.
     command: &'static str,
     args: &'static [&'static str],
     input: &'static str,
