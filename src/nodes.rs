@@ -7,7 +7,7 @@ use orlop_cli::config::{Nodes, host_of};
 use orlop_controller::client::{self, Endpoint, Lines};
 use orlop_node::agent::{Agent, AgentError, Inputs};
 use orlop_node::config::NodeConfig;
-use orlop_node::register::eviction::Thresholds;
+use orlop_node::eviction::Thresholds;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 

@@ -33,7 +33,6 @@ pub mod queue;
 pub mod quota;
 pub mod recorder;
 pub mod scheduler;
-pub use scheduler as schedule;
 pub mod snapshot;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

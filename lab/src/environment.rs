@@ -11,7 +11,7 @@ use orlop_cli::config::{self, Config, ConfigError, Role};
 use orlop_controller::client::{self, Endpoint};
 use orlop_csi_hostpath::{self as hostpath, Options, ServeError};
 use orlop_node::config::NodeConfig;
-use orlop_node::register::eviction::Thresholds;
+use orlop_node::eviction::Thresholds;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -86,10 +86,8 @@ fn driver_options(dir: &Path) -> Options {
 }
 
 fn node(dir: &Path, name: &str) -> NodeConfig {
-    let endpoint = orlop_controller::csi::drivers::Endpoint {
-        name: hostpath::NAME.to_owned(),
-        endpoint: socket(dir, name),
-    };
+    let endpoint =
+        orlop_controller::drivers::Endpoint { name: hostpath::NAME.to_owned(), endpoint: socket(dir, name) };
     NodeConfig {
         is_virtual: true,
         // A machine with little room left is no reason not to learn: a virtual node needs none.

@@ -18,7 +18,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use orlop_controller::client::Lines;
 use orlop_controller::clock::{Backoff, Clock};
-use orlop_controller::csi::drivers::Drivers;
+use orlop_controller::drivers::Drivers;
 use orlop_controller::informer::Informer;
 use orlop_controller::names::{ANN_LOG_ADDRESS, ANN_LOG_KEY};
 use orlop_controller::recorder::EventSink;

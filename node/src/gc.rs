@@ -16,7 +16,7 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use orlop_controller::client::message_of;
 use orlop_controller::clock::Clock;
-use orlop_controller::csi::drivers::Drivers;
+use orlop_controller::drivers::Drivers;
 use orlop_controller::informer::Informer;
 use orlop_controller::recorder::EventSink;
 use tokio_util::sync::CancellationToken;

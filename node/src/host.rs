@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use orlop_controller::clock::Clock;
-use orlop_controller::csi::drivers::Drivers;
+use orlop_controller::drivers::Drivers;
 use orlop_controller::recorder::Recorder;
 
 use crate::config::NodeConfig;

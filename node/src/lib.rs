@@ -28,6 +28,3 @@ pub mod scrub;
 mod testing;
 pub mod volume;
 pub mod volumes;
-
-#[doc(hidden)]
-pub use node_status as register;

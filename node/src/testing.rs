@@ -1,5 +1,5 @@
-//! Tests that need privileges. Without them such a test is left out: it writes a line that begins with `LEFT OUT` to the standard error, and fails
-//! where privileges are required (`ORLOP_REQUIRE_ROOT=1` or `CI=true`). The tests of the binary include this file too.
+//! Tests that need privileges. Without them such a test is skipped: it writes a line that begins with `SKIPPED` to the standard
+//! error, and fails if privileges are required (`ORLOP_REQUIRE_ROOT=1` or `CI=true`). The end-to-end tests include this file too.
 
 use std::io::Write as _;
 
@@ -29,5 +29,5 @@ pub(crate) fn left_out(what: &str, why: &str) {
     let test = test.name().unwrap_or_default();
     // The test runner captures what `eprintln!` prints in a test that passes.
     let _ =
-        writeln!(std::io::stderr(), "\nLEFT OUT: {test}: {what}: {why}. {REQUIRED}=1 makes this a failure");
+        writeln!(std::io::stderr(), "\nSKIPPED: {test}: {what}: {why}. {REQUIRED}=1 makes this a failure");
 }

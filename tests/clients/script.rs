@@ -34,7 +34,7 @@ fn install(parts: &[&str], left_out: &str) -> bool {
         // Not `eprintln!`: the test harness would keep it to itself.
         let _ = writeln!(
             std::io::stderr(),
-            "\nLEFT OUT: {left_out}: hack/clients cannot install {part} ({why}). {REQUIRED}=1 makes this a failure"
+            "\nSKIPPED: {left_out}: hack/clients cannot install {part} ({why}). {REQUIRED}=1 makes this a failure"
         );
         return false;
     }

@@ -43,7 +43,7 @@ impl SmallDisk {
         // Nobody hears what a test prints that passes.
         let _ = writeln!(
             std::io::stderr(),
-            "\nLEFT OUT: full disks end to end: {why}. They are tested on an ext4 in a file, which needs root, mkfs.ext4 \
+            "\nSKIPPED: full disks end to end: {why}. They are tested on an ext4 in a file, which needs root, mkfs.ext4 \
              and loop devices. {REQUIRED}=1 makes this a failure"
         );
         None

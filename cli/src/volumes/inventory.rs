@@ -9,8 +9,8 @@ use orlop_apimachinery::quantity::Quantity;
 use orlop_controller::client::is_not_found;
 use orlop_controller::names::{
     ANN_BETA_STORAGE_PROVISIONER, ANN_CREATE_REQUEST, ANN_STORAGE_PROVISIONER, FINALIZER_PROVISIONING,
-    migrated_driver,
 };
+use orlop_controller::translate::in_tree_sources;
 use serde_json::Value;
 
 use super::compare::{Held, Known, Making};
@@ -24,17 +24,6 @@ const CONTENTS: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents"
 const ANN_BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
 /// Objects per answer.
 const PAGE: u32 = 500;
-
-/// In-tree sources that drivers took over: the field, the plugin, and the fields that identify the volume.
-const IN_TREE: [(&str, &str, &str); 7] = [
-    ("awsElasticBlockStore", "kubernetes.io/aws-ebs", "volumeID"),
-    ("gcePersistentDisk", "kubernetes.io/gce-pd", "pdName"),
-    ("azureDisk", "kubernetes.io/azure-disk", "diskURI"),
-    ("azureFile", "kubernetes.io/azure-file", "shareName"),
-    ("cinder", "kubernetes.io/cinder", "volumeID"),
-    ("vsphereVolume", "kubernetes.io/vsphere-volume", "volumePath"),
-    ("portworxVolume", "kubernetes.io/portworx-volume", "volumeID"),
-];
 
 /// The API could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -128,11 +117,10 @@ struct Objects<'a> {
     contents: Option<&'a [Value]>,
 }
 
-/// The identifiers of in-tree volumes in a source that `driver` took over.
+/// The identifiers of in-tree volumes in a source that `driver` has replaced.
 fn in_tree<'a>(source: &'a Value, driver: &'a str) -> impl Iterator<Item = &'a str> {
-    IN_TREE.into_iter().filter_map(move |(field, plugin, id)| {
-        let id = source.get(field)?.get(id)?.as_str().filter(|id| !id.is_empty())?;
-        (migrated_driver(plugin) == Some(driver)).then_some(id)
+    in_tree_sources().filter(move |plugin| plugin.driver == driver).filter_map(|plugin| {
+        source.get(plugin.field)?.get(plugin.id_field)?.as_str().filter(|id| !id.is_empty())
     })
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use kube::Client;
 use orlop_controller::client::{self, ConnectError, message_of};
-use orlop_controller::csi::drivers::Endpoint;
+use orlop_controller::drivers::Endpoint;
 use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::{Driver, Line};
 use orlop_csi::error::CallError;

@@ -23,5 +23,3 @@ pub mod retry_state;
 pub(crate) mod rig;
 pub mod secrets;
 pub mod snapshotter;
-
-pub use crate::drivers;

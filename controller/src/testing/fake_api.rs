@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::http_side;
 use super::store::{KINDS, Kind, Refusal, Store};
 use crate::clock::Clock;
-use crate::csi::drivers::Drivers;
+use crate::drivers::Drivers;
 use crate::informers::Informers;
 use crate::manager::{Context, Run};
 use crate::options::Options;

@@ -1,5 +1,6 @@
 //! The Node service. What mounts needs root; where the machine does not let us, a line says what was left out.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use super::*;
@@ -39,13 +40,23 @@ async fn down(driver: &Running, id: &str, staging: &Path, targets: &[&Path]) {
     assert!(!staging.exists());
 }
 
+/// Reports what this machine cannot test. The test runner captures what `eprintln!` prints in a test that passes.
+///
+/// # Panics
+/// `CI=true` or `ORLOP_REQUIRE_ROOT=1` is set.
+fn skipped(what: &str) {
+    let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
+    assert!(!is("ORLOP_REQUIRE_ROOT", "1") && !is("CI", "true"), "{what}");
+    let _ = writeln!(std::io::stderr(), "\nSKIPPED: {what}");
+}
+
 /// Whether this machine lets us mount.
 fn can_mount(driver: &Running) -> bool {
     let (a, b) = (driver.dir.path().join("probe-a"), driver.dir.path().join("probe-b"));
     std::fs::create_dir_all(&a).unwrap();
     let result = crate::mounts::bind(&a, &b, false).and_then(|()| crate::mounts::clear(&b));
     if let Err(error) = &result {
-        eprintln!("\nLEFT OUT: mounts of the laboratory driver: {error}. They need root");
+        skipped(&format!("mounts of the hostpath driver: {error}. They need root"));
     }
     result.is_ok()
 }
@@ -226,7 +237,7 @@ async fn images_and_block_devices_grow_while_they_are_used() {
     let driver = Running::start(|_| {}).await;
     let has_loops = can_mount(&driver) && Path::new("/dev/loop-control").exists();
     if !has_loops {
-        eprintln!("\nLEFT OUT: images of the laboratory driver: there are no loop devices here");
+        skipped("images of the hostpath driver: there are no loop devices here");
         return;
     }
     for (name, request) in [
@@ -262,7 +273,7 @@ async fn images_and_block_devices_grow_while_they_are_used() {
         let (volume_id, volume_path) = (id.clone(), target.display().to_string());
         let expand = v1::NodeExpandVolumeRequest { volume_id, volume_path, ..Default::default() };
         if name == "image" && !can_grow_online() {
-            eprintln!("\nLEFT OUT: growth of a mounted image: it needs CAP_SYS_RESOURCE");
+            skipped("growth of a mounted image: it needs CAP_SYS_RESOURCE");
         } else {
             node.node_expand_volume(expand).await.unwrap();
             assert!(size() > before * 2, "{name}: {before} and then {}", size());

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_controller::clock::Backoff;
-use orlop_controller::csi::drivers::Endpoint;
+use orlop_controller::drivers::Endpoint;
 use orlop_controller::recorder::EventType;
 use orlop_csi::driver::Driver;
 use orlop_csi::error::CallError;

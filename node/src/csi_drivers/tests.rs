@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use orlop_controller::clock::Clock;
-use orlop_controller::csi::drivers::Drivers;
+use orlop_controller::drivers::Drivers;
 use orlop_controller::informer::Informer;
 use orlop_controller::names::{ANN_CSI_NODE_IDS, ANN_MIGRATED_PLUGINS};
 use orlop_controller::options::Options;

@@ -45,8 +45,6 @@ use self::machine::Machine;
 use self::node_object::NodeInfo;
 use crate::config::NodeConfig;
 use crate::crash_points;
-#[doc(hidden)]
-pub use crate::eviction;
 
 /// The longest time between two writes of the status. Upstream: nodeStatusReportFrequency.
 const REPORT_EVERY: Duration = Duration::from_secs(300);

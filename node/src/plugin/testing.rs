@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod, Volume};
 use orlop_controller::clock::Clock;
-use orlop_controller::csi::drivers::Drivers;
+use orlop_controller::drivers::Drivers;
 use orlop_controller::options::Options;
 use orlop_controller::testing::FakeApi;
 use rustix::mount::{UnmountFlags, unmount};

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use orlop_controller::schedule::cluster::NodeFacts;
-use orlop_controller::schedule::filter::node_affinity;
+use orlop_controller::scheduler::cluster::NodeFacts;
+use orlop_controller::scheduler::filter::node_affinity;
 
 use super::facts::PodFailure;
 

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use orlop_controller::clock::Clock;
-use orlop_controller::csi::drivers::Drivers;
+use orlop_controller::drivers::Drivers;
 use orlop_controller::recorder::EventSink;
 use orlop_controller::testing::FakeApi;
 use serde_json::{Value, json};

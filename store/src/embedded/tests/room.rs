@@ -301,7 +301,7 @@ impl Mount {
         // Nobody hears what a test prints that passes.
         let _ = io::Write::write_all(
             &mut io::stderr(),
-            b"\nLEFT OUT: a disk that is really full: a tmpfs can only be mounted by the superuser. \
+            b"\nSKIPPED: a disk that is really full: a tmpfs can only be mounted by the superuser. \
               ORLOP_REQUIRE_LOOP=1 makes this a failure\n",
         );
         None

@@ -170,7 +170,7 @@ fn left_out(error: &std::io::Error) {
     assert!(std::env::var_os(REQUIRED).is_none(), "{why}, and {REQUIRED} is set");
     let _ = writeln!(
         std::io::stderr(),
-        "\nLEFT OUT: {test}: {why}. No power is cut and no disk fails here. {REQUIRED}=1 makes this a failure"
+        "\nSKIPPED: {test}: {why}. No power is cut and no disk fails here. {REQUIRED}=1 makes this a failure"
     );
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use orlop_controller::attach::csi_attachment_name;
 use orlop_controller::clock::Clock;
-use orlop_controller::csi::drivers::Drivers;
+use orlop_controller::drivers::Drivers;
 use orlop_controller::informer::Informer;
 use orlop_controller::options::Options;
 use orlop_controller::testing::{FakeApi, TestDriver};
