@@ -5,36 +5,27 @@
 //! informers feed keys into a queue, workers sync one key at a time, pure functions decide, and the effects are thin.
 
 pub mod attach;
-pub mod client;
-pub mod clock;
 pub mod csi;
 pub mod ephemeral;
 pub mod expand;
-pub mod few;
 pub mod gc;
 pub mod given;
-pub mod informer;
-pub mod informers;
-pub mod kept;
-pub mod lean;
 pub mod manager;
-pub mod meta;
-pub mod names;
 pub mod node_lifecycle;
-pub mod operations;
 pub mod options;
-pub mod pods;
 pub mod protection;
 pub mod pv;
-pub mod queue;
 pub mod quota;
-pub mod recorder;
 pub mod schedule;
 pub mod snapshots;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod translate;
-pub mod uid;
 pub mod why;
-pub mod worker;
 pub mod workload;
+
+pub use orlop_apimachinery::clock;
+pub use orlop_client::{
+    client, informer, informers, meta, names, operations, packed_object as kept, pods, queue, recorder,
+    small_set as few, strip_managed_fields as lean, uid, worker,
+};
