@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orlop_controller::client::{self, Endpoint};
+use orlop_client::client::{self, Endpoint};
 
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use orlop_apiserver::insight::why::{self, Asked, ExplainError, Explains};
-use orlop_controller::informers::Informers;
+use orlop_client::informers::Informers;
 use orlop_controller::options::Options;
 use orlop_controller::pv::error::chain;
 use orlop_explain::service::{Question, Service, ServiceError};

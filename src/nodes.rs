@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use orlop_apiserver::auth::{UserInfo, in_process};
 use orlop_cli::config::{Nodes, host_of};
-use orlop_controller::client::{self, Endpoint, Lines};
+use orlop_client::client::{self, Endpoint, Lines};
 use orlop_node::agent::{Agent, AgentError, Inputs};
 use orlop_node::config::NodeConfig;
 use orlop_node::eviction::Thresholds;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use orlop_controller::client::Lines;
-use orlop_controller::clock::Clock;
-use orlop_controller::recorder::EventSink;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::client::Lines;
+use orlop_client::recorder::EventSink;
 use orlop_node::config::NodeConfig;
 use orlop_node::node_status::{self, Inputs};
 use serde_json::{Value, json};

@@ -1,10 +1,11 @@
-//! Pure words and arithmetic that the API server and the controllers share. No I/O, no clock.
+//! Pure words and arithmetic that the API server and the controllers share. No I/O.
 //!
 //! Reading order: [`quantity`] amounts such as `5Gi`, [`names`] what names and keys may look like,
 //! [`labels`] and [`fields`] the two selector languages, [`duration`] spans of time as people and
-//! Go write them, [`query`] booleans and numbers in query strings, [`quota`] what objects count, [`version`] the order of
-//! API versions.
+//! Go write them, [`clock`] the time for timestamps, [`query`] booleans and numbers in query strings, [`quota`] what objects count,
+//! [`version`] the order of API versions.
 
+pub mod clock;
 pub mod duration;
 pub mod fields;
 pub mod labels;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use orlop_controller::client::{self, ConnectError, Endpoint};
+use orlop_client::client::{self, ConnectError, Endpoint};
 use orlop_node::config::NodeConfig;
 use orlop_node::gc::{self, GcError, Purge, Report, Request};
 use orlop_node::volumes::{Fate, LeftVolume};

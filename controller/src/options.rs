@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::drivers::Endpoint;
-use crate::queue::RateLimit;
+use orlop_client::queue::RateLimit;
 
 /// Settings of all controllers.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume};
 use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
 
-use orlop_controller::meta;
-use orlop_controller::names::{ANN_DETACH_NOT_BEFORE, ANN_FORCED_DETACH};
+use orlop_client::meta;
+use orlop_client::names::{ANN_DETACH_NOT_BEFORE, ANN_FORCED_DETACH};
 
 use super::cluster_view::ClusterView;
 use super::model::{Cause, Code, Fix, Reference, Severity, Why};

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use orlop_controller::names;
+use orlop_client::names;
 use orlop_controller::pv::affinity::accepts_node;
 use orlop_controller::pv::class;
 use orlop_controller::pv::fit;

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod, Taint};
 use k8s_openapi::api::storage::v1::CSIDriver;
 use serde_json::json;
 
-use orlop_controller::names::TAINT_OUT_OF_SERVICE;
+use orlop_client::names::TAINT_OUT_OF_SERVICE;
+use orlop_client::pods;
 use orlop_controller::node_lifecycle::health::{Readiness, ready};
-use orlop_controller::pods;
 use orlop_controller::pv::object::volume_name;
 use orlop_controller::scheduler::filter::taints::tolerates;
 

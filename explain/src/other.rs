@@ -9,7 +9,7 @@ use super::cluster_view::ClusterView;
 use super::model::{Cause, Code, Fix, Reference, Severity, Why};
 use super::subject::Other;
 use super::words;
-use orlop_controller::names::reason;
+use orlop_client::names::reason;
 
 /// Explains an object of any other kind that is not being deleted.
 pub fn explain(world: &dyn ClusterView, subject: &Other, why: &mut Why) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 
-use orlop_controller::names;
-use orlop_controller::pods;
+use orlop_client::names;
+use orlop_client::pods;
 use orlop_controller::pv::affinity::{accepts_node, term_matches};
 use orlop_controller::pv::object::{self, annotation};
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 
-use orlop_controller::meta;
-use orlop_controller::names::{ANN_DETACH_NOT_BEFORE, reason};
+use orlop_client::meta;
+use orlop_client::names::{ANN_DETACH_NOT_BEFORE, reason};
+use orlop_client::pods;
 use orlop_controller::node_lifecycle::health::Readiness;
-use orlop_controller::pods;
 use orlop_controller::pv::affinity::accepts_node;
 use orlop_controller::pv::fit;
 use orlop_controller::pv::object::{self, ClaimPhase, volume_name};
@@ -124,7 +124,7 @@ fn pinned(world: &dyn ClusterView, pod: &Pod, claim: &str, volume: &Arc<Persiste
 }
 
 fn of_claim(world: &dyn ClusterView, pod: &Pod, key: &str, node: Option<&str>, why: &mut Why) {
-    let (namespace, name) = orlop_controller::informer::split_key(key);
+    let (namespace, name) = orlop_client::informer::split_key(key);
     let reference = Reference::named::<PersistentVolumeClaim>(Some(namespace), name);
     let Some(claim) = world.claim(key) else {
         let ephemeral =

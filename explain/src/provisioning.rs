@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass, VolumeAttributesClass};
 use orlop_apimachinery::quantity::Quantity;
 
-use orlop_controller::names::{self, reason};
+use orlop_client::names::{self, reason};
 use orlop_controller::pv::class::{claim_attributes_class, claim_class};
 use orlop_controller::pv::fit::request;
 use orlop_controller::pv::object;

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use orlop_controller::names::condition;
+use orlop_client::names::condition;
 
 /// What the scheduler says of a pod that gets no node.
 pub(crate) fn unschedulable(pod: &Pod) -> Option<String> {

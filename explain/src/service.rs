@@ -23,11 +23,11 @@ use super::explain;
 use super::facts::{FactTable, Facts};
 use super::model::Why;
 use super::subject::Subject;
-use orlop_controller::client::is_not_found;
-use orlop_controller::informer::{Informer, Registration};
-use orlop_controller::informers::Informers;
+use orlop_client::client::is_not_found;
+use orlop_client::informer::{Informer, Registration};
+use orlop_client::informers::Informers;
+use orlop_client::pods::{INDEX_CLAIM, INDEX_NODE, claim_keys, index_by_claim, index_by_node};
 use orlop_controller::options::Options;
-use orlop_controller::pods::{INDEX_CLAIM, INDEX_NODE, claim_keys, index_by_claim, index_by_node};
 use orlop_controller::pv::object::{self, ClaimPhase};
 use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 

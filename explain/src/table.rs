@@ -16,8 +16,8 @@ use serde_json::Value;
 use super::cluster_view::{ClusterView, Settings, newest_first};
 use super::facts::{FactTable, Facts};
 use super::subject::Subject;
-use orlop_controller::informer::key_of;
-use orlop_controller::pods;
+use orlop_client::informer::key_of;
+use orlop_client::pods;
 use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
 type ByKey<K> = BTreeMap<String, Arc<K>>;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
-use orlop_controller::names::{self, controller};
+use orlop_client::names::{self, controller};
+use orlop_client::pods;
 use orlop_controller::node_lifecycle::health::Readiness;
-use orlop_controller::pods;
 use orlop_controller::protection::claim::uses;
 use orlop_controller::pv::object::{self, VolumePhase};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::json;
 
-use orlop_controller::names::{self, reason};
+use orlop_client::names::{self, reason};
 use orlop_controller::pv::object::{
     self, VolumePhase, claim_ref, reclaim_policy, reference_key, reference_uid,
 };
@@ -57,7 +57,7 @@ impl Holder {
         match &self.there {
             Some(claim) => Reference::to(claim.as_ref()),
             None => {
-                let (namespace, name) = orlop_controller::informer::split_key(&self.key);
+                let (namespace, name) = orlop_client::informer::split_key(&self.key);
                 Reference::named::<PersistentVolumeClaim>(Some(namespace), name)
             }
         }
@@ -126,7 +126,7 @@ fn bound(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&Hol
     let pods: Vec<String> = world
         .pods_of_claim(&holder.key)
         .iter()
-        .filter(|pod| !orlop_controller::pods::is_finished(pod))
+        .filter(|pod| !orlop_client::pods::is_finished(pod))
         .filter_map(|pod| pod.metadata.name.clone())
         .collect();
     let pods =
@@ -189,7 +189,7 @@ fn released(world: &dyn ClusterView, volume: &PersistentVolume, holder: Option<&
             let users: Vec<String> = world
                 .pods_of_claim(key)
                 .iter()
-                .filter(|pod| !orlop_controller::pods::is_terminated(pod))
+                .filter(|pod| !orlop_client::pods::is_terminated(pod))
                 .filter_map(|pod| pod.metadata.name.clone())
                 .collect();
             let waits = match users.is_empty() {

@@ -2,7 +2,7 @@
 
 use http::{Method, Request, header};
 use kube::Client;
-use orlop_controller::client::{is_not_found, message_of, status_of};
+use orlop_client::client::{is_not_found, message_of, status_of};
 use serde_json::{Value, json};
 
 /// The object that a laboratory is told things by, and that events are about.

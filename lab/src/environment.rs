@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use orlop_cli::args::EnvironmentArgs;
 use orlop_cli::config::{self, Config, ConfigError, Role};
-use orlop_controller::client::{self, Endpoint};
+use orlop_client::client::{self, Endpoint};
 use orlop_csi_hostpath::{self as hostpath, Options, ServeError};
 use orlop_node::config::NodeConfig;
 use orlop_node::eviction::Thresholds;

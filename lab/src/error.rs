@@ -4,7 +4,7 @@ use std::error::Error;
 
 use orlop_cli::config::ConfigError;
 use orlop_cli::error::chain;
-use orlop_controller::client::ConnectError;
+use orlop_client::client::ConnectError;
 use orlop_csi_hostpath::ServeError;
 
 use crate::api::ApiError;

@@ -14,11 +14,11 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::CSIDriver;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use orlop_controller::client::message_of;
-use orlop_controller::clock::Clock;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::client::message_of;
+use orlop_client::informer::Informer;
+use orlop_client::recorder::EventSink;
 use orlop_controller::drivers::Drivers;
-use orlop_controller::informer::Informer;
-use orlop_controller::recorder::EventSink;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent;

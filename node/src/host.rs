@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use kube::Client;
-use orlop_controller::clock::Clock;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::recorder::Recorder;
 use orlop_controller::drivers::Drivers;
-use orlop_controller::recorder::Recorder;
 
 use crate::config::NodeConfig;
 use crate::mount::Mounts;

@@ -1,6 +1,6 @@
 //! The commands that explain, rewind and repair: from words to objects and moments, and which server is asked.
 
-use orlop_controller::client::Endpoint;
+use orlop_client::client::Endpoint;
 
 use super::caller::Caller;
 use super::error::{ConfigError, wrong};

@@ -21,7 +21,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use clap_complete::Shell;
 use orlop_bench::BenchArgs;
-use orlop_controller::client::Endpoint;
+use orlop_client::client::Endpoint;
 use orlop_csi_hostpath as hostpath;
 use orlop_node::config::NodeConfig;
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use orlop_controller::client::Endpoint;
+use orlop_client::client::Endpoint;
 
 use super::caller::Caller;
 use super::error::{ConfigError, wrong};

@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, 
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
+use orlop_client::client::{self, ConnectError, Endpoint, is_not_found, message_of, status_of};
+use orlop_client::pods::claim_names;
 use orlop_controller::attach::unique_name_of;
-use orlop_controller::client::{self, ConnectError, Endpoint, is_not_found, message_of, status_of};
-use orlop_controller::pods::claim_names;
 use serde_json::json;
 use tokio::time::Instant;
 

@@ -1,7 +1,7 @@
 //! Which pods a drain evicts, which ones stay, and which ones forbid it. Pure (upstream: kubectl/pkg/drain/filters.go).
 
 use k8s_openapi::api::core::v1::Pod;
-use orlop_controller::pods::is_finished;
+use orlop_client::pods::is_finished;
 
 /// What the command line allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

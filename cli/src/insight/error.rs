@@ -1,7 +1,7 @@
 //! Errors of questions and changes.
 
 use http::StatusCode;
-use orlop_controller::client::ConnectError;
+use orlop_client::client::ConnectError;
 
 use super::kinds::KindError;
 use super::record;

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use kube::Client;
-use orlop_controller::client::{self, Endpoint};
+use orlop_client::client::{self, Endpoint};
 
 pub(crate) use self::change::{Change, Verb};
 use self::error::{AskError, InsightError};

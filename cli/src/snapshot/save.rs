@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use orlop_controller::client::{self, Endpoint};
+use orlop_client::client::{self, Endpoint};
 use orlop_store::Kv;
 use orlop_store::archive::{self, ArchiveError, Header};
 use orlop_store::embedded::{Embedded, Options};

@@ -27,7 +27,7 @@ pub(super) fn persistent_volume(driver: &str, entry: &Entry, how: &Use) -> Value
     }
     let mut object = json!({
         "apiVersion": "v1", "kind": "PersistentVolume",
-        "metadata": {"name": name(&volume), "annotations": {orlop_controller::names::ANN_PROVISIONED_BY: driver}},
+        "metadata": {"name": name(&volume), "annotations": {orlop_client::names::ANN_PROVISIONED_BY: driver}},
         "spec": {
             "capacity": {"storage": volume.capacity_bytes.to_string()},
             "accessModes": how.access_modes,

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::Client;
 use kube::api::ListParams;
 use orlop_apimachinery::quantity::Quantity;
-use orlop_controller::client::is_not_found;
-use orlop_controller::names::{
+use orlop_client::client::is_not_found;
+use orlop_client::names::{
     ANN_BETA_STORAGE_PROVISIONER, ANN_CREATE_REQUEST, ANN_STORAGE_PROVISIONER, FINALIZER_PROVISIONING,
 };
 use orlop_controller::translate::in_tree_sources;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use kube::Client;
-use orlop_controller::client::{self, ConnectError, message_of};
+use orlop_client::client::{self, ConnectError, message_of};
 use orlop_controller::drivers::Endpoint;
 use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::{Driver, Line};

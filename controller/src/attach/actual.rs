@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Node;
 use tokio::time::Instant;
 
 use super::volume::{Key, Spec};
-use crate::meta::annotation;
-use crate::names::{ANN_FORCE_DETACH_AFTER, TAINT_OUT_OF_SERVICE};
+use orlop_client::meta::annotation;
+use orlop_client::names::{ANN_FORCE_DETACH_AFTER, TAINT_OUT_OF_SERVICE};
 
 /// Since when a volume that is attached is not wanted, on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

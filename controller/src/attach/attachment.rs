@@ -10,9 +10,9 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::volume::Spec;
-use crate::client::{is_already_exists, is_not_found};
-use crate::lean::Lean;
-use crate::names::ANN_DETACH_NOT_BEFORE;
+use orlop_client::client::{is_already_exists, is_not_found};
+use orlop_client::names::ANN_DETACH_NOT_BEFORE;
+use orlop_client::strip_managed_fields::Lean;
 
 /// What a VolumeAttachment says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,5 +109,5 @@ pub(super) fn stamp(at: Timestamp) -> String {
 
 /// The annotation that says when it is taken by force.
 pub(super) fn countdown(attachment: &VolumeAttachment) -> Option<&str> {
-    crate::meta::annotation(attachment, ANN_DETACH_NOT_BEFORE)
+    orlop_client::meta::annotation(attachment, ANN_DETACH_NOT_BEFORE)
 }

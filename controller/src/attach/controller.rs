@@ -17,15 +17,17 @@ use super::operation::{Cause, OperationKind, Phase};
 use super::reconcile::{self, Decision, Failed, Force};
 use super::state::{AttachState, Caches, Settings};
 use super::volume::{Key, Spec, digest_of_name};
-use crate::clock::Clock;
 use crate::context::Context;
 use crate::csi::handle::of_unique_name;
-use crate::informer::Change;
-use crate::meta::annotation;
-use crate::names::{ANN_CONTROLLER_MANAGED_ATTACH, ANN_FORCE_DETACH_AFTER, COMPONENT_ATTACH_DETACH, reason};
-use crate::pods;
-use crate::queue::WorkQueue;
-use crate::recorder::{EventType, Recorder};
+use orlop_apimachinery::clock::Clock;
+use orlop_client::informer::Change;
+use orlop_client::meta::annotation;
+use orlop_client::names::{
+    ANN_CONTROLLER_MANAGED_ATTACH, ANN_FORCE_DETACH_AFTER, COMPONENT_ATTACH_DETACH, reason,
+};
+use orlop_client::pods;
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventType, Recorder};
 
 /// The controller.
 pub(super) struct Controller {
@@ -289,7 +291,7 @@ impl Controller {
         self.wake_unwanted(name);
         if newly_managed {
             for pod in self.caches.pods.by_index(pods::INDEX_NODE, name) {
-                self.pods.add(crate::informer::key_of(pod.as_ref()).into());
+                self.pods.add(orlop_client::informer::key_of(pod.as_ref()).into());
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::volume::{Key, Spec};
-use crate::few::Few;
+use orlop_client::small_set::Few;
 
 /// A pod, as far as events need it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::desired::PodRef;
-use crate::recorder::{EventType, Recorder};
+use orlop_client::recorder::{EventType, Recorder};
 
 /// Records an event about a pod.
 pub(super) fn tell(

@@ -36,11 +36,11 @@ pub use steps::AttachError;
 pub use volume::{csi_attachment_name, unique_name_of};
 
 use crate::context::{Context, ControllerError};
-use crate::informer::Registration;
-use crate::names::controller as names;
 use crate::options::Options;
-use crate::worker;
 use controller::Controller;
+use orlop_client::informer::Registration;
+use orlop_client::names::controller as names;
+use orlop_client::worker;
 use state::Settings;
 
 /// Attaches and detaches whose requests are under way at a time.

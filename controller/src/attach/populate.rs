@@ -10,8 +10,8 @@ use super::desired::PodRef;
 use super::state::Caches;
 use super::volume::{Key, Spec};
 use crate::csi::handle;
-use crate::informer::Change;
-use crate::pods;
+use orlop_client::informer::Change;
+use orlop_client::pods;
 
 impl Controller {
     /// Takes up a pod as it is cached.
@@ -83,7 +83,7 @@ impl Controller {
 
     fn look_at_pods_of(&self, claim: &str) {
         for pod in self.caches.pods.by_index(pods::INDEX_CLAIM, claim) {
-            self.pods.add(crate::informer::key_of(pod.as_ref()).into());
+            self.pods.add(orlop_client::informer::key_of(pod.as_ref()).into());
         }
     }
 

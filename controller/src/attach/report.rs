@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::controller::Controller;
 use super::node_status::volumes_in_use;
-use crate::client::is_not_found;
-use crate::lean::Lean;
+use orlop_client::client::is_not_found;
+use orlop_client::strip_managed_fields::Lean;
 
 impl Controller {
     /// Writes the list of a node if it has changed since the last write. When this returns without an error, the server has

@@ -19,11 +19,11 @@ use super::reconcile::{self, Decision, Facts, Holder, Presence, Running};
 use super::volume::{Key, Spec, attachment_name, digest};
 use crate::context::Context;
 use crate::csi::handle::of_unique_name;
-use crate::informer::Informer;
-use crate::meta::annotation;
-use crate::names::ANN_FORCE_DETACH_AFTER;
-use crate::pods;
 use crate::pv::class::volume_class;
+use orlop_client::informer::Informer;
+use orlop_client::meta::annotation;
+use orlop_client::names::ANN_FORCE_DETACH_AFTER;
+use orlop_client::pods;
 
 /// What is read.
 #[derive(Clone)]

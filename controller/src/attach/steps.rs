@@ -14,11 +14,11 @@ use super::node_status::volumes_in_use;
 use super::operation::{ANSWER_WITHIN, Cause, Phase};
 use super::reconcile::Force;
 use super::volume::{Key, Spec, attachment_name, digest};
-use crate::client::{is_not_found, message_of, status_of};
 use crate::csi::handle::has_plain_parts;
-use crate::lean::Lean;
-use crate::names::{ANN_DETACH_NOT_BEFORE, ANN_FORCED_DETACH, reason};
-use crate::recorder::EventType;
+use orlop_client::client::{is_not_found, message_of, status_of};
+use orlop_client::names::{ANN_DETACH_NOT_BEFORE, ANN_FORCED_DETACH, reason};
+use orlop_client::recorder::EventType;
+use orlop_client::strip_managed_fields::Lean;
 
 /// Why a sync failed as a whole. Failures of an attach or a detach are no errors here: they have a delay of their own.
 #[derive(Debug, thiserror::Error)]
@@ -194,7 +194,7 @@ impl Controller {
     /// What is about to happen is on the VolumeAttachment before it happens, and users are told.
     async fn record_force(&self, key: &Key, name: &str, force: Force) -> kube::Result<()> {
         let Some(attachment) = self.caches.attachment(key) else { return Ok(()) };
-        if crate::meta::annotation(attachment.as_ref(), ANN_FORCED_DETACH).is_some() {
+        if orlop_client::meta::annotation(attachment.as_ref(), ANN_FORCED_DETACH).is_some() {
             return Ok(());
         }
         let (title, why) = {

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{Context, ControllerError};
-use crate::queue::RateLimit;
+use orlop_client::queue::RateLimit;
 
 /// How failing calls are slowed down. Upstream: `--retry-interval-start` and `--retry-interval-max` of the sidecars.
 pub const RETRY: RateLimit = RateLimit {

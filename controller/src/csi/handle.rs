@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::CSINode;
 
-use crate::informer::Change;
-use crate::names::FINALIZER_EXTERNAL_ATTACHER_PREFIX;
+use orlop_client::informer::Change;
+use orlop_client::names::FINALIZER_EXTERNAL_ATTACHER_PREFIX;
 
 /// What every unique name of a CSI volume begins with.
 const PLUGIN_PREFIX: &str = "kubernetes.io/csi/";

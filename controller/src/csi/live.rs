@@ -5,9 +5,9 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::client::is_not_found;
-use crate::informer::split_key;
-use crate::lean::Lean;
+use orlop_client::client::is_not_found;
+use orlop_client::informer::split_key;
+use orlop_client::strip_managed_fields::Lean;
 
 /// Why they are not known.
 #[derive(Debug, thiserror::Error)]

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::handle;
 use super::retry_state::Memory;
-use crate::informer::{Change, Informer, Registration};
-use crate::queue::WorkQueue;
+use orlop_client::informer::{Change, Informer, Registration};
+use orlop_client::queue::WorkQueue;
 
 /// Claims that changed in a way that `matters`. What is remembered of one that is gone is forgotten.
 pub(super) fn claims(

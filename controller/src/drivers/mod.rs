@@ -16,7 +16,7 @@ use orlop_csi::socket::{self, SocketError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Backoff;
+use orlop_apimachinery::clock::Backoff;
 
 /// How often a driver that answers is asked again who it is.
 const ASK_AGAIN: Duration = Duration::from_secs(30);

@@ -7,15 +7,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use crate::client::message_of;
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Informer, key_of, split_key};
-use crate::meta::is_terminating;
-use crate::names::{COMPONENT_EPHEMERAL, controller, reason};
-use crate::pods;
-use crate::queue::WorkQueue;
-use crate::recorder::{EventType, Recorder};
-use crate::worker;
+use orlop_client::client::message_of;
+use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::meta::is_terminating;
+use orlop_client::names::{COMPONENT_EPHEMERAL, controller, reason};
+use orlop_client::pods;
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::worker;
 
 /// Why an ephemeral volume has no claim yet. The texts are what users read in the event.
 #[derive(Debug, thiserror::Error)]

@@ -9,17 +9,17 @@ use kube::{Api, Client};
 use orlop_apimachinery::quantity::Quantity;
 use serde_json::json;
 
-use crate::client::is_not_found;
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Informer, split_key};
-use crate::lean::Lean;
-use crate::meta::annotation;
-use crate::names::{
+use orlop_client::client::is_not_found;
+use orlop_client::informer::{Change, Informer, split_key};
+use orlop_client::meta::annotation;
+use orlop_client::names::{
     ANN_PRE_RESIZE_CAPACITY, ANN_STORAGE_RESIZER, COMPONENT_EXPAND, controller, migrated_driver, reason,
 };
-use crate::queue::WorkQueue;
-use crate::recorder::{EventType, Recorder};
-use crate::worker;
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::strip_managed_fields::Lean;
+use orlop_client::worker;
 
 /// Workers of the controller. Upstream: 10, without a flag.
 const WORKERS: usize = 10;

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 use kube::core::ApiResource;
 
-use crate::client::message_of;
+use orlop_client::client::message_of;
 
 /// A resource that the server serves.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,21 +10,21 @@ use futures::future::join_all;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Backoff, Clock};
 pub use crate::context::{Context, ControllerError, Run};
 use crate::csi::attacher;
 use crate::csi::provisioner;
 use crate::drivers::Drivers;
 use crate::gc;
-use crate::informers::Informers;
-use crate::names::controller;
 pub use crate::options::Options;
-use crate::recorder::EventSink;
-use crate::worker::panic_text;
 use crate::workload::{deployment, replicas, stateful_set};
 use crate::{
     attach, csi, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv, quota, scheduler,
 };
+use orlop_apimachinery::clock::{Backoff, Clock};
+use orlop_client::informers::Informers;
+use orlop_client::names::controller;
+use orlop_client::recorder::EventSink;
+use orlop_client::worker::panic_text;
 
 /// A controller that can be started.
 pub struct Known {

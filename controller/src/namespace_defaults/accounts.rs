@@ -8,8 +8,8 @@ use kube::{Api, Client};
 
 use super::{GivenError, keep, made, wants};
 use crate::context::{Context, ControllerError};
-use crate::informer::Informer;
-use crate::names::controller;
+use orlop_client::informer::Informer;
+use orlop_client::names::controller;
 
 /// The account that every namespace has.
 pub const DEFAULT_ACCOUNT: &str = "default";

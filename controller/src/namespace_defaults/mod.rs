@@ -16,13 +16,13 @@ use kube::runtime::watcher;
 use kube::{Api, Resource};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::client::{is_already_exists, is_not_found, status_of};
 use crate::context::Context;
-use crate::informer::{Change, Informer, key_of, split_key};
-use crate::kept::Keep;
-use crate::meta::is_terminating;
-use crate::queue::WorkQueue;
-use crate::worker;
+use orlop_client::client::{is_already_exists, is_not_found, status_of};
+use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::meta::is_terminating;
+use orlop_client::packed_object::Keep;
+use orlop_client::queue::WorkQueue;
+use orlop_client::worker;
 
 /// Workers of each of the two. Upstream: 1, without a flag.
 const WORKERS: usize = 1;
@@ -70,7 +70,7 @@ fn made<T>(result: kube::Result<T>) -> Result<(), kube::Error> {
 async fn keep<K, F, Fut>(
     context: &Context,
     controller: &'static str,
-    api: Api<crate::lean::Lean<K>>,
+    api: Api<orlop_client::strip_managed_fields::Lean<K>>,
     name: &'static str,
     sync: F,
 ) where

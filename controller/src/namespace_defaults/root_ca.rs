@@ -13,9 +13,9 @@ use kube::core::ObjectMeta;
 
 use super::{GivenError, keep, made, wants};
 use crate::context::{Context, ControllerError};
-use crate::informer::Informer;
-use crate::meta::annotation;
-use crate::names::{ANN_DESCRIPTION, controller};
+use orlop_client::informer::Informer;
+use orlop_client::meta::annotation;
+use orlop_client::names::{ANN_DESCRIPTION, controller};
 
 /// The ConfigMap that every namespace has.
 pub const ROOT_CA: &str = "kube-root-ca.crt";

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::root_ca::{DESCRIPTION, KEY, Need, ROOT_CA, decide};
 use super::*;
-use crate::meta::annotation;
-use crate::names::ANN_DESCRIPTION;
 use crate::options::Options;
 use crate::testing::{FakeApi, Fault, FaultKind};
+use orlop_client::meta::annotation;
+use orlop_client::names::ANN_DESCRIPTION;
 
 fn namespace(name: &str) -> Value {
     json!({"kind": "Namespace", "metadata": {"name": name}})

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::health::{Grace, Heard, Readiness};
 use super::wanted::Eviction;
 use super::zones::{self, Turn, Turnstile, Zones};
-use crate::uid::Uid;
+use orlop_client::uid::Uid;
 
 /// The nodes.
 pub struct Known {

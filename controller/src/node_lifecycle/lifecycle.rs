@@ -8,10 +8,10 @@ use kube::Client;
 
 use super::known::Known;
 use super::pulse::Pulse;
-use crate::clock::Clock;
-use crate::informer::Informer;
-use crate::queue::WorkQueue;
-use crate::recorder::Recorder;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::informer::Informer;
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::Recorder;
 
 /// What could not be done for a node; the queue tries again.
 #[derive(Debug, thiserror::Error)]

@@ -38,12 +38,12 @@ use self::lifecycle::Lifecycle;
 use self::pulse::Pulse;
 use self::zones::{Pace, Zones};
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Informer, Registration};
-use crate::names::{COMPONENT_NODE, NAMESPACE_NODE_LEASE, controller};
-use crate::pods::{index_by_node, node_name};
-use crate::queue::WorkQueue;
-use crate::recorder::{EventType, reference};
-use crate::worker;
+use orlop_client::informer::{Change, Informer, Registration};
+use orlop_client::names::{COMPONENT_NODE, NAMESPACE_NODE_LEASE, controller};
+use orlop_client::pods::{index_by_node, node_name};
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventType, reference};
+use orlop_client::worker;
 
 /// Nodes that are worked on at the same time. Upstream: nodeUpdateWorkerSize.
 const WORKERS: usize = 8;

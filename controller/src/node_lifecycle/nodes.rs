@@ -14,9 +14,9 @@ use super::health::Readiness;
 use super::known::NodeHealth;
 use super::lifecycle::{Lifecycle, NodeError};
 use super::{pods, wanted};
-use crate::client::{is_not_found, status_of};
-use crate::names::NAMESPACE_NODE_LEASE;
-use crate::recorder::{EventType, reference};
+use orlop_client::client::{is_not_found, status_of};
+use orlop_client::names::NAMESPACE_NODE_LEASE;
+use orlop_client::recorder::{EventType, reference};
 
 impl Lifecycle {
     /// One look at one node.

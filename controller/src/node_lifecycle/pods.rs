@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::health::{Readiness, ready};
 use super::lifecycle::{Lifecycle, NodeError};
 use super::wanted::{STOPPED, whole_seconds};
-use crate::client::is_not_found;
-use crate::informer::{key_of, split_key};
-use crate::pods::INDEX_NODE;
-use crate::recorder::EventType;
 use crate::workload::ready::is_ready;
+use orlop_client::client::is_not_found;
+use orlop_client::informer::{key_of, split_key};
+use orlop_client::pods::INDEX_NODE;
+use orlop_client::recorder::EventType;
 
 /// The node has stopped to say how it is, so nobody speaks for its pods. One that never spoke does not have its pods marked: whoever made it
 /// by hand speaks for them too.

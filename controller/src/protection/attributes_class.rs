@@ -10,10 +10,10 @@ use kube::Api;
 
 use super::{Need, ProtectionError, add, need, remove};
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Informer, key_of};
-use crate::names::{FINALIZER_VAC_PROTECTION, controller};
-use crate::queue::WorkQueue;
-use crate::worker;
+use orlop_client::informer::{Change, Informer, key_of};
+use orlop_client::names::{FINALIZER_VAC_PROTECTION, controller};
+use orlop_client::queue::WorkQueue;
+use orlop_client::worker;
 
 const INDEX: &str = "attributes-class";
 

@@ -13,11 +13,11 @@ use kube::{Api, Client};
 
 use super::{Need, ProtectionError, add, need, remove};
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Informer, key_of, split_key};
-use crate::names::{FINALIZER_PVC_PROTECTION, controller};
-use crate::pods;
-use crate::queue::WorkQueue;
-use crate::worker;
+use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::names::{FINALIZER_PVC_PROTECTION, controller};
+use orlop_client::pods;
+use orlop_client::queue::WorkQueue;
+use orlop_client::worker;
 
 /// The pod holds the claim back. Only pods with a node count, whatever their phase (Tests: PROT-PVC-5); an ephemeral
 /// claim is held by its owner alone (Tests: PROT-PVC-11, PROT-PVC-12) and only until that is shut down.

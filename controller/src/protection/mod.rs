@@ -12,8 +12,8 @@ use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::is_not_found;
-use crate::meta::{has_finalizer, is_terminating, with_finalizer, without_finalizer};
+use orlop_client::client::is_not_found;
+use orlop_client::meta::{has_finalizer, is_terminating, with_finalizer, without_finalizer};
 
 /// What an object's finalizer asks for, as far as the object itself tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ where
         Ok(()) => return Ok(()),
         Err(cause) => cause,
     };
-    Err(ProtectionError::Add { key: crate::informer::key_of(object), cause })
+    Err(ProtectionError::Add { key: orlop_client::informer::key_of(object), cause })
 }
 
 /// Removes the finalizer from the version that is cached. If it fails the queue asks again and everything is looked
@@ -87,7 +87,7 @@ where
         Ok(()) => return Ok(()),
         Err(cause) => cause,
     };
-    Err(ProtectionError::Remove { key: crate::informer::key_of(object), cause })
+    Err(ProtectionError::Remove { key: orlop_client::informer::key_of(object), cause })
 }
 
 /// A conditional update: the cached resourceVersion goes along (I5). An object that is gone needs nothing.

@@ -16,7 +16,7 @@ use super::object::{
 };
 use crate::claim_reference::claim_reference;
 use crate::csi::provisioner::intent;
-use crate::names;
+use orlop_client::names;
 
 /// The volume with a full reference to the claim, or nothing if it has one. The mark `bound-by-controller` is set only if
 /// the volume did not point to the claim before: a reservation that a user wrote stays the user's.

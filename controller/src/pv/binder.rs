@@ -11,13 +11,13 @@ use super::plugin::Plugins;
 use super::recycle::PodRunner;
 use super::stores::Stores;
 use crate::context::Context;
-use crate::informer::Informer;
-use crate::names;
-use crate::operations::Operations;
 use crate::options::Options;
-use crate::pods::index_by_claim;
-use crate::queue::WorkQueue;
-use crate::recorder::{EventType, Recorder};
+use orlop_client::informer::Informer;
+use orlop_client::names;
+use orlop_client::operations::Operations;
+use orlop_client::pods::index_by_claim;
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventType, Recorder};
 
 /// The controller. Its parts are in the files of this folder.
 pub struct Binder {

@@ -11,9 +11,9 @@ use super::class;
 use super::error::SyncError;
 use super::object;
 use super::requeue;
-use crate::kept::Kept;
-use crate::pods::INDEX_CLAIM;
-use crate::uid::Uid;
+use orlop_client::packed_object::Kept;
+use orlop_client::pods::INDEX_CLAIM;
+use orlop_client::uid::Uid;
 
 impl Binder {
     // === putting in ===

@@ -17,7 +17,7 @@ use super::modes::ModeSet;
 use super::object;
 use super::resync_skip::Settled;
 use super::waiting::{Turn, WaitingIndex};
-use crate::kept::{Keep, Kept};
+use orlop_client::packed_object::{Keep, Kept};
 
 /// A version that is not a number. Nothing can be said about what is newer, so the object is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

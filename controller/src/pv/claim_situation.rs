@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use super::class;
 use super::fit::{self, Misfit};
 use super::object::{self, points_to, reference_uid, volume_name};
-use crate::names;
+use orlop_client::names;
 
 /// What the controller knows around a claim at the moment of the decision.
 #[derive(Clone, Copy, Debug)]

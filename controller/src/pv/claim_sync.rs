@@ -21,8 +21,8 @@ use super::error::SyncError;
 use super::migration::{correct_claim_mark, is_provisioned};
 use super::object::{self, ClaimPhase, claim_key, has_annotation, volume_name};
 use super::pods;
-use crate::names::{self, reason};
-use crate::recorder::EventType;
+use orlop_client::names::{self, reason};
+use orlop_client::recorder::EventType;
 
 impl Binder {
     /// Brings a claim one step, or all the way, to where it belongs.

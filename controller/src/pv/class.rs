@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::object::{annotation, name};
-use crate::names;
+use orlop_client::names;
 
 /// The class of a volume: the old annotation if it is there, else the field; empty means none.
 pub fn volume_class(volume: &PersistentVolume) -> &str {

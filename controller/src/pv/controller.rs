@@ -23,11 +23,11 @@ use super::plugin::Plugins;
 use super::recycle::{PodRecipe, RecipeError};
 use super::{requeue, resync};
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Registration};
-use crate::names;
 use crate::options::Options;
-use crate::pods::is_terminated;
-use crate::worker;
+use orlop_client::informer::{Change, Registration};
+use orlop_client::names;
+use orlop_client::pods::is_terminated;
+use orlop_client::worker;
 
 /// Writes of claims that are under way at a time, and as many of volumes. More does not help: the server takes what
 /// comes together to the disk together, and this many keep it busy.

@@ -11,9 +11,9 @@ use super::error::{SyncError, chain};
 use super::migration::remove_finalizer;
 use super::object::{self, annotation};
 use super::plugin::{DeleteError, NoPlugin, Plugins, VolumePlugin};
-use crate::client::is_not_found;
-use crate::names::{self, reason};
-use crate::recorder::EventType;
+use orlop_client::client::is_not_found;
+use orlop_client::names::{self, reason};
+use orlop_client::recorder::EventType;
 
 /// Who deletes the asset of a volume.
 pub enum Remover {

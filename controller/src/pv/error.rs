@@ -3,7 +3,7 @@
 
 use super::cache::BadVersion;
 use super::class::NoBindingMode;
-use crate::client;
+use orlop_client::client;
 
 /// Why a sync did not finish. The key comes back with a delay, alone.
 #[derive(Debug, thiserror::Error)]

@@ -23,8 +23,8 @@ use super::fit::{self, Wanted};
 use super::modes::ModeSet;
 use super::object::{self, VolumeMode, VolumePhase};
 use super::resync_skip::Settled;
-use crate::few::Few;
-use crate::kept::Kept;
+use orlop_client::packed_object::Kept;
+use orlop_client::small_set::Few;
 
 /// What volumes of one shelf share: a claim looks on exactly one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{NFSVolumeSource, PersistentVolume};
 
 use super::plugin::{Recycler, VolumePlugin};
 use super::recycle::{PodRecipe, PodRunner};
-use crate::names;
+use orlop_client::names;
 
 /// The plugin for NFS volumes.
 pub struct Nfs {

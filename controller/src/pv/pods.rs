@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::object;
-use crate::names::reason;
-use crate::pods::{is_terminated, node_name};
+use orlop_client::names::reason;
+use orlop_client::pods::{is_terminated, node_name};
 
 /// Reason and text of the event on a claim whose class waits for a pod. `pods` are those that name the claim.
 // Tests: OWN-WFFC-1, OWN-WFFC-2, OWN-WFFC-3, OWN-WFFC-4, OWN-WFFC-10
@@ -33,7 +33,7 @@ pub fn users(pods: &[Arc<Pod>]) -> Vec<String> {
     let mut keys: Vec<String> = pods
         .iter()
         .filter(|pod| !is_terminated(pod))
-        .map(|pod| crate::informer::key_of(pod.as_ref()))
+        .map(|pod| orlop_client::informer::key_of(pod.as_ref()))
         .collect();
     keys.sort();
     keys

@@ -20,10 +20,10 @@ use super::migration::{MigratedDriver, add_finalizer};
 use super::object::{self, annotation, claim_key, remove_annotation, set_annotation};
 use super::plugin::{DeleteError, NoPlugin, Order, Plugins, VolumePlugin};
 use crate::claim_reference::claim_reference;
-use crate::client::{is_already_exists, message_of};
-use crate::lean::Lean;
-use crate::names::{self, reason};
-use crate::recorder::EventType;
+use orlop_client::client::{is_already_exists, message_of};
+use orlop_client::names::{self, reason};
+use orlop_client::recorder::EventType;
+use orlop_client::strip_managed_fields::Lean;
 
 /// How often saving a volume object, or deleting what could not be saved, is tried.
 const TRIES: u32 = 5;

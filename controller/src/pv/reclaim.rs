@@ -11,7 +11,7 @@ use super::error::SyncError;
 use super::object::{self, claim_ref, reference_key};
 use super::reclaim_policy::Policy;
 use super::volume_situation::is_released;
-use crate::names::reason;
+use orlop_client::names::reason;
 
 impl Binder {
     /// Starts what the policy of a released volume asks for. A phase Failed stops nothing: every look tries again.

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::PersistentVolume;
 
 use super::object::{annotation, reclaim_policy};
-use crate::names;
+use orlop_client::names;
 
 /// What a policy asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

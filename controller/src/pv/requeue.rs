@@ -12,7 +12,7 @@ use super::class;
 use super::fit;
 use super::object::{self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, reference_uid};
 use super::reclaim_policy::Policy;
-use crate::names;
+use orlop_client::names;
 
 /// Whether anything about a volume changed that a claim may have waited for. Its own version, its message or its other
 /// annotations are nobody's business.
@@ -119,7 +119,7 @@ pub fn claims_for_pod(claims: &ClaimStore, pod: &Pod, delayed: impl Fn(&str) -> 
                 && delayed(class::claim_class(&claim))
         })
     };
-    crate::pods::claim_keys(pod).into_iter().filter(waits).collect()
+    orlop_client::pods::claim_keys(pod).into_iter().filter(waits).collect()
 }
 
 /// The volumes to look at after a pod ended or went: those that wait for their last user before they are scrubbed.
@@ -128,7 +128,7 @@ pub fn volumes_for_pod(volumes: &VolumeStore, pod: &Pod) -> Vec<String> {
     let waits = |volume: &PersistentVolume| {
         VolumePhase::of(volume).is_reclaiming() && Policy::of(volume) == Policy::Recycle
     };
-    crate::pods::claim_keys(pod)
+    orlop_client::pods::claim_keys(pod)
         .iter()
         .flat_map(|key| volumes.index().pointing_to(key))
         .filter(|volume| waits(volume))

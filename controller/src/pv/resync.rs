@@ -10,8 +10,8 @@ use super::binder::Binder;
 use super::object::{self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, volume_name};
 use super::resync_skip::Settled;
 use super::stores::Stores;
-use crate::kept::{Keep, Kept};
-use crate::names;
+use orlop_client::names;
+use orlop_client::packed_object::{Keep, Kept};
 
 /// The version of a volume's claim.
 pub(super) fn claim_version(stores: &Stores, volume: &PersistentVolume) -> Option<u64> {

@@ -12,8 +12,8 @@ use super::binder::Binder;
 use super::class;
 use super::error::{NoCapacity, SyncError};
 use super::object::{self, ClaimPhase, VolumePhase, annotation, claim_key};
-use crate::names;
-use crate::recorder::EventType;
+use orlop_client::names;
+use orlop_client::recorder::EventType;
 
 /// The volume in this phase, or nothing if it is in it. A message alone is never changed.
 pub fn volume_in_phase(

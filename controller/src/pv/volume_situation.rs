@@ -14,7 +14,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::object::{self, VolumeMode, VolumePhase, reference_uid, volume_name};
-use crate::names;
+use orlop_client::names;
 
 /// The state of a volume.
 #[derive(Clone, Debug)]

@@ -17,8 +17,8 @@ use orlop_apimachinery::quantity::Quantity;
 use super::class;
 use super::fit;
 use super::object::{self, VolumeMode};
-use crate::few::Few;
-use crate::names;
+use orlop_client::names;
+use orlop_client::small_set::Few;
 
 /// Claims without a volume by class and mode, and all claims that name a volume by its name.
 #[derive(Debug, Default)]

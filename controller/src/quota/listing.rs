@@ -16,9 +16,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 
 use super::count::{names, resources};
-use crate::client::message_of;
 use crate::gc::discovery::{Served, discover};
-use crate::lean::Lean;
+use orlop_client::client::message_of;
+use orlop_client::strip_managed_fields::Lean;
 
 /// Objects of one page.
 const PAGE: u32 = 500;

@@ -23,14 +23,14 @@ use kube::{Api, Client};
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::client::{is_conflict, is_not_found};
-use crate::clock::Clock;
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Informer, split_key};
-use crate::names::controller;
-use crate::queue::WorkQueue;
-use crate::worker;
 use listing::Listing;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::client::{is_conflict, is_not_found};
+use orlop_client::informer::{Change, Informer, split_key};
+use orlop_client::names::controller;
+use orlop_client::queue::WorkQueue;
+use orlop_client::worker;
 use watches::Watches;
 
 /// Counts that are tried at once when the quota is charged meanwhile; then the queue slows them down.

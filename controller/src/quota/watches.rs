@@ -17,10 +17,10 @@ use super::listing::Listing;
 use super::{GATHER, count};
 use crate::context::Context;
 use crate::gc::owners::Meta;
-use crate::informer::{Change, Informer, Registration, split_key};
-use crate::informers::Informers;
-use crate::kept::Keep;
-use crate::queue::WorkQueue;
+use orlop_client::informer::{Change, Informer, Registration, split_key};
+use orlop_client::informers::Informers;
+use orlop_client::packed_object::Keep;
+use orlop_client::queue::WorkQueue;
 
 /// How long after a failed look a kind that is not served is looked for again.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -71,7 +71,7 @@ impl Asker {
     fn ask(&self, namespace: &str, resource: &Name) {
         for quota in self.quotas.by_index(NAMESPACE, namespace) {
             if counts(&quota, resource) {
-                self.queue.add_after(crate::informer::key_of(quota.as_ref()), GATHER);
+                self.queue.add_after(orlop_client::informer::key_of(quota.as_ref()), GATHER);
             }
         }
     }
@@ -79,7 +79,7 @@ impl Asker {
     /// Of all quotas that count a resource.
     fn ask_all(&self, resource: &Name) {
         for quota in self.quotas.list().iter().filter(|quota| counts(quota, resource)) {
-            self.queue.add(crate::informer::key_of(quota.as_ref()));
+            self.queue.add(orlop_client::informer::key_of(quota.as_ref()));
         }
     }
 

@@ -14,7 +14,7 @@ use super::queue::{Moves, Ticket};
 use super::report::Why;
 use super::state::{Known, Scheduler};
 use crate::context::{Context, ControllerError};
-use crate::worker::panic_text;
+use orlop_client::worker::panic_text;
 
 /// The controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {

@@ -11,10 +11,10 @@ use super::decide::may_suit;
 use super::filter::{Rule, Rules};
 use super::pod::{PodFacts, waits_for_us};
 use super::state::{Known, Scheduler};
-use crate::informer::{Change, Informer, Registration};
-use crate::kept::Keep;
-use crate::pods;
 use crate::pv::{class, object};
+use orlop_client::informer::{Change, Informer, Registration};
+use orlop_client::packed_object::Keep;
+use orlop_client::pods;
 
 /// Rules that a pod may be helped by when another one leaves.
 const LEFT: [Rule; 6] =

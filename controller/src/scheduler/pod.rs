@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 
 use super::amounts::{self, Amounts};
 use super::terms::{Labels, Term};
-use crate::informer::key_of;
-use crate::pods;
+use orlop_client::informer::key_of;
+use orlop_client::pods;
 
 /// Upstream's scheduler; pods that name another one are left to it.
 pub const SCHEDULER_NAME: &str = "default-scheduler";

@@ -7,10 +7,10 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::state::Scheduler;
-use crate::informer::{key_of, split_key};
-use crate::lean::Lean;
-use crate::names::{condition, reason};
-use crate::recorder::EventType;
+use orlop_client::informer::{key_of, split_key};
+use orlop_client::names::{condition, reason};
+use orlop_client::recorder::EventType;
+use orlop_client::strip_managed_fields::Lean;
 
 /// Reasons of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use super::bind_notify::Bells;
 use super::cluster::Cluster;
 use super::queue::PodQueue;
 use super::volumes::{Caches, Volumes};
-use crate::clock::Clock;
 use crate::context::Context;
-use crate::informer::Informer;
-use crate::names::COMPONENT_SCHEDULER;
-use crate::recorder::Recorder;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::informer::Informer;
+use orlop_client::names::COMPONENT_SCHEDULER;
+use orlop_client::recorder::Recorder;
 
 /// Writes at a time.
 const WRITES: usize = 32;

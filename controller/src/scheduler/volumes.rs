@@ -11,13 +11,13 @@ use kube::Resource;
 
 use super::capacity::Capacities;
 use super::disk::{ClaimDisk, CsiDisk};
-use crate::informer::Informer;
-use crate::informers::Informers;
-use crate::kept::{Keep, Kept};
-use crate::names;
 use crate::pv::index::VolumeIndex;
 use crate::pv::object::claim_key;
 use crate::pv::{class, modes::ModeSet, object};
+use orlop_client::informer::Informer;
+use orlop_client::informers::Informers;
+use orlop_client::names;
+use orlop_client::packed_object::{Keep, Kept};
 
 /// The caches that the scheduler reads.
 #[derive(Clone)]

@@ -9,9 +9,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::informer::Informer;
-use crate::kept::{Keep, Kept};
-use crate::lean::Lean;
+use orlop_client::informer::Informer;
+use orlop_client::packed_object::{Keep, Kept};
+use orlop_client::strip_managed_fields::Lean;
 
 /// What comes in goes out as it was, also by way of a cache and without managed fields.
 fn round_trip<K: Keep + DeserializeOwned + Clone + Debug + PartialEq>(shown: &Value) -> K {

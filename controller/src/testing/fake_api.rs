@@ -11,12 +11,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::http_side;
 use super::store::{KINDS, Kind, Refusal, Store};
-use crate::clock::Clock;
 use crate::drivers::Drivers;
-use crate::informers::Informers;
 use crate::manager::{Context, Run};
 use crate::options::Options;
-use crate::recorder::EventSink;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::informers::Informers;
+use orlop_client::recorder::EventSink;
 
 /// The fake server. Clones share it.
 #[derive(Clone)]
@@ -112,7 +112,7 @@ impl FakeApi {
             let api = api.clone();
             async move { http_side::answer(api, request).await }
         });
-        crate::client::in_process(service)
+        orlop_client::client::in_process(service)
     }
 
     /// The drivers that controllers of this server find. A test puts its own there, over the driver itself instead of a
@@ -162,7 +162,7 @@ impl FakeApi {
 
     /// Merges into an object as a user; `subresource` may be empty.
     pub fn patch(&self, plural: &str, key: &str, subresource: &str, patch: Value) -> Value {
-        let (namespace, name) = crate::informer::split_key(key);
+        let (namespace, name) = orlop_client::informer::split_key(key);
         let done = self.change(|store, _| store.merge(kind_by(plural), namespace, name, subresource, &patch));
         done.expect("the test patches what is there")
     }
@@ -174,13 +174,13 @@ impl FakeApi {
 
     /// Deletes with options (`gracePeriodSeconds`, `propagationPolicy`).
     pub fn delete_with(&self, plural: &str, key: &str, options: Value) -> bool {
-        let (namespace, name) = crate::informer::split_key(key);
+        let (namespace, name) = orlop_client::informer::split_key(key);
         self.change(|store, now| store.delete(kind_by(plural), namespace, name, &options, now)).is_ok()
     }
 
     /// The object, if it is there.
     pub fn get(&self, plural: &str, key: &str) -> Option<Value> {
-        let (namespace, name) = crate::informer::split_key(key);
+        let (namespace, name) = orlop_client::informer::split_key(key);
         self.state().store.get(kind_by(plural), namespace, name).ok()
     }
 

@@ -97,7 +97,7 @@ pub fn from_csi(volume: &PersistentVolume) -> Option<PersistentVolume> {
 }
 
 /// The class with parameters and topologies as the driver understands them. The provisioner stays as it is but for Portworx:
-/// whoever asks the driver knows its name ([`crate::names::migrated_driver`]). `None` if no driver took the provisioner over, or
+/// whoever asks the driver knows its name ([`orlop_client::names::migrated_driver`]). `None` if no driver took the provisioner over, or
 /// if the class contradicts itself (zones in its parameters and in its topologies).
 pub fn class_to_csi(class: &StorageClass) -> Option<StorageClass> {
     let plugin = PLUGINS.iter().find(|plugin| plugin.name == class.provisioner)?;

@@ -7,7 +7,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::parameters::{self, Becomes};
 use super::{Plugin, inline_volume, with_source};
-use crate::meta::annotation;
+use orlop_client::meta::annotation;
 
 pub(super) const PLUGIN: Plugin = Plugin {
     name: "kubernetes.io/portworx-volume",

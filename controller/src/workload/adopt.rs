@@ -13,10 +13,10 @@ use serde_json::json;
 
 use super::error::WorkloadError;
 use super::owned::{Namespaced, controller_of, controller_reference, fits};
-use crate::client::{is_not_found, status_of};
-use crate::informer::{key_of, split_key};
-use crate::lean::Lean;
-use crate::meta::is_terminating;
+use orlop_client::client::{is_not_found, status_of};
+use orlop_client::informer::{key_of, split_key};
+use orlop_client::meta::is_terminating;
+use orlop_client::strip_managed_fields::Lean;
 
 /// What an object is to a workload.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Why a sync of a workload did not end well. All of it is tried again.
 
-use crate::client::message_of;
+use orlop_client::client::message_of;
 
 /// One request failed, or a few of a batch.
 #[derive(Debug, thiserror::Error)]

@@ -13,8 +13,8 @@ use kube::Resource;
 use kube::core::ObjectMeta;
 use orlop_apimachinery::labels::Selector;
 
-use crate::informer::{Change, Informer};
-use crate::kept::Keep;
+use orlop_client::informer::{Change, Informer};
+use orlop_client::packed_object::Keep;
 
 /// Name of the index by controlling object.
 pub const INDEX_CONTROLLER: &str = "controller";
@@ -111,7 +111,7 @@ pub fn owner_key<O: Namespaced>(owners: &Informer<O>, meta: &ObjectMeta) -> Opti
 pub fn former_owners<K, O: Namespaced>(change: &Change<K>, owners: &Informer<O>) -> Vec<String> {
     let uids = change.left(INDEX_CONTROLLER).filter(|uid| !uid.contains('/'));
     uids.flat_map(|uid| owners.by_index(INDEX_UID, uid))
-        .map(|owner| crate::informer::key_of(&*owner))
+        .map(|owner| orlop_client::informer::key_of(&*owner))
         .collect()
 }
 
@@ -131,7 +131,7 @@ pub fn wooers<K: Resource, O: Namespaced>(
         selector(owner)
             .is_some_and(|selector| !selector.is_everything() && fits(&selector, meta.labels.as_ref()))
     });
-    wanting.map(|owner| crate::informer::key_of(owner.as_ref())).collect()
+    wanting.map(|owner| orlop_client::informer::key_of(owner.as_ref())).collect()
 }
 
 #[cfg(test)]

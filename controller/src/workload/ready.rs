@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 
-use crate::meta::is_terminating;
-use crate::pods::{is_finished, phase};
+use orlop_client::meta::is_terminating;
+use orlop_client::pods::{is_finished, phase};
 
 /// It counts as a replica: neither over nor being deleted.
 pub fn is_active(pod: &Pod) -> bool {

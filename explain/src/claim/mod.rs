@@ -11,8 +11,8 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::json;
 
-use orlop_controller::names;
-use orlop_controller::pods;
+use orlop_client::names;
+use orlop_client::pods;
 use orlop_controller::pv::claim_situation::{ClaimContext, ClaimSituation, classify};
 use orlop_controller::pv::class;
 use orlop_controller::pv::fit::{self, Wanted};

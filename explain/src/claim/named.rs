@@ -14,7 +14,7 @@ use crate::model::{Cause, Code, Fix, Reference, Rule, Severity, Why};
 use crate::node;
 use crate::provisioning;
 use crate::words;
-use orlop_controller::pods;
+use orlop_client::pods;
 use orlop_controller::pv::class;
 use orlop_controller::pv::fit::{self, Misfit};
 use orlop_controller::pv::object::{self, claim_key, volume_name};

@@ -9,7 +9,7 @@ use crate::cluster_view::ClusterView;
 use crate::fix;
 use crate::model::{Cause, Code, Fix, Reference, Severity, Why};
 use crate::words;
-use orlop_controller::meta::is_terminating;
+use orlop_client::meta::is_terminating;
 use orlop_controller::pv::class;
 use orlop_controller::pv::fit;
 use orlop_controller::pv::object::{self, ClaimPhase, VolumeMode, volume_name};

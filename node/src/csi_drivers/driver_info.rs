@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
-use orlop_controller::meta::annotation;
-use orlop_controller::names::{ANN_CSI_NODE_IDS, ANN_MIGRATED_PLUGINS, MIGRATED_PLUGINS};
+use orlop_client::meta::annotation;
+use orlop_client::names::{ANN_CSI_NODE_IDS, ANN_MIGRATED_PLUGINS, MIGRATED_PLUGINS};
 use orlop_csi::v1::NodeGetInfoResponse;
 use serde_json::{Value, json};
 

@@ -15,9 +15,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_controller::clock::Backoff;
+use orlop_apimachinery::clock::Backoff;
+use orlop_client::recorder::EventType;
 use orlop_controller::drivers::Endpoint;
-use orlop_controller::recorder::EventType;
 use orlop_csi::driver::Driver;
 use orlop_csi::error::CallError;
 use orlop_csi::v1::NodeGetInfoRequest;

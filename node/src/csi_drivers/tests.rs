@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use orlop_controller::clock::Clock;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::informer::Informer;
+use orlop_client::names::{ANN_CSI_NODE_IDS, ANN_MIGRATED_PLUGINS};
 use orlop_controller::drivers::Drivers;
-use orlop_controller::informer::Informer;
-use orlop_controller::names::{ANN_CSI_NODE_IDS, ANN_MIGRATED_PLUGINS};
 use orlop_controller::options::Options;
 use orlop_controller::testing::{Failing, FakeApi, Fault, FaultKind, TestDriver};
 use orlop_csi::v1::{NodeGetInfoResponse, Topology};

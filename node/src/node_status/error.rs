@@ -1,6 +1,6 @@
 //! Errors of writing the Node or its Lease.
 
-use orlop_controller::client::{message_of, status_of};
+use orlop_client::client::{message_of, status_of};
 
 /// What could not be done with Node or Lease; it is tried again.
 #[derive(Debug, thiserror::Error)]

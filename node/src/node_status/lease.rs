@@ -11,9 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use kube::api::PostParams;
 use kube::core::ObjectMeta;
 use kube::{Api, Client};
-use orlop_controller::client::{Lines, is_already_exists, is_conflict, is_not_found};
-use orlop_controller::clock::{Backoff, Clock};
-use orlop_controller::names::NAMESPACE_NODE_LEASE;
+use orlop_apimachinery::clock::{Backoff, Clock};
+use orlop_client::client::{Lines, is_already_exists, is_conflict, is_not_found};
+use orlop_client::names::NAMESPACE_NODE_LEASE;
 use tokio::sync::watch;
 
 use super::error::NodeStatusError;

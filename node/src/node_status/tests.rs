@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use orlop_controller::recorder::EventSink;
+use orlop_client::recorder::EventSink;
 use orlop_controller::testing::{FakeApi, Fault, FaultKind};
 use serde_json::{Value, json};
 

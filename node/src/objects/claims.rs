@@ -12,9 +12,9 @@ use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Client};
-use orlop_controller::client::status_of;
-use orlop_controller::clock::Backoff;
-use orlop_controller::informer::key_of;
+use orlop_apimachinery::clock::Backoff;
+use orlop_client::client::status_of;
+use orlop_client::informer::key_of;
 use tokio_util::sync::CancellationToken;
 
 /// Claims in use, by key, with the number of their users. Clones share them.

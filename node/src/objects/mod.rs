@@ -12,8 +12,8 @@ use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use kube::{Api, Client, Resource};
-use orlop_controller::client::message_of;
-use orlop_controller::lean::Lean;
+use orlop_client::client::message_of;
+use orlop_client::strip_managed_fields::Lean;
 use serde::de::DeserializeOwned;
 
 /// An object could not be read. The text is the server's, as upstream puts it into events.
@@ -24,7 +24,7 @@ pub struct ObjectError {
     pub kind: String,
     /// `namespace/name`, or `name`.
     pub key: String,
-    /// The client's error; [`orlop_controller::client::is_not_found`] tells whether it is not there.
+    /// The client's error; [`orlop_client::client::is_not_found`] tells whether it is not there.
     pub cause: Box<kube::Error>,
 }
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
-use orlop_controller::informer::Informer;
-use orlop_controller::kept::Keep;
-use orlop_controller::lean::Lean;
+use orlop_client::informer::Informer;
+use orlop_client::packed_object::Keep;
+use orlop_client::strip_managed_fields::Lean;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod, Volume};
-use orlop_controller::clock::Clock;
+use orlop_apimachinery::clock::Clock;
 use orlop_controller::drivers::Drivers;
 use orlop_controller::options::Options;
 use orlop_controller::testing::FakeApi;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus, Pod,
 };
-use orlop_controller::recorder::EventType;
+use orlop_client::recorder::EventType;
 use tokio_util::sync::CancellationToken;
 
 use super::active_deadline;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
     PodIP, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use orlop_controller::pods::phase;
+use orlop_client::pods::phase;
 use serde_json::{Value, json};
 
 use super::conditions;

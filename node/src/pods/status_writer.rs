@@ -7,9 +7,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use orlop_controller::client::{is_conflict, is_not_found};
-use orlop_controller::clock::Backoff;
-use orlop_controller::lean::Lean;
+use orlop_apimachinery::clock::Backoff;
+use orlop_client::client::{is_conflict, is_not_found};
+use orlop_client::strip_managed_fields::Lean;
 use tokio::sync::watch;
 
 use super::context::ObservedPod;

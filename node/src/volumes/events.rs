@@ -1,6 +1,6 @@
 //! Words for people: which event says what about an operation, letter by letter as upstream has it. Pure.
 
-use orlop_controller::names::reason;
+use orlop_client::names::reason;
 
 use super::actual_state::Operation;
 use super::populator::ResolvedVolume;

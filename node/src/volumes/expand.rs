@@ -7,10 +7,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use orlop_controller::client::message_of;
-use orlop_controller::lean::Lean;
-use orlop_controller::names::reason;
-use orlop_controller::recorder::EventType::{Normal, Warning};
+use orlop_client::client::message_of;
+use orlop_client::names::reason;
+use orlop_client::recorder::EventType::{Normal, Warning};
+use orlop_client::strip_managed_fields::Lean;
 use orlop_csi::error::{CallError, Code, Meaning};
 use serde_json::Value;
 

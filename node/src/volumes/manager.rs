@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use orlop_controller::queue::WorkQueue;
+use orlop_client::queue::WorkQueue;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

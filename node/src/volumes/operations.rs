@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use orlop_apimachinery::quantity::Quantity;
-use orlop_controller::names::reason;
-use orlop_controller::recorder::EventType::{Normal, Warning};
+use orlop_client::names::reason;
+use orlop_client::recorder::EventType::{Normal, Warning};
 use tokio::time::Instant;
 
 use super::actual_state::Operation;

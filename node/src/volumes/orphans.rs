@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use orlop_controller::names::reason;
-use orlop_controller::recorder::EventType::Warning;
+use orlop_client::names::reason;
+use orlop_client::recorder::EventType::Warning;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, unlinkat};
 
 use super::quarantine;

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
-use orlop_controller::informer::split_key;
-use orlop_controller::meta::{has_finalizer, is_terminating};
-use orlop_controller::names::FINALIZER_PVC_PROTECTION;
-use orlop_controller::pods;
+use orlop_client::informer::split_key;
+use orlop_client::meta::{has_finalizer, is_terminating};
+use orlop_client::names::FINALIZER_PVC_PROTECTION;
+use orlop_client::pods;
 use orlop_controller::pv::affinity::accepts_node;
 use orlop_controller::translate;
 

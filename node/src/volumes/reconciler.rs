@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use orlop_controller::names::reason;
-use orlop_controller::recorder::EventType::Warning;
-use orlop_controller::worker::panic_text;
+use orlop_client::names::reason;
+use orlop_client::recorder::EventType::Warning;
+use orlop_client::worker::panic_text;
 use tokio::time::Instant;
 
 use super::Uid;

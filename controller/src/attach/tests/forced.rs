@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::play::Stage;
 use super::table::{Case, NO_CASE};
-use crate::names::{ANN_DETACH_NOT_BEFORE, ANN_FORCED_DETACH};
+use orlop_client::names::{ANN_DETACH_NOT_BEFORE, ANN_FORCED_DETACH};
 
 const TWO: Case = Case {
     given: &[

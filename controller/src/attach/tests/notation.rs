@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::attach::volume::{Key, attachment_name, digest};
 use crate::csi::handle::unique_name;
-use crate::names::ANN_CONTROLLER_MANAGED_ATTACH;
+use orlop_client::names::ANN_CONTROLLER_MANAGED_ATTACH;
 
 /// A name with its short forms written out.
 pub(super) fn long(word: &str) -> String {
@@ -55,7 +55,7 @@ fn node(name: &str, words: &[&str]) -> Value {
                 node["metadata"]["annotations"][ANN_CONTROLLER_MANAGED_ATTACH] = json!(value);
             }
             Some(("force-after", value)) => {
-                node["metadata"]["annotations"][crate::names::ANN_FORCE_DETACH_AFTER] = json!(value);
+                node["metadata"]["annotations"][orlop_client::names::ANN_FORCE_DETACH_AFTER] = json!(value);
             }
             Some(("lists", names)) => {
                 let entries: Vec<_> =
@@ -108,7 +108,8 @@ fn volume(name: &str, words: &[&str]) -> Value {
             }
             Some(("class", class)) => volume["spec"]["storageClassName"] = json!(class),
             Some(("force-after", value)) => {
-                volume["metadata"]["annotations"] = json!({crate::names::ANN_FORCE_DETACH_AFTER: value});
+                volume["metadata"]["annotations"] =
+                    json!({orlop_client::names::ANN_FORCE_DETACH_AFTER: value});
             }
             None if *word == "block" => volume["spec"]["volumeMode"] = json!("Block"),
             other => panic!("{other:?}"),
@@ -194,7 +195,7 @@ pub(super) fn parse(line: &str, now: &str) -> Value {
         "pod" => pod(name, rest),
         "va" => attachment_object(name, rest, now),
         "class" => json!({"kind": "StorageClass", "provisioner": "p", "metadata": {"name": name,
-            "annotations": {crate::names::ANN_FORCE_DETACH_AFTER: rest[0].strip_prefix("force-after=").unwrap()}}}),
+            "annotations": {orlop_client::names::ANN_FORCE_DETACH_AFTER: rest[0].strip_prefix("force-after=").unwrap()}}}),
         "driver" => {
             let attach = rest.first().map(|word| *word == "attach=true");
             json!({"kind": "CSIDriver", "metadata": {"name": long(name)}, "spec": {"attachRequired": attach}})

@@ -91,7 +91,7 @@ impl Stage {
                 drop(api.patch("pods", pod, "status", json!({"status": {"phase": phase}})))
             }
             ["manage", node] => {
-                let annotations = json!({crate::names::ANN_CONTROLLER_MANAGED_ATTACH: "true"});
+                let annotations = json!({orlop_client::names::ANN_CONTROLLER_MANAGED_ATTACH: "true"});
                 api.patch("nodes", node, "", json!({"metadata": {"annotations": annotations}}));
             }
             ["uses", node, names] => {

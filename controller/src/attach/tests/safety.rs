@@ -13,9 +13,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::attacher::FINALIZER;
 use super::notation::{conditions, parse, unique};
 use crate::attach;
-use crate::names::{ANN_FORCED_DETACH, TAINT_OUT_OF_SERVICE};
 use crate::options::Options;
 use crate::testing::{FakeApi, FaultKind};
+use orlop_client::names::{ANN_FORCED_DETACH, TAINT_OUT_OF_SERVICE};
 
 const NODES: [&str; 3] = ["n-1", "n-2", "n-3"];
 /// The last one may be on several nodes.

@@ -19,7 +19,7 @@ const VOLUMES: usize = 1000;
 /// A controller whose caches hold this much, and that has looked at all of it.
 struct Stage {
     controller: Arc<Controller>,
-    _handlers: Vec<crate::informer::Registration>,
+    _handlers: Vec<orlop_client::informer::Registration>,
     _shutdown: tokio_util::sync::DropGuard,
 }
 

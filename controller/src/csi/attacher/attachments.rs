@@ -12,12 +12,12 @@ use super::decide::{Publish, Step, Unpublish, View, decide, is_ours, volume_name
 use super::error::{Failure, RecordedError};
 use super::memory::{Doubts, Latest, LetGo};
 use super::writes::{self, Writer, Written};
-use crate::clock::Clock;
 use crate::csi::handle::attacher_finalizer;
 use crate::csi::secrets;
 use crate::drivers::Drivers;
-use crate::informer::Informer;
-use crate::meta::is_terminating;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::informer::Informer;
+use orlop_client::meta::is_terminating;
 
 /// Steps of one sync. Volume, preparation, call, and as often again because somebody else has written.
 const STEPS: usize = 8;

@@ -9,9 +9,9 @@ use tokio::task::JoinSet;
 use super::attachments::Attacher;
 use super::listing;
 use crate::context::Context;
-use crate::names::controller;
-use crate::queue::{RateLimit, WorkQueue};
-use crate::worker;
+use orlop_client::names::controller;
+use orlop_client::queue::{RateLimit, WorkQueue};
+use orlop_client::worker;
 
 type Queue = WorkQueue<String>;
 

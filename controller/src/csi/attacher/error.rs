@@ -3,8 +3,8 @@
 use orlop_csi::error::CallError;
 
 use super::decide::AttachRefusal;
-use crate::client::{is_conflict, message_of, status_of};
 use crate::csi::secrets::SecretError;
+use orlop_client::client::{is_conflict, message_of, status_of};
 
 /// An error as it stands on an attachment.
 pub(super) struct RecordedError {

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::attachments::Attacher;
 use super::decide::{is_attached, is_ours, place};
-use crate::meta::is_terminating;
-use crate::queue::WorkQueue;
+use orlop_client::meta::is_terminating;
+use orlop_client::queue::WorkQueue;
 
 /// A list may take this part of the time at most.
 const SHARE: u32 = 10;

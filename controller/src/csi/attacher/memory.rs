@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
-use crate::informer::Informer;
-use crate::uid::Uid;
+use orlop_client::informer::Informer;
+use orlop_client::uid::Uid;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -27,10 +27,10 @@ use self::driver_queue::DriverQueues;
 use self::memory::{Doubts, Latest, LetGo};
 use self::writes::Writer;
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Registration};
-use crate::names::controller;
-use crate::queue::{RateLimit, WorkQueue};
-use crate::worker;
+use orlop_client::informer::{Change, Registration};
+use orlop_client::names::controller;
+use orlop_client::queue::{RateLimit, WorkQueue};
+use orlop_client::worker;
 
 /// Upstream: retry-interval-start and retry-interval-max.
 const LIMIT: RateLimit =

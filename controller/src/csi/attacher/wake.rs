@@ -6,9 +6,9 @@ use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 
 use super::decide::{is_unsettled, volume_name};
 use crate::csi::handle::attacher_finalizer;
-use crate::informer::Change;
-use crate::meta::is_terminating;
-use crate::names::{ANN_CSI_NODE_ID, FINALIZER_EXTERNAL_ATTACHER_PREFIX};
+use orlop_client::informer::Change;
+use orlop_client::meta::is_terminating;
+use orlop_client::names::{ANN_CSI_NODE_ID, FINALIZER_EXTERNAL_ATTACHER_PREFIX};
 
 /// Whether a changed attachment has something to do.
 pub(super) fn attachment_matters(change: &Change<VolumeAttachment>) -> bool {

@@ -12,11 +12,11 @@ use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 
 use super::error::{Failure, RecordedError};
-use crate::client::{is_conflict, is_not_found};
 use crate::csi::handle::attacher_finalizer;
-use crate::lean::Lean;
-use crate::meta::{adding_finalizers, is_terminating, removing_finalizers};
-use crate::names::ANN_CSI_NODE_ID;
+use orlop_client::client::{is_conflict, is_not_found};
+use orlop_client::meta::{adding_finalizers, is_terminating, removing_finalizers};
+use orlop_client::names::ANN_CSI_NODE_ID;
+use orlop_client::strip_managed_fields::Lean;
 
 /// Others may write at the same time so often before the key has to wait.
 const ROUNDS: usize = 5;

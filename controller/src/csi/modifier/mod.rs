@@ -19,17 +19,17 @@ use kube::Client;
 use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::Driver;
 
-use crate::clock::Clock;
 use crate::context::{Context, ControllerError};
 use crate::csi::resizer::target::is_bound;
 use crate::csi::retry_state::Memory;
 use crate::csi::{driver_queue, handle, live, requeue};
 use crate::drivers::Drivers;
-use crate::informer::{Change, Informer};
-use crate::names::controller;
-use crate::queue::WorkQueue;
-use crate::recorder::Recorder;
-use crate::worker;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::informer::{Change, Informer};
+use orlop_client::names::controller;
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::Recorder;
+use orlop_client::worker;
 
 use modify::ModifyError;
 use table::{Action, Facts};
@@ -93,7 +93,7 @@ async fn serve(
         move |change: &Change<VolumeAttributesClass>| {
             if change.is_new() || change.replaced() {
                 for claim in claims.by_index(INDEX_CLASS, change.key()) {
-                    queue.add(crate::informer::key_of(claim.as_ref()));
+                    queue.add(orlop_client::informer::key_of(claim.as_ref()));
                 }
             }
         }

@@ -16,10 +16,10 @@ use super::table::{self, Stage};
 use crate::csi::handle;
 use crate::csi::live::{self, LiveError};
 use crate::csi::secrets::{self, SecretError};
-use crate::informer::split_key;
-use crate::meta::annotation;
-use crate::names::{ANN_MODIFY_SECRET_NAME, ANN_MODIFY_SECRET_NAMESPACE, reason};
-use crate::recorder::EventType::{Normal, Warning};
+use orlop_client::informer::split_key;
+use orlop_client::meta::annotation;
+use orlop_client::names::{ANN_MODIFY_SECRET_NAME, ANN_MODIFY_SECRET_NAMESPACE, reason};
+use orlop_client::recorder::EventType::{Normal, Warning};
 
 /// Why a volume has not the attributes that its claim asks for.
 #[derive(Debug, thiserror::Error)]

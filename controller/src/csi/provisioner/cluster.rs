@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
 
 use super::topology::{Cluster, Term, keys_of, term_of};
-use crate::informer::{Change, Informer, Registration};
+use orlop_client::informer::{Change, Informer, Registration};
 
 /// Nodes and what drivers say of them.
 pub(super) struct Segments {

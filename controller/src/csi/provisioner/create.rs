@@ -19,11 +19,11 @@ use super::prepare::Secrets;
 use super::save::in_use;
 use super::volume::{self, Flaw};
 use super::{AGAIN, ProvisionError, Provisioner, Turn, carries, class_name, size, version};
-use crate::client::{is_conflict, is_not_found, message_of};
 use crate::csi::handle;
-use crate::informer::split_key;
-use crate::names::{ANN_SELECTED_NODE, reason};
-use crate::recorder::EventType;
+use orlop_client::client::{is_conflict, is_not_found, message_of};
+use orlop_client::informer::split_key;
+use orlop_client::names::{ANN_SELECTED_NODE, reason};
+use orlop_client::recorder::EventType;
 
 /// How long the binder has to bind a claim whose volume is saved, and to take the note off with the same write. After that it
 /// is taken off here.
@@ -301,7 +301,7 @@ impl Provisioner {
                 self.capacity_changed.notify_one();
                 let text = format!("Successfully provisioned volume {}", intent::volume_name(claim));
                 recorder.event(claim, EventType::Normal, reason::PROVISIONING_SUCCEEDED, text);
-                if crate::meta::is_terminating(claim) {
+                if orlop_client::meta::is_terminating(claim) {
                     return self.settle(key, claim).await;
                 }
                 self.claim_queue.add_after(key.to_owned(), BINDERS_TURN);
@@ -322,7 +322,7 @@ impl Provisioner {
                     }
                     false => format!("failed to provision volume with StorageClass \"{class}\": {why}"),
                 });
-                let node = crate::meta::annotation(claim, ANN_SELECTED_NODE).is_some();
+                let node = orlop_client::meta::annotation(claim, ANN_SELECTED_NODE).is_some();
                 let reschedule = reschedule && node;
                 // Counted before the write, because the change that the write brings must find it; and as what the next
                 // request will be made of.
@@ -348,7 +348,7 @@ fn failed(claim: &PersistentVolumeClaim, driver: &Driver, error: &CallError, mea
         Meaning::Uncertain => Outcome::Unknown { why },
         Meaning::Infeasible => Outcome::Nothing { why, infeasible: true, reschedule: false },
         Meaning::Final => {
-            let node = crate::meta::annotation(claim, ANN_SELECTED_NODE).is_some();
+            let node = orlop_client::meta::annotation(claim, ANN_SELECTED_NODE).is_some();
             let reschedule = error.is_exhausted() && driver.can().has_topology() && node;
             Outcome::Nothing { why, infeasible: false, reschedule }
         }
@@ -361,7 +361,7 @@ fn fingerprint(claim: &PersistentVolumeClaim, class: &StorageClass) -> Fingerpri
     Fingerprint::of((
         &class.metadata.uid,
         size::requested(claim),
-        crate::meta::annotation(claim, ANN_SELECTED_NODE),
+        orlop_client::meta::annotation(claim, ANN_SELECTED_NODE),
         spec.and_then(|spec| spec.volume_attributes_class_name.as_deref()),
     ))
 }

@@ -19,9 +19,9 @@ use super::source::Content;
 use super::topology::Requirement;
 use crate::csi::handle;
 use crate::csi::modes::Access;
-use crate::meta::{annotation, has_finalizer};
-use crate::names::{ANN_CREATE_REQUEST, ANN_SELECTED_NODE, FINALIZER_PROVISIONING};
 use crate::translate;
+use orlop_client::meta::{annotation, has_finalizer};
+use orlop_client::names::{ANN_CREATE_REQUEST, ANN_SELECTED_NODE, FINALIZER_PROVISIONING};
 
 /// A CreateVolume request and what becomes of its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

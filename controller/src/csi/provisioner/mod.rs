@@ -51,17 +51,17 @@ use self::source::RequestedSource;
 use crate::context::{Context, ControllerError};
 use crate::csi::handle;
 use crate::drivers::Drivers;
-use crate::informer::{Change, Informer, Registration, split_key};
-use crate::lean::Lean;
-use crate::meta::{annotation, has_finalizer, is_terminating};
-use crate::names::{
+use crate::options::Options;
+use crate::translate;
+use orlop_client::informer::{Change, Informer, Registration, split_key};
+use orlop_client::meta::{annotation, has_finalizer, is_terminating};
+use orlop_client::names::{
     ANN_BETA_STORAGE_CLASS, ANN_CREATE_REQUEST, FINALIZER_CLONING, FINALIZER_PROVISIONING, controller,
 };
-use crate::options::Options;
-use crate::queue::WorkQueue;
-use crate::recorder::{EventSink, Recorder};
-use crate::translate;
-use crate::worker;
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventSink, Recorder};
+use orlop_client::strip_managed_fields::Lean;
+use orlop_client::worker;
 
 /// Index of claims without a volume, by their driver; also of those whose driver was asked already.
 const OPEN_BY_DRIVER: &str = "csi-open-by-driver";
@@ -260,7 +260,9 @@ impl Provisioner {
         let this = Arc::clone(self);
         let classes = self.classes.add_handler(move |change: &Change<StorageClass>| {
             let waiting = this.claims.by_index(OPEN_BY_CLASS, change.key());
-            waiting.iter().for_each(|claim| this.claim_queue.add(crate::informer::key_of(claim.as_ref())));
+            waiting
+                .iter()
+                .for_each(|claim| this.claim_queue.add(orlop_client::informer::key_of(claim.as_ref())));
             this.capacity_changed.notify_one();
         });
         let this = Arc::clone(self);
@@ -310,7 +312,7 @@ impl Provisioner {
         // Whoever clones it may have waited for this.
         for waiting in self.claims.by_index(CLONES, change.key()) {
             self.attempts.hurry(waiting.metadata.uid.as_deref().unwrap_or_default());
-            self.claim_queue.add(crate::informer::key_of(waiting.as_ref()));
+            self.claim_queue.add(orlop_client::informer::key_of(waiting.as_ref()));
         }
     }
 
@@ -333,7 +335,7 @@ impl Provisioner {
         for driver in self.drivers.all() {
             for claim in self.claims.by_index(OPEN_BY_DRIVER, driver.name()) {
                 self.attempts.hurry(claim.metadata.uid.as_deref().unwrap_or_default());
-                self.claim_queue.add(crate::informer::key_of(claim.as_ref()));
+                self.claim_queue.add(orlop_client::informer::key_of(claim.as_ref()));
             }
         }
         for volume in self.volumes.kept() {

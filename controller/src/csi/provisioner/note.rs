@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::decide;
 use super::intent::{self, Intent};
 use super::{AGAIN, ProvisionError, Provisioner, carries, version};
-use crate::client::{is_conflict, is_not_found};
-use crate::informer::{key_of, split_key};
-use crate::names::reason;
-use crate::recorder::EventType;
+use orlop_client::client::{is_conflict, is_not_found};
+use orlop_client::informer::{key_of, split_key};
+use orlop_client::names::reason;
+use orlop_client::recorder::EventType;
 
 /// How often a write that lost against another one is tried with what is there now, before it waits for its next turn.
 const TRIES: usize = 5;
@@ -87,7 +87,7 @@ impl Provisioner {
     pub(super) fn wrote(&self, key: &str, claim: &PersistentVolumeClaim) {
         debug_assert_eq!(key, key_of(claim));
         // A claim whose last finalizer this was is gone, and no change brings a newer version.
-        if crate::meta::is_terminating(claim) {
+        if orlop_client::meta::is_terminating(claim) {
             return;
         }
         self.memory().written.insert(key.to_owned(), version(&claim.metadata));

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 
 use super::intent::Intent;
-use crate::client::is_already_exists;
+use orlop_client::client::is_already_exists;
 
 /// Where the key is.
 const NAMESPACE: &str = "kube-system";

@@ -9,11 +9,11 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 
 use super::{CLONES, ProvisionError, Provisioner, RESTORES, finalizers};
-use crate::client::{is_conflict, is_not_found};
-use crate::informer::{key_of, split_key};
-use crate::meta::{has_finalizer, is_terminating};
-use crate::names::{FINALIZER_CLONING, FINALIZER_SNAPSHOT_SOURCE};
 use crate::snapshot::VolumeSnapshot;
+use orlop_client::client::{is_conflict, is_not_found};
+use orlop_client::informer::{key_of, split_key};
+use orlop_client::meta::{has_finalizer, is_terminating};
+use orlop_client::names::{FINALIZER_CLONING, FINALIZER_SNAPSHOT_SOURCE};
 
 use super::AGAIN;
 

@@ -15,11 +15,11 @@ use crate::csi::handle;
 use crate::csi::live::{self, LiveError};
 use crate::csi::modes::{self, ModeError};
 use crate::csi::secrets::{self, SecretError};
-use crate::meta::annotation;
-use crate::names::{ANN_NODE_EXPANSION_NOT_REQUIRED, ANN_PRE_RESIZE_CAPACITY, reason};
-use crate::pods;
-use crate::recorder::EventType::{Normal, Warning};
 use crate::translate;
+use orlop_client::meta::annotation;
+use orlop_client::names::{ANN_NODE_EXPANSION_NOT_REQUIRED, ANN_PRE_RESIZE_CAPACITY, reason};
+use orlop_client::pods;
+use orlop_client::recorder::EventType::{Normal, Warning};
 
 /// Why a claim has not the size that it asks for.
 #[derive(Debug, thiserror::Error)]

@@ -23,19 +23,19 @@ use orlop_csi::v1::NodeGetCapabilitiesRequest;
 use orlop_csi::v1::node_service_capability::Type as NodeCapability;
 use orlop_csi::v1::node_service_capability::rpc::Type as NodeRpc;
 
-use crate::clock::{Backoff, Clock};
 use crate::context::{Context, ControllerError};
 use crate::csi::retry_state::Memory;
 use crate::csi::{driver_queue, handle, live, requeue};
 use crate::drivers::Drivers;
-use crate::informer::{Change, Informer};
-use crate::meta::annotation;
-use crate::names::{ANN_PRE_RESIZE_CAPACITY, ANN_STORAGE_RESIZER, controller};
-use crate::pods;
-use crate::queue::WorkQueue;
-use crate::recorder::Recorder;
 use crate::translate;
-use crate::worker;
+use orlop_apimachinery::clock::{Backoff, Clock};
+use orlop_client::informer::{Change, Informer};
+use orlop_client::meta::annotation;
+use orlop_client::names::{ANN_PRE_RESIZE_CAPACITY, ANN_STORAGE_RESIZER, controller};
+use orlop_client::pods;
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::Recorder;
+use orlop_client::worker;
 
 use expand::ResizeError;
 use target::{Facts, Stage, Target};

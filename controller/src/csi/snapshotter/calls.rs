@@ -19,16 +19,16 @@ use super::error::{CallFailure, SnapshotError};
 use super::secrets::{self, Purpose};
 use super::steps::patch_content;
 use super::{protect, status};
-use crate::client::is_not_found;
 use crate::csi::secrets::{self as values};
-use crate::lean::Lean;
-use crate::meta::{annotation, removing_finalizers};
-use crate::names::{
+use crate::snapshot::VolumeSnapshotContent;
+use orlop_client::client::is_not_found;
+use orlop_client::meta::{annotation, removing_finalizers};
+use orlop_client::names::{
     ANN_SNAPSHOT_BEING_CREATED, ANN_SNAPSHOT_SECRET_NAME, ANN_SNAPSHOT_SECRET_NAMESPACE,
     FINALIZER_SNAPSHOT_CONTENT, YES, reason,
 };
-use crate::recorder::EventType::Warning;
-use crate::snapshot::VolumeSnapshotContent;
+use orlop_client::recorder::EventType::Warning;
+use orlop_client::strip_managed_fields::Lean;
 
 /// What is known of a snapshot.
 struct SnapshotInfo {

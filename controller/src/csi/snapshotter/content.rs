@@ -4,12 +4,12 @@
 //! its content is deleted meanwhile: only what is known can be deleted (upstream: external-snapshotter,
 //! pkg/sidecar-controller).
 
-use crate::meta::{annotation, has_finalizer, is_terminating};
-use crate::names::{
+use crate::snapshot::{DeletionPolicy, VolumeSnapshotContent};
+use orlop_client::meta::{annotation, has_finalizer, is_terminating};
+use orlop_client::names::{
     ANN_SNAPSHOT_BEING_CREATED, ANN_SNAPSHOT_BEING_DELETED, ANN_SNAPSHOT_GROUP_HANDLE,
     FINALIZER_SNAPSHOT_CONTENT,
 };
-use crate::snapshot::{DeletionPolicy, VolumeSnapshotContent};
 
 /// What is next.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use kube::Resource;
 
-use crate::meta::has_finalizer;
+use orlop_client::meta::has_finalizer;
 
 /// Those of `wanted` that an object has not.
 pub fn missing<K: Resource>(object: &K, wanted: &[&'static str]) -> Vec<&'static str> {

@@ -12,15 +12,15 @@ use super::binding::Step;
 use super::common::{Common, Held};
 use super::error::SnapshotError;
 use super::{is_ready, protect, status};
-use crate::client::{is_already_exists, is_not_found};
-use crate::informer::{key_of, split_key};
-use crate::lean::Lean;
-use crate::meta::{adding_finalizers, removing_finalizers};
-use crate::names::{
+use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotStatus};
+use orlop_client::client::{is_already_exists, is_not_found};
+use orlop_client::informer::{key_of, split_key};
+use orlop_client::meta::{adding_finalizers, removing_finalizers};
+use orlop_client::names::{
     ANN_SNAPSHOT_BEING_DELETED, FINALIZER_SNAPSHOT_CLAIM, FINALIZER_SNAPSHOT_CONTENT, YES, reason,
 };
-use crate::recorder::EventType::{Normal, Warning};
-use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotStatus};
+use orlop_client::recorder::EventType::{Normal, Warning};
+use orlop_client::strip_managed_fields::Lean;
 
 /// A patch of a content.
 pub(super) async fn patch_content(

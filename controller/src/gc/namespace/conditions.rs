@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{NamespaceCondition, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::content::Outcome;
-use crate::names::condition;
+use orlop_client::names::condition;
 
 /// Brings the conditions up to date. The time of a condition changes only with the condition.
 pub fn apply(status: &mut NamespaceStatus, outcome: &Outcome, now: Timestamp) {

@@ -6,8 +6,8 @@ use kube::api::{Api, DeleteParams, ListParams};
 use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Client, ResourceExt};
 
-use crate::client::{is_not_found, message_of, status_of};
 use crate::gc::discovery::{Served, discover};
+use orlop_client::client::{is_not_found, message_of, status_of};
 
 /// Seconds until objects with finalizers are looked at again. Upstream: finalizerEstimateSeconds.
 const FINALIZER_ESTIMATE: u64 = 15;

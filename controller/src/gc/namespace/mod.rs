@@ -13,15 +13,15 @@ use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
 use kube::api::PostParams;
 use kube::{Api, Client, Resource};
 
-use crate::client::{is_conflict, is_not_found};
-use crate::clock::Clock;
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Informer, key_of, split_key};
-use crate::kept::Keep;
-use crate::meta::is_terminating;
-use crate::names::{NAMESPACE_FINALIZER, controller};
-use crate::queue::WorkQueue;
-use crate::worker;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::client::{is_conflict, is_not_found};
+use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::meta::is_terminating;
+use orlop_client::names::{NAMESPACE_FINALIZER, controller};
+use orlop_client::packed_object::Keep;
+use orlop_client::queue::WorkQueue;
+use orlop_client::worker;
 
 /// Attempts at a status write that meets other writers.
 const CONFLICT_RETRIES: usize = 5;

@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use super::Meta;
 use super::graph::{Graph, Node, Work, group_of};
-use crate::client::is_not_found;
 use crate::gc::discovery::Served;
-use crate::meta::{has_finalizer, is_terminating};
-use crate::names::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, reason};
-use crate::queue::WorkQueue;
-use crate::recorder::{EventType, Recorder};
-use crate::uid::Uid;
+use orlop_client::client::is_not_found;
+use orlop_client::meta::{has_finalizer, is_terminating};
+use orlop_client::names::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, reason};
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::uid::Uid;
 
 /// Owners that are known to be absent. Upstream: 500.
 const ABSENT: usize = 500;

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 
-use crate::few::Few;
 use crate::gc::discovery::Served;
-use crate::informer::split_key;
-use crate::meta::{has_finalizer, is_terminating};
-use crate::names::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
-use crate::uid::Uid;
+use orlop_client::informer::split_key;
+use orlop_client::meta::{has_finalizer, is_terminating};
+use orlop_client::names::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
+use orlop_client::small_set::Few;
+use orlop_client::uid::Uid;
 
 /// Something to look at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

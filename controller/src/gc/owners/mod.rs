@@ -21,17 +21,17 @@ use kube::{Api, Client};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Backoff;
 use crate::context::{Context, ControllerError};
 use crate::gc::discovery::{Served, discover};
-use crate::informer::{Change, Informer, Registration};
-use crate::informers::Informers;
-use crate::kept::Keep;
-use crate::names::{COMPONENT_GC, controller};
-use crate::queue::WorkQueue;
-use crate::worker;
 use attempt_to_delete::{Collector, Kinds};
 use graph::{Graph, Node, Work};
+use orlop_apimachinery::clock::Backoff;
+use orlop_client::informer::{Change, Informer, Registration};
+use orlop_client::informers::Informers;
+use orlop_client::names::{COMPONENT_GC, controller};
+use orlop_client::packed_object::Keep;
+use orlop_client::queue::WorkQueue;
+use orlop_client::worker;
 
 /// Metadata of any object.
 pub type Meta = PartialObjectMeta<DynamicObject>;

@@ -15,15 +15,15 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::client::{is_conflict, is_not_found};
-use crate::clock::Clock;
 use crate::context::{Context, ControllerError};
-use crate::informer::{Informer, key_of};
-use crate::kept::Kept;
-use crate::meta::is_terminating;
-use crate::names::{TAINT_OUT_OF_SERVICE, condition};
-use crate::pods::{is_finished, node_name, phase};
-use crate::queue::WorkQueue;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::client::{is_conflict, is_not_found};
+use orlop_client::informer::{Informer, key_of};
+use orlop_client::meta::is_terminating;
+use orlop_client::names::{TAINT_OUT_OF_SERVICE, condition};
+use orlop_client::packed_object::Kept;
+use orlop_client::pods::{is_finished, node_name, phase};
+use orlop_client::queue::WorkQueue;
 
 /// Time between two rounds.
 const PERIOD: Duration = Duration::from_secs(20);
@@ -205,7 +205,7 @@ impl PodGc {
     /// Two writes. After the first the pod is Failed and still there; the next round comes to it again and finishes.
     async fn mark_and_delete(&self, pod: &Pod, why: Option<PodCondition>) -> Result<(), PodGcError> {
         let key = key_of(pod);
-        let (namespace, name) = crate::informer::split_key(&key);
+        let (namespace, name) = orlop_client::informer::split_key(&key);
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         if !is_finished(pod) {
             let patch = failed_patch(pod, why);

@@ -18,17 +18,17 @@ use tokio::time::Instant;
 
 use self::fate::Fate;
 use super::wanted::whole_seconds;
-use crate::client::is_not_found;
-use crate::clock::Clock;
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Informer, key_of, split_key};
-use crate::meta::is_terminating;
-use crate::names::{condition, controller, reason};
-use crate::pods::{INDEX_NODE, index_by_node, node_name};
-use crate::queue::WorkQueue;
-use crate::recorder::{EventType, Recorder};
-use crate::uid::Uid;
-use crate::worker;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::client::is_not_found;
+use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::meta::is_terminating;
+use orlop_client::names::{condition, controller, reason};
+use orlop_client::pods::{INDEX_NODE, index_by_node, node_name};
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::uid::Uid;
+use orlop_client::worker;
 
 /// Upstream: UpdateWorkerSize.
 const WORKERS: usize = 8;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::health::Readiness;
-use crate::names::taint;
+use orlop_client::names::taint;
 
 const NO_SCHEDULE: &str = "NoSchedule";
 /// Effect of taints that pods have to leave for.

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::object::{VolumeMode, name};
 use super::plugin::{DeleteError, Deleter, Order, Provisioner, Recycler, VolumePlugin};
 use super::recycle::{PodRecipe, PodRunner};
-use crate::names;
+use orlop_client::names;
 
 /// The only directory below which something is deleted or made.
 const ROOT: &str = "/tmp";

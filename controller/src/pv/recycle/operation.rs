@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 
-use crate::names::reason;
 use crate::pv::binder::Binder;
 use crate::pv::error::{SyncError, chain};
 use crate::pv::object::{self, claim_ref, reference_key};
 use crate::pv::pods::users;
-use crate::recorder::EventType;
+use orlop_client::names::reason;
+use orlop_client::recorder::EventType;
 
 impl Binder {
     /// The operation behind policy Recycle. Failures are told on the volume and never slow the next attempt down: it comes

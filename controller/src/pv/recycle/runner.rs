@@ -11,11 +11,11 @@ use kube::{Api, Client};
 use tokio::sync::mpsc;
 
 use super::recipe::NAMESPACE;
-use crate::client::{is_already_exists, is_not_found, message_of};
-use crate::informer::Informer;
-use crate::names::reason;
 use crate::pv::object::{self, claim_ref, reference_uid};
-use crate::recorder::{EventType, Recorder};
+use orlop_client::client::{is_already_exists, is_not_found, message_of};
+use orlop_client::informer::Informer;
+use orlop_client::names::reason;
+use orlop_client::recorder::{EventType, Recorder};
 
 /// How often the server is asked whether the pod is still there, in case its end was not seen.
 const CHECK: Duration = Duration::from_secs(30);
@@ -216,7 +216,7 @@ async fn follow(
 
 /// How the pod ended, if it did.
 fn end_of(pod: &Pod) -> Option<Result<(), String>> {
-    match crate::pods::phase(pod) {
+    match orlop_client::pods::phase(pod) {
         "Succeeded" => Some(Ok(())),
         "Failed" => {
             let message = pod.status.as_ref().and_then(|status| status.message.clone());

@@ -11,8 +11,6 @@ use serde_json::json;
 
 use super::notation::{canonical, parse, render};
 use super::own_index::WIDE;
-use crate::kept::Kept;
-use crate::names::migrated_driver;
 use crate::pv::affinity::accepts_node;
 use crate::pv::cache::may_replace;
 use crate::pv::class::delays_binding;
@@ -20,6 +18,8 @@ use crate::pv::index::VolumeIndex;
 use crate::pv::migration::{correct_claim_mark, correct_deletion_finalizers, correct_volume_mark};
 use crate::pv::modes::ModeSet;
 use crate::pv::object;
+use orlop_client::names::migrated_driver;
+use orlop_client::packed_object::Kept;
 
 pub(super) fn volume(line: &str) -> PersistentVolume {
     serde_json::from_value(parse(line)).unwrap()

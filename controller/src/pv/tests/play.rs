@@ -11,13 +11,13 @@ use super::notation::{canonical, parse, render};
 use super::own_index::WIDE;
 use super::table::{Case, End, Plug};
 use crate::context::Context;
-use crate::names;
 use crate::options::Options;
 use crate::pv::binder::Binder;
 use crate::pv::controller::standard_plugins;
 use crate::pv::migration::MigratedDriver;
 use crate::pv::plugin::Plugins;
 use crate::testing::{FakeApi, Fault, FaultKind};
+use orlop_client::names;
 
 /// A server with the start of a case on it, and a controller that has not run yet.
 pub(super) struct Stage {
@@ -208,7 +208,7 @@ pub(super) async fn play_once(case: &Case) -> Vec<String> {
     if case.claims_not_stored {
         for claim in stage.api.list("persistentvolumeclaims") {
             let claim = serde_json::from_value(claim).expect("a claim");
-            stage.binder.forget_claim(&crate::informer::key_of::<
+            stage.binder.forget_claim(&orlop_client::informer::key_of::<
                 k8s_openapi::api::core::v1::PersistentVolumeClaim,
             >(&claim));
         }

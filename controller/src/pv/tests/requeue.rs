@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::notation::parse;
 use super::play::{state, step};
-use crate::names;
 use crate::options::Options;
 use crate::pv::binder::Binder;
 use crate::pv::controller::standard_plugins;
 use crate::testing::FakeApi;
+use orlop_client::names;
 
 /// A server and a controller that resyncs once in a year.
 pub(super) struct World {

@@ -13,14 +13,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::notation::parse;
 use super::play::step;
 use super::requeue::World;
-use crate::kept::Kept;
-use crate::names;
 use crate::options::Options;
 use crate::pv::binder::Binder;
 use crate::pv::controller::standard_plugins;
 use crate::pv::fit::{self, Wanted};
 use crate::pv::object::{self, VolumePhase};
 use crate::testing::{FakeApi, Fault, FaultKind};
+use orlop_client::names;
+use orlop_client::packed_object::Kept;
 
 fn volumes(api: &FakeApi) -> Vec<PersistentVolume> {
     let objects = api.list("persistentvolumes").into_iter();

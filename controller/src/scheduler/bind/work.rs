@@ -13,13 +13,13 @@ use super::super::queue::Ticket;
 use super::super::report::Why;
 use super::super::state::{Known, Scheduler};
 use super::wait::{Awaited, Progress, progress};
-use crate::client::message_of;
-use crate::informer::split_key;
-use crate::names::{ANN_SELECTED_NODE, reason};
 use crate::pv::bind::volume_with_claim;
 use crate::pv::object;
-use crate::recorder::EventType;
-use crate::worker::panic_text;
+use orlop_client::client::message_of;
+use orlop_client::informer::split_key;
+use orlop_client::names::{ANN_SELECTED_NODE, reason};
+use orlop_client::recorder::EventType;
+use orlop_client::worker::panic_text;
 
 /// Why a pod did not get to its node. The texts are upstream's.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use super::super::filter::{Rule, Rules};
 use super::super::pod::PodFacts;
 use super::super::volumes::{Caches, Volumes};
 use super::{node, pod};
-use crate::kept::GETS;
+use orlop_client::packed_object::GETS;
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::names;
+use orlop_client::names;
 
 mod zones;
 

@@ -13,16 +13,7 @@ use super::amounts::{Strategy, strategy};
 use super::plan::{DeploymentInput, Plan, plan};
 use super::sets::{ANN_REVISION, replicas};
 use super::status;
-use crate::client::{is_already_exists, is_not_found};
-use crate::clock::Clock;
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Informer, key_of, split_key};
-use crate::lean::Lean;
-use crate::names::{COMPONENT_DEPLOYMENT, controller, reason};
-use crate::pods::is_finished;
-use crate::queue::WorkQueue;
-use crate::recorder::{EventType, Recorder};
-use crate::worker;
 use crate::workload::adopt::{claim, named};
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
@@ -31,6 +22,15 @@ use crate::workload::owned::{
 };
 use crate::workload::replicas::control::is_namespace_ending;
 use crate::workload::template::is_same;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::client::{is_already_exists, is_not_found};
+use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::names::{COMPONENT_DEPLOYMENT, controller, reason};
+use orlop_client::pods::is_finished;
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::strip_managed_fields::Lean;
+use orlop_client::worker;
 
 /// The controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {

@@ -10,7 +10,7 @@ use super::amounts::{Strategy, strategy};
 use super::rollout::{end_old, grow_new, shrink_old, size_of_new};
 use super::sets::{ANN_REVISION, actual, annotate, find_new, new_set, replicas, resize, revision};
 use super::{scale, status};
-use crate::meta::{annotation, is_terminating};
+use orlop_client::meta::{annotation, is_terminating};
 
 /// What a sync looks at.
 pub struct DeploymentInput<'a> {

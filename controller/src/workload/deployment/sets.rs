@@ -7,10 +7,10 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use kube::core::ObjectMeta;
 
 use super::amounts::{max_surge, wanted};
-use crate::meta::annotation;
 use crate::workload::hash;
 use crate::workload::owned::controller_reference;
 use crate::workload::template::{LABEL_TEMPLATE_HASH, is_same};
+use orlop_client::meta::annotation;
 
 /// Annotation of Deployments and ReplicaSets: the number of the revision.
 pub const ANN_REVISION: &str = "deployment.kubernetes.io/revision";

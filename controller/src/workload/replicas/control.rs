@@ -11,16 +11,7 @@ use kube::{Api, Client, ResourceExt};
 
 use super::decide::{Act, decide, is_same_status, status, wanted};
 use super::kind::Replicated;
-use crate::client::{is_conflict, is_not_found};
-use crate::clock::Clock;
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Informer, key_of, split_key};
-use crate::lean::Lean;
-use crate::meta::is_terminating;
-use crate::names::reason;
-use crate::queue::WorkQueue;
-use crate::recorder::{EventType, Recorder};
-use crate::worker;
 use crate::workload::adopt::{claim, named};
 use crate::workload::batch::slow_start;
 use crate::workload::error::WorkloadError;
@@ -31,6 +22,15 @@ use crate::workload::owned::{
 };
 use crate::workload::ready::{is_active, is_leaving, next_available};
 use crate::workload::template::pod_from;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::client::{is_conflict, is_not_found};
+use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::meta::is_terminating;
+use orlop_client::names::reason;
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::strip_managed_fields::Lean;
+use orlop_client::worker;
 
 /// The controller of ReplicaSets.
 pub fn replica_sets(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
@@ -279,7 +279,7 @@ impl<K: Replicated> Manager<K> {
 
 /// The namespace takes no new objects because it is being deleted.
 pub fn is_namespace_ending(error: &kube::Error) -> bool {
-    crate::client::status_of(error).is_some_and(|status| {
+    orlop_client::client::status_of(error).is_some_and(|status| {
         let causes = status.details.iter().flat_map(|details| &details.causes);
         status.code == 403
             && (causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")

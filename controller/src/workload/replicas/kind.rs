@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::names::{COMPONENT_REPLICA_SET, COMPONENT_REPLICATION, controller};
 use crate::options::Options;
 use crate::workload::owned::Namespaced;
+use orlop_client::names::{COMPONENT_REPLICA_SET, COMPONENT_REPLICATION, controller};
 
 /// A kind that the machine serves.
 pub trait Replicated: Namespaced {

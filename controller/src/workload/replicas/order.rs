@@ -7,9 +7,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::meta::annotation;
-use crate::pods::{node_name, phase};
 use crate::workload::ready::{is_active, is_ready, ready_since};
+use orlop_client::meta::annotation;
+use orlop_client::pods::{node_name, phase};
 
 /// Annotation of a pod: what its deletion costs, as a number; the cheapest go first.
 pub const ANN_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";

@@ -16,16 +16,7 @@ use super::decide::{Plan, SetInput, Step, decide, is_same_status};
 use super::identity::{LABEL_POD_INDEX, LABEL_POD_NAME, is_member, revision_of};
 use super::revisions::{Revision, Today, new_revision, sort, surplus, today};
 use super::spec::{name, ordinals};
-use crate::client::{is_already_exists, is_not_found};
-use crate::clock::Clock;
 use crate::context::{Context, ControllerError};
-use crate::informer::{Change, Informer, key_of, split_key};
-use crate::lean::Lean;
-use crate::meta::is_terminating;
-use crate::names::{COMPONENT_STATEFUL_SET, controller, reason};
-use crate::queue::WorkQueue;
-use crate::recorder::{EventType, Recorder};
-use crate::worker;
 use crate::workload::adopt::{claim as claim_objects, named};
 use crate::workload::batch::slow_start;
 use crate::workload::error::WorkloadError;
@@ -34,6 +25,15 @@ use crate::workload::owned::{
     selector_of, wooers,
 };
 use crate::workload::ready::next_available;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::client::{is_already_exists, is_not_found};
+use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::meta::is_terminating;
+use orlop_client::names::{COMPONENT_STATEFUL_SET, controller, reason};
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::strip_managed_fields::Lean;
+use orlop_client::worker;
 
 /// The controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {

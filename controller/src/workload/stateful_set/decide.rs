@@ -13,10 +13,10 @@ use super::claims::{claim_names, has_owners, is_stale, owners};
 use super::identity::{has_identity, new_pod, ordinal, pod_name, revision_of};
 use super::revisions::Revision;
 use super::spec::{ordinals, wanted};
-use crate::meta::is_terminating;
-use crate::pods::{is_finished, phase};
 use crate::workload::deployment::amounts::{Round, scaled};
 use crate::workload::ready::{is_available, is_running_and_ready};
+use orlop_client::meta::is_terminating;
+use orlop_client::pods::{is_finished, phase};
 
 /// What a sync looks at.
 pub struct SetInput<'a> {

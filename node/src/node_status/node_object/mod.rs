@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::core::ObjectMeta;
-use orlop_controller::names::ANN_CONTROLLER_MANAGED_ATTACH;
+use orlop_client::names::ANN_CONTROLLER_MANAGED_ATTACH;
 use serde_json::{Value, json};
 
 use super::machine::Machine;

@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::{Pod, SecretReference, ServiceAccount};
 use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
 use kube::Api;
 use kube::api::PostParams;
+use orlop_client::client::message_of;
 use orlop_controller::attach::csi_attachment_name;
-use orlop_controller::client::message_of;
 use orlop_controller::csi::secrets;
 use orlop_csi::error::Code;
 

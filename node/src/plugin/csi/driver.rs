@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use k8s_openapi::api::storage::v1::{CSIDriver, CSIDriverSpec};
-use orlop_controller::informer::Informer;
+use orlop_client::informer::Informer;
 use orlop_csi::capabilities::NodeCapabilities;
 use orlop_csi::driver::Driver;
 use orlop_csi::error::CallError;

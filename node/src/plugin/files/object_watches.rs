@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource};
-use orlop_controller::clock::Clock;
-use orlop_controller::kept::Keep;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::packed_object::Keep;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 

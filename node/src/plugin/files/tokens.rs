@@ -8,7 +8,7 @@ use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, T
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount, ServiceAccountTokenProjection};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use orlop_controller::client::message_of;
+use orlop_client::client::message_of;
 
 /// No token is used for longer.
 const MOST: SignedDuration = SignedDuration::from_hours(24);

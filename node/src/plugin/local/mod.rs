@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{LocalVolumeSource, PersistentVolume};
-use orlop_controller::names::ANN_IMAGE_FILE;
+use orlop_client::names::ANN_IMAGE_FILE;
 
 use super::volume_queue::{VolumeQueue, is_file_name, machine_path, place_of, shown};
 use super::{ExpandOutcome, Place, Plugin, PluginError, PodVolume, VolumeCapabilities};

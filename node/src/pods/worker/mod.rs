@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{HostIP, Node, Pod, PodIP};
-use orlop_controller::clock::Backoff;
-use orlop_controller::pods::is_finished;
-use orlop_controller::recorder::EventType;
+use orlop_apimachinery::clock::Backoff;
+use orlop_client::pods::is_finished;
+use orlop_client::recorder::EventType;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

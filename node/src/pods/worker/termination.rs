@@ -7,9 +7,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
-use orlop_controller::client::is_not_found;
-use orlop_controller::clock::Backoff;
-use orlop_controller::recorder::EventType;
+use orlop_apimachinery::clock::Backoff;
+use orlop_client::client::is_not_found;
+use orlop_client::recorder::EventType;
 use tokio::sync::watch;
 use tokio::time::Instant;
 

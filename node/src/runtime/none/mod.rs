@@ -16,8 +16,8 @@ use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus, Pod,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use orlop_controller::clock::Clock;
-use orlop_controller::recorder::{EventType, Recorder};
+use orlop_apimachinery::clock::Clock;
+use orlop_client::recorder::{EventType, Recorder};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 

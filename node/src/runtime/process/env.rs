@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVarSource, Node, Pod, Secret};
 use kube::{Api, Client};
-use orlop_controller::client::is_not_found;
+use orlop_client::client::is_not_found;
 
 use super::expand::{expand, look_up};
 use crate::field_path;

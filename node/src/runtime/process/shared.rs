@@ -1,7 +1,7 @@
 //! The parts of the runtime that all its pods share.
 
 use kube::Client;
-use orlop_controller::recorder::Recorder;
+use orlop_client::recorder::Recorder;
 
 use super::decide::BackOff;
 use super::plan;

@@ -13,9 +13,9 @@ use orlop_csi::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeReq
 
 use crate::csi::handle::{attacher_finalizer, node_id};
 use crate::csi::modes::{self, ModeError};
-use crate::meta::{annotation, has_finalizer, is_terminating};
-use crate::names::ANN_CSI_NODE_ID;
 use crate::translate::to_csi;
+use orlop_client::meta::{annotation, has_finalizer, is_terminating};
+use orlop_client::names::ANN_CSI_NODE_ID;
 
 /// What is known about an attachment.
 pub(super) struct View<'a> {
@@ -296,7 +296,7 @@ pub(super) fn may_let_go(volume: &PersistentVolume, driver: &str, attached: bool
 /// An in-tree volume whose plugin is not served by this driver (upstream: the same, by the annotation migrated-to).
 fn is_of_nobody(volume: &PersistentVolume, driver: &str) -> bool {
     let is_csi = volume.spec.as_ref().is_some_and(|spec| spec.csi.is_some());
-    !is_csi && annotation(volume, crate::names::ANN_MIGRATED_TO) != Some(driver)
+    !is_csi && annotation(volume, orlop_client::names::ANN_MIGRATED_TO) != Some(driver)
 }
 
 #[cfg(test)]

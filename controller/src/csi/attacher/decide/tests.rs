@@ -302,7 +302,7 @@ fn what_the_driver_is_asked() {
 fn when_a_volume_is_let_go() {
     let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     let in_tree = json!({"spec": {"csi": null, "cinder": {"volumeID": "v"}}});
-    let migrated = json!({"metadata": {"annotations": {crate::names::ANN_MIGRATED_TO: DRIVER}}, "spec": in_tree["spec"]});
+    let migrated = json!({"metadata": {"annotations": {orlop_client::names::ANN_MIGRATED_TO: DRIVER}}, "spec": in_tree["spec"]});
     for (name, change, attached, wanted) in [
         ("in use by nobody", json!({}), false, false),
         ("going", deleted.clone(), false, true),

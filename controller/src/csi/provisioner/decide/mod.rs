@@ -6,8 +6,8 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::intent::{self, Intent, Noted};
 use crate::csi::handle;
-use crate::meta::{annotation, has_finalizer, is_terminating};
-use crate::names::{
+use orlop_client::meta::{annotation, has_finalizer, is_terminating};
+use orlop_client::names::{
     ANN_BETA_STORAGE_PROVISIONER, ANN_MIGRATED_TO, ANN_PROVISIONED_BY, ANN_SELECTED_NODE,
     ANN_STORAGE_PROVISIONER, FINALIZER_EXTERNAL_PROVISIONER, migrated_driver,
 };

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::size;
 use crate::csi::handle;
-use crate::meta::{annotation, has_finalizer, is_terminating};
-use crate::names::{ANN_ALLOW_MODE_CHANGE, FINALIZER_SNAPSHOT_SOURCE};
 use crate::snapshot::{self, VolumeSnapshot, VolumeSnapshotContent};
+use orlop_client::meta::{annotation, has_finalizer, is_terminating};
+use orlop_client::names::{ANN_ALLOW_MODE_CHANGE, FINALIZER_SNAPSHOT_SOURCE};
 
 /// The content of a volume before anybody has written to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Clones, and what holds their sources.
 
 use super::*;
-use crate::names::FINALIZER_CLONING;
+use orlop_client::names::FINALIZER_CLONING;
 
 fn clone(name: &str, of: &str) -> Value {
     claim(name, json!({"spec": {"dataSource": {"kind": "PersistentVolumeClaim", "name": of}}}))

@@ -1,7 +1,7 @@
 //! What becomes of volumes: policies, finalizers, attachments, volumes of others.
 
 use super::*;
-use crate::names::FINALIZER_EXTERNAL_PROVISIONER;
+use orlop_client::names::FINALIZER_EXTERNAL_PROVISIONER;
 
 fn volume(name: &str, more: Value) -> Value {
     let mut volume = json!({"kind": "PersistentVolume", "metadata": {"name": name},

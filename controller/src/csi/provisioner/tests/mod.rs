@@ -19,11 +19,11 @@ use tonic::Code;
 
 use super::intent::{Noted, noted};
 use crate::context::Run;
-use crate::names::{ANN_CREATE_REQUEST, FINALIZER_PROVISIONING};
 use crate::options::Options;
 use crate::protection;
 use crate::pv;
 use crate::testing::{Failing, FakeApi, TestDriver};
+use orlop_client::names::{ANN_CREATE_REQUEST, FINALIZER_PROVISIONING};
 
 const DRIVER: &str = "d.example";
 const THESE: [Run; 3] = [pv::run, super::run, protection::claim::run];

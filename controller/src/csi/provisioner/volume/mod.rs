@@ -14,11 +14,11 @@ use orlop_csi::v1;
 
 use super::intent::Intent;
 use crate::claim_reference::claim_reference;
-use crate::names::{
+use crate::translate;
+use orlop_client::names::{
     ANN_DELETION_SECRET_NAME, ANN_DELETION_SECRET_NAMESPACE, ANN_MODIFY_SECRET_NAME,
     ANN_MODIFY_SECRET_NAMESPACE, ANN_PROVISIONED_BY, FINALIZER_EXTERNAL_PROVISIONER, migrated_driver,
 };
-use crate::translate;
 
 /// Attribute of a volume: which provisioner made it.
 const IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::context::Run;
 use crate::csi::rig::{DRIVER, Rig, survives};
-use crate::names::ANN_NODE_EXPANSION_NOT_REQUIRED;
 use crate::options::Options;
 use crate::testing::{Failing, TestDriver};
+use orlop_client::names::ANN_NODE_EXPANSION_NOT_REQUIRED;
 
 const THIS: [Run; 1] = [run];
 const CLAIMS: &str = "persistentvolumeclaims";

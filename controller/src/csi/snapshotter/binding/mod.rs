@@ -15,15 +15,15 @@ use super::secrets::{self, Purpose};
 use super::{bound_content, content_name, is_ready, names, points_to, protect, status};
 use crate::csi::handle;
 use crate::csi::resizer::target::is_bound;
-use crate::meta::{annotation, has_finalizer, is_terminating};
-use crate::names::{
-    ANN_SNAPSHOT_BEING_DELETED, ANN_SNAPSHOT_SECRET_NAME, ANN_SNAPSHOT_SECRET_NAMESPACE,
-    FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND, FINALIZER_SNAPSHOT_CLAIM,
-    FINALIZER_SNAPSHOT_CONTENT, reason,
-};
 use crate::snapshot::{
     DeletionPolicy, VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent, VolumeSnapshotContentSource,
     VolumeSnapshotContentSpec, VolumeSnapshotStatus,
+};
+use orlop_client::meta::{annotation, has_finalizer, is_terminating};
+use orlop_client::names::{
+    ANN_SNAPSHOT_BEING_DELETED, ANN_SNAPSHOT_SECRET_NAME, ANN_SNAPSHOT_SECRET_NAMESPACE,
+    FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND, FINALIZER_SNAPSHOT_CLAIM,
+    FINALIZER_SNAPSHOT_CONTENT, reason,
 };
 
 /// All that decides.
@@ -330,7 +330,7 @@ fn content_for(
             ..ObjectMeta::default()
         },
         spec: VolumeSnapshotContentSpec {
-            volume_snapshot_ref: crate::recorder::reference(snapshot),
+            volume_snapshot_ref: orlop_client::recorder::reference(snapshot),
             deletion_policy: class.deletion_policy,
             driver: class.driver.clone(),
             volume_snapshot_class_name: Some(class_name),

@@ -12,16 +12,18 @@ use kube::Client;
 use super::binding::{self, Facts};
 use super::error::SnapshotError;
 use super::{bound_content, is_ready, wanted_content};
-use crate::clock::Clock;
 use crate::context::{Context, ControllerError};
 use crate::csi::handle;
-use crate::informer::{Change, Informer, Registration, key_of};
-use crate::meta::{annotation, has_finalizer, is_terminating};
-use crate::names::{ANN_DEFAULT_SNAPSHOT_CLASS, COMPONENT_SNAPSHOT, FINALIZER_SNAPSHOT_CLAIM, controller};
-use crate::queue::WorkQueue;
-use crate::recorder::Recorder;
 use crate::snapshot::{GROUP, VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
-use crate::worker;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::informer::{Change, Informer, Registration, key_of};
+use orlop_client::meta::{annotation, has_finalizer, is_terminating};
+use orlop_client::names::{
+    ANN_DEFAULT_SNAPSHOT_CLASS, COMPONENT_SNAPSHOT, FINALIZER_SNAPSHOT_CLAIM, controller,
+};
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::Recorder;
+use orlop_client::worker;
 
 /// Upstream: `--worker-threads`.
 const WORKERS: usize = 10;

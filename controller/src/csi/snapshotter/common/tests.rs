@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::context::Run;
 use crate::csi::rig::{DRIVER, Rig, survives};
-use crate::names::{
+use crate::options::Options;
+use crate::testing::{FakeApi, TestDriver};
+use orlop_client::names::{
     ANN_SNAPSHOT_BEING_DELETED, FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND,
     FINALIZER_SNAPSHOT_CONTENT,
 };
-use crate::options::Options;
-use crate::testing::{FakeApi, TestDriver};
 
 const THIS: [Run; 1] = [run];
 const SNAPSHOTS: &str = "volumesnapshots";

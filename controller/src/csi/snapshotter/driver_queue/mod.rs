@@ -10,16 +10,16 @@ use orlop_csi::driver::Driver;
 use super::content::{self, Step};
 use super::error::CallFailure;
 use super::steps::read_content;
-use crate::clock::Clock;
 use crate::context::{Context, ControllerError};
 use crate::csi::driver_queue;
 use crate::drivers::Drivers;
-use crate::informer::{Change, Informer};
-use crate::names::controller;
-use crate::queue::WorkQueue;
-use crate::recorder::Recorder;
 use crate::snapshot::{VolumeSnapshotClass, VolumeSnapshotContent};
-use crate::worker;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::informer::{Change, Informer};
+use orlop_client::names::controller;
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::Recorder;
+use orlop_client::worker;
 
 /// More steps in one go than any content needs.
 const STEPS: usize = 8;

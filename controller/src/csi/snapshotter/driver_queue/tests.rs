@@ -12,9 +12,9 @@ use super::*;
 use crate::context::Run;
 use crate::csi::rig::{DRIVER, Rig, survives};
 use crate::csi::snapshotter::common;
-use crate::names::{ANN_SNAPSHOT_BEING_CREATED, FINALIZER_SNAPSHOT_CONTENT};
 use crate::options::Options;
 use crate::testing::{Failing, TestDriver};
+use orlop_client::names::{ANN_SNAPSHOT_BEING_CREATED, FINALIZER_SNAPSHOT_CONTENT};
 
 const BOTH: [Run; 2] = [common::run, run];
 const SNAPSHOTS: &str = "volumesnapshots";

@@ -4,9 +4,9 @@
 use super::super::cluster::NodeFacts;
 use super::super::filter::volume_binding::{is_bound, selected_node};
 use super::super::volumes::Volumes;
-use crate::informer::split_key;
 use crate::pv::affinity::accepts_node;
 use crate::pv::object;
+use orlop_client::informer::split_key;
 
 /// A claim that has to be bound before its pod is.
 #[derive(Clone, Debug, PartialEq, Eq)]

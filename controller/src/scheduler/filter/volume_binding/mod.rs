@@ -11,13 +11,13 @@ use super::super::cluster::NodeFacts;
 use super::super::terms::Labels;
 use super::super::volumes::Volumes;
 use super::{Broken, Misfit, Rule};
-use crate::kept::Kept;
-use crate::names;
-use crate::pods;
 use crate::pv::affinity::accepts_node;
 use crate::pv::index::NodeSearch;
 use crate::pv::object::{self, ClaimPhase};
 use crate::pv::{class, fit};
+use orlop_client::names;
+use orlop_client::packed_object::Kept;
+use orlop_client::pods;
 
 const AFFINITY: &str = "node(s) didn't match PersistentVolume's node affinity";
 const NOTHING_TO_BIND: &str = "node(s) didn't find available persistent volumes to bind";

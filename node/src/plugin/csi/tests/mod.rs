@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use orlop_apimachinery::clock::Clock;
+use orlop_client::informer::Informer;
 use orlop_controller::attach::csi_attachment_name;
-use orlop_controller::clock::Clock;
 use orlop_controller::drivers::Drivers;
-use orlop_controller::informer::Informer;
 use orlop_controller::options::Options;
 use orlop_controller::testing::{FakeApi, TestDriver};
 use orlop_csi::capabilities::NodeRpc;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
-use orlop_controller::recorder::EventType;
+use orlop_client::recorder::EventType;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 

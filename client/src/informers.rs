@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::informer::Informer;
-use crate::kept::Keep;
+use crate::packed_object::Keep;
 
 /// The informers of a process. Clones share them.
 #[derive(Clone)]

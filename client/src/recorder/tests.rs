@@ -5,7 +5,13 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::json;
 
 use super::*;
-use crate::testing::{FakeApi, Fault, FaultKind};
+use orlop_controller::testing::{FakeApi, Fault, FaultKind};
+
+fn recorder(api: &FakeApi, stop: &CancellationToken, component: &str) -> Recorder {
+    let clock = Clock::following_tokio(1_767_225_600);
+    let (events, _writer) = EventSink::start(api.client(), clock, stop.clone());
+    events.recorder(component)
+}
 
 fn claim() -> PersistentVolumeClaim {
     serde_json::from_value(
@@ -18,7 +24,7 @@ fn claim() -> PersistentVolumeClaim {
 async fn an_event_has_the_fields_that_tools_read_and_repeats_are_counted() {
     let api = FakeApi::new();
     let stop = CancellationToken::new();
-    let recorder = api.context(Default::default(), &stop).recorder("persistentvolume-controller");
+    let recorder = recorder(&api, &stop, "persistentvolume-controller");
     for _ in 0..3 {
         recorder.event(&claim(), EventType::Normal, "FailedBinding", "nothing fits");
         api.settle().await;
@@ -46,7 +52,7 @@ async fn an_event_has_the_fields_that_tools_read_and_repeats_are_counted() {
 async fn events_of_cluster_objects_go_to_default_and_expired_ones_are_made_anew() {
     let api = FakeApi::new();
     let stop = CancellationToken::new();
-    let recorder = api.context(Default::default(), &stop).recorder("x");
+    let recorder = recorder(&api, &stop, "x");
     let pv: PersistentVolume = serde_json::from_value(json!({"metadata": {"name": "pv-1"}})).unwrap();
     recorder.event(&pv, EventType::Warning, "R", "m");
     api.settle().await;
@@ -62,7 +68,7 @@ async fn events_of_cluster_objects_go_to_default_and_expired_ones_are_made_anew(
 async fn a_server_that_is_away_delays_events_and_a_refusal_drops_one() {
     let api = FakeApi::new();
     let stop = CancellationToken::new();
-    let recorder = api.context(Default::default(), &stop).recorder("x");
+    let recorder = recorder(&api, &stop, "x");
     api.fail(Fault { verb: "create", resource: "events", skip: 0, kind: FaultKind::Broken });
     api.fail(Fault {
         verb: "create",

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
-use crate::informer::key_of;
+use crate::object_key::key_of;
 use crate::uid::Uid;
 
 /// The fastest that still looks at the dictionary; higher ones save a few bytes and cost a multiple of the time.
@@ -31,10 +31,10 @@ static UNPACKER: LazyLock<Mutex<Decompressor<'static>>> = LazyLock::new(|| {
     Mutex::new(unpacker.expect("a context needs nothing but memory"))
 });
 
-#[cfg(test)]
+#[cfg(debug_assertions)]
 thread_local! {
     /// How often this thread asked for an object that is kept. Each may be a decoding.
-    pub(crate) static GETS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    pub static GETS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// What an object has to be able to do to be kept.
@@ -117,7 +117,7 @@ impl<K: Keep> Kept<K> {
 
     /// The object, decoded if need be.
     pub fn get(&self) -> Arc<K> {
-        #[cfg(test)]
+        #[cfg(debug_assertions)]
         GETS.set(GETS.get() + 1);
         match &*self.form() {
             Form::Whole(object) => Arc::clone(object),

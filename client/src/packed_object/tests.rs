@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeCl
 use serde_json::{Value, json};
 
 use super::*;
-use crate::gc::owners::Meta;
+use orlop_controller::gc::owners::Meta;
 
 fn packed<K: Keep + PartialEq + fmt::Debug>(value: Value) -> usize {
     let object: Arc<K> = Arc::new(serde_json::from_value(value).unwrap());

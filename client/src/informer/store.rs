@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::change::Change;
-use crate::few::Few;
-use crate::kept::{Keep, Kept};
+use crate::packed_object::{Keep, Kept};
+use crate::small_set::Few;
 
 /// Index values of an object.
 pub type IndexFn<K> = fn(&K) -> Vec<String>;

@@ -21,8 +21,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{is_already_exists, is_not_found, status_of};
-use crate::clock::Clock;
 use correlate::{Correlator, Outcome};
+use orlop_apimachinery::clock::Clock;
 
 /// Notes that may wait; further ones are dropped.
 const QUEUE: usize = 1000;

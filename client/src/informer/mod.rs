@@ -3,7 +3,7 @@
 //! The initial list is applied and handed to the handlers before [`Informer::synced`] ends. A deletion that was
 //! missed while the server was away shows up as a delete after the next list. There is no periodic resync.
 //!
-//! Objects that have not changed for a while are packed (see [`crate::kept`]), and lists are read page by page, each object
+//! Objects that have not changed for a while are packed (see [`crate::packed_object`]), and lists are read page by page, each object
 //! taken up as it comes: neither at rest nor at the start all objects are in memory as they are decoded.
 
 mod change;
@@ -18,36 +18,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::Duration;
 
 use futures::{StreamExt, pin_mut};
+use kube::Api;
 use kube::runtime::watcher;
-use kube::{Api, Resource};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::status_of;
-use crate::clock::Backoff;
-use crate::kept::{Keep, Kept};
-use crate::lean::Lean;
+pub use crate::object_key::{key_of, split_key};
+use crate::packed_object::{Keep, Kept};
+use crate::strip_managed_fields::Lean;
 use crate::worker::panic_text;
+use orlop_apimachinery::clock::Backoff;
 
 pub use change::Change;
 pub use store::IndexFn;
 use store::Store;
-
-/// The key of an object: `namespace/name`, or `name` for a cluster-scoped one.
-pub fn key_of<K: Resource>(object: &K) -> String {
-    let meta = object.meta();
-    let name = meta.name.as_deref().unwrap_or_default();
-    match meta.namespace.as_deref() {
-        Some(namespace) if !namespace.is_empty() => format!("{namespace}/{name}"),
-        Some(_) | None => name.to_owned(),
-    }
-}
-
-/// Splits a key into namespace (empty for a cluster-scoped object) and name.
-pub fn split_key(key: &str) -> (&str, &str) {
-    key.split_once('/').unwrap_or(("", key))
-}
 
 type Handler<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
 

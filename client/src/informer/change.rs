@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use crate::kept::{Keep, Kept};
+use crate::packed_object::{Keep, Kept};
 use crate::uid::Uid;
 
 /// What happened to one object: what the cache held (on a deletion: the last state there was), and what it holds now. Under

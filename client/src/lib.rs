@@ -1,0 +1,18 @@
+//! What a client of the API needs: connections, informers, a work queue and its workers, events, and the names of
+//! annotations, finalizers and reasons.
+
+pub mod client;
+pub mod informer;
+pub mod informers;
+pub mod meta;
+pub mod names;
+pub mod object_key;
+pub mod operations;
+pub mod packed_object;
+pub mod pods;
+pub mod queue;
+pub mod recorder;
+pub mod small_set;
+pub mod strip_managed_fields;
+pub mod uid;
+pub mod worker;

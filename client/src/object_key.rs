@@ -1,0 +1,18 @@
+//! The key of an object, as queues and informers use it.
+
+use kube::Resource;
+
+/// The key of an object: `namespace/name`, or `name` for a cluster-scoped one.
+pub fn key_of<K: Resource>(object: &K) -> String {
+    let meta = object.meta();
+    let name = meta.name.as_deref().unwrap_or_default();
+    match meta.namespace.as_deref() {
+        Some(namespace) if !namespace.is_empty() => format!("{namespace}/{name}"),
+        Some(_) | None => name.to_owned(),
+    }
+}
+
+/// Splits a key into namespace (empty for a cluster-scoped object) and name.
+pub fn split_key(key: &str) -> (&str, &str) {
+    key.split_once('/').unwrap_or(("", key))
+}
