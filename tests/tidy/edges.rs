@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use super::{metadata, nothing_wrong, root, short_name};
 
 /// The crate that only tests may depend on.
@@ -50,7 +48,7 @@ fn edges() -> (BTreeSet<String>, Vec<Edge>) {
         for dependency in package["dependencies"].as_array().unwrap() {
             let (from, to) = (short_name(&package["name"]), short_name(&dependency["name"]));
             if ours.contains(&to) {
-                edges.push(Edge { from, to, dev: dependency["kind"] == Value::from("dev") });
+                edges.push(Edge { from, to, dev: dependency["kind"] == "dev" });
             }
         }
     }

@@ -58,7 +58,7 @@ impl Modules {
         let mut tests: BTreeSet<ModulePath> = BTreeSet::new();
         for (module, (_, source)) in &self.files {
             for name in &source.test_modules {
-                tests.insert([module.as_slice(), &[name.clone()]].concat());
+                tests.insert([module.as_slice(), std::slice::from_ref(name)].concat());
             }
         }
         self.files.retain(|module, _| {

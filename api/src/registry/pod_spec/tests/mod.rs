@@ -1,3 +1,5 @@
+//! Validation and defaults of pod specifications.
+
 mod containers;
 mod placement;
 mod surroundings;

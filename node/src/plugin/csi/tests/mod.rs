@@ -1,5 +1,6 @@
+//! The plugin with two drivers: one in memory that fails in every way, and the hostpath driver with real mounts.
+
 #![allow(clippy::unwrap_used)]
-//! The plugin with drivers: one in memory that fails in every way, and the laboratory driver with real mounts.
 
 mod crashes;
 mod failures;
