@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::syntax::{self, Import, Source};
 
 /// Which file uses which, and by which paths.
-pub type Graph = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<String>>>;
+pub(super) type Graph = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<String>>>;
 
 type ModulePath = Vec<String>;
 
@@ -18,7 +18,7 @@ struct Modules {
 }
 
 /// The graph of one crate: its files, relative to its `src`, and their text.
-pub fn graph(files: &[(PathBuf, String)]) -> Graph {
+pub(super) fn graph(files: &[(PathBuf, String)]) -> Graph {
     let mut modules = Modules { files: BTreeMap::new() };
     let mut programs = Vec::new();
     for (path, text) in files {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A name that a `use` brings into a file. The name of a glob is `*`, and its path ends before that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Import {
+pub(super) struct Import {
     pub name: String,
     pub path: Vec<String>,
     /// `pub use`, `pub(crate) use` and the like.
@@ -13,7 +13,7 @@ pub struct Import {
 
 /// What a source file names, without its tests.
 #[derive(Debug, Default)]
-pub struct Source {
+pub(super) struct Source {
     pub imports: Vec<Import>,
     /// Paths of two segments and more outside of `use`.
     pub paths: Vec<Vec<String>>,
@@ -26,7 +26,7 @@ pub struct Source {
 }
 
 /// Reads a source file.
-pub fn read(text: &str) -> Source {
+pub(super) fn read(text: &str) -> Source {
     let mut source = Source::default();
     let tokens = without_tests(&tokens(text), &mut source.test_modules);
     let mut at = 0;
