@@ -4,18 +4,23 @@
 //! leave out, [`load`] builds the one [`types`] arena, [`document`] assembles the documents.
 
 pub mod document;
+mod extensions;
 mod facts;
 mod gnostic;
 pub mod load;
 mod operations;
 mod own;
+pub mod resource;
 mod responses;
+mod schemas;
 pub mod shape;
 mod v2;
 mod v3;
+mod verb;
 
-pub use document::{Document, Documents, ResourceDoc, SubresourceDoc};
+pub use document::{Document, Documents};
 pub use load::{OPEN_OBJECT, types};
+pub use resource::{ResourceDoc, SubresourceDoc};
 pub use shape::{
     Field, ListType, Merge, Numbered, Presence, Scalar, Shape, Strategic, StructType, TypeId, Types,
 };

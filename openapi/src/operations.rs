@@ -6,16 +6,18 @@
 
 use serde_json::Value;
 use utoipa::openapi::path::{
-    HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem, PathItemBuilder, Paths,
+    OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem, PathItemBuilder, Paths,
     PathsBuilder,
 };
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ArrayBuilder, Object, SchemaType, Type};
 use utoipa::openapi::{ContentBuilder, Ref, Required};
 
-use crate::document::{DELETE_OPTIONS, ResourceDoc, SubresourceDoc, gvk};
+use crate::extensions::extensions;
+use crate::resource::{GVK, ResourceDoc, SubresourceDoc, gvk};
 use crate::responses::{self, Answered, MEDIA};
-use crate::v3::{GVK, extensions};
+use crate::schemas::DELETE_OPTIONS;
+use crate::verb::{QueryParameter, Verb};
 
 /// A list of steps; the other patches are objects.
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -56,113 +58,6 @@ fn collection_item(resource: &ResourceDoc) -> Option<PathItemBuilder> {
     let verbs: Vec<Verb> = verbs(resource.verbs, Verb::ON_COLLECTIONS).collect();
     (!verbs.is_empty()).then(|| operations(verbs.into_iter(), &Target::of(resource)))
 }
-
-/// What an operation does.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Verb {
-    List,
-    Create,
-    DeleteCollection,
-    Get,
-    Update,
-    Patch,
-    Delete,
-}
-
-impl Verb {
-    const ON_COLLECTIONS: &[Verb] = &[Verb::List, Verb::Create, Verb::DeleteCollection];
-    const ON_OBJECTS: &[Verb] = &[Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
-    const ON_SUBRESOURCES: &[Verb] = &[Verb::Get, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
-
-    /// Its name in discovery.
-    fn name(self) -> &'static str {
-        match self {
-            Verb::List => "list",
-            Verb::Create => "create",
-            Verb::DeleteCollection => "deletecollection",
-            Verb::Get => "get",
-            Verb::Update => "update",
-            Verb::Patch => "patch",
-            Verb::Delete => "delete",
-        }
-    }
-
-    /// Its name in `x-kubernetes-action`.
-    fn action(self) -> &'static str {
-        match self {
-            Verb::Create => "post",
-            Verb::Update => "put",
-            Verb::List | Verb::DeleteCollection | Verb::Get | Verb::Patch | Verb::Delete => self.name(),
-        }
-    }
-
-    /// What operation ids begin with.
-    fn id(self) -> &'static str {
-        match self {
-            Verb::Get => "read",
-            Verb::Update => "replace",
-            Verb::DeleteCollection => "deleteCollection",
-            Verb::List | Verb::Create | Verb::Patch | Verb::Delete => self.name(),
-        }
-    }
-
-    fn method(self) -> HttpMethod {
-        match self {
-            Verb::List | Verb::Get => HttpMethod::Get,
-            Verb::Create => HttpMethod::Post,
-            Verb::Update => HttpMethod::Put,
-            Verb::Patch => HttpMethod::Patch,
-            Verb::DeleteCollection | Verb::Delete => HttpMethod::Delete,
-        }
-    }
-
-    /// Query parameters: name, type, what it does.
-    fn parameters(self) -> Vec<QueryParameter> {
-        match self {
-            Verb::Get => Vec::new(),
-            Verb::List => LISTING.to_vec(),
-            Verb::Create | Verb::Update => WRITING.to_vec(),
-            Verb::Patch => [WRITING, &[FORCE]].concat(),
-            Verb::Delete => DELETING.to_vec(),
-            Verb::DeleteCollection => [LISTING, DELETING].concat(),
-        }
-    }
-}
-
-type QueryParameter = (&'static str, &'static str, &'static str);
-
-const DRY_RUN: QueryParameter =
-    ("dryRun", "string", "With All, everything is done but the storing. No other value is valid.");
-const FORCE: QueryParameter =
-    ("force", "boolean", "For apply patches: take over fields that other managers own.");
-const WRITING: &[QueryParameter] = &[
-    DRY_RUN,
-    ("fieldManager", "string", "Who makes the change; the name under which the fields are owned."),
-    (
-        "fieldValidation",
-        "string",
-        "What is done about unknown and duplicate fields: Ignore drops them, Warn drops them and says so, \
-         Strict refuses the request.",
-    ),
-];
-const DELETING: &[QueryParameter] = &[
-    DRY_RUN,
-    ("gracePeriodSeconds", "integer", "How long the object may take to end, in seconds."),
-    ("orphanDependents", "boolean", "Deprecated: whether dependents stay. Use propagationPolicy."),
-    ("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
-];
-const LISTING: &[QueryParameter] = &[
-    ("allowWatchBookmarks", "boolean", "For watches: send bookmarks."),
-    ("continue", "string", "Where to go on: the token of the list's previous part."),
-    ("fieldSelector", "string", "Only objects whose fields match."),
-    ("labelSelector", "string", "Only objects whose labels match."),
-    ("limit", "integer", "At most so many objects at once."),
-    ("resourceVersion", "string", "The revision to read at, or to watch from."),
-    ("resourceVersionMatch", "string", "How resourceVersion is meant: Exact or NotOlderThan."),
-    ("sendInitialEvents", "boolean", "For watches: begin with what is there."),
-    ("timeoutSeconds", "integer", "For watches: end after so many seconds."),
-    ("watch", "boolean", "Stream the changes."),
-];
 
 fn verbs(given: &'static [&'static str], wanted: &'static [Verb]) -> impl Iterator<Item = Verb> {
     wanted.iter().copied().filter(move |verb| given.contains(&verb.name()))

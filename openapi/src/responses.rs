@@ -7,8 +7,8 @@ use utoipa::openapi::path::OperationBuilder;
 use utoipa::openapi::schema::{AnyOfBuilder, ComponentsBuilder, Schema};
 use utoipa::openapi::{Content, ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 
-use crate::document::STATUS;
-use crate::operations::Verb;
+use crate::schemas::STATUS;
+use crate::verb::Verb;
 
 /// The forms of bodies and answers.
 pub(crate) const MEDIA: &[&str] =

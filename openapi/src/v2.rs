@@ -5,13 +5,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::document::{
-    LIST_META, NAMED_SCALARS, ResourceDoc, kinds_of_schemas, merge_extensions, own_schema, reachable,
-    scalar_schema, type_and_format,
+use crate::resource::{GVK, ResourceDoc};
+use crate::schemas::{
+    LIST_META, NAMED_SCALARS, kinds_of_schemas, merge_extensions, own_schema, reachable, scalar_schema,
+    type_and_format,
 };
 use crate::shape::{Field, Shape, StructType};
 use crate::types;
-use crate::v3::GVK;
 
 /// The document.
 pub(crate) fn document(resources: &[ResourceDoc]) -> Value {

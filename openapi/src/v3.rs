@@ -5,16 +5,17 @@
 //! neighbours there and so hide in an `allOf`.
 
 use serde_json::{Value, json};
-use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::schema::{
     AdditionalProperties, AllOfBuilder, ArrayBuilder, ComponentsBuilder, Object, ObjectBuilder, OneOfBuilder,
     SchemaFormat, SchemaType, Type,
 };
 use utoipa::openapi::{InfoBuilder, OpenApiBuilder, Ref, RefOr, Schema};
 
-use crate::document::{
-    LIST_META, NAMED_SCALARS, ResourceDoc, kinds_of_schemas, merge_extensions, own_schema, reachable,
-    scalar_schema, type_and_format,
+use crate::extensions::extensions;
+use crate::resource::{GVK, ResourceDoc};
+use crate::schemas::{
+    LIST_META, NAMED_SCALARS, kinds_of_schemas, merge_extensions, own_schema, reachable, scalar_schema,
+    type_and_format,
 };
 use crate::shape::{Field, Scalar, Shape, StructType};
 use crate::{operations, responses, types};
@@ -62,9 +63,6 @@ fn components(resources: &[&ResourceDoc]) -> ComponentsBuilder {
     }
     components
 }
-
-/// The extension that names the kinds of a schema or an operation.
-pub(crate) const GVK: &str = "x-kubernetes-group-version-kind";
 
 fn structure(ty: &'static StructType, kinds: Option<(&str, Value)>) -> Schema {
     let mut object = ObjectBuilder::new()
@@ -190,10 +188,4 @@ fn shape(shape: &'static Shape) -> RefOr<Schema> {
 
 fn some_text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
-}
-
-/// `None` when there are none.
-pub(crate) fn extensions<'a>(pairs: impl IntoIterator<Item = (&'a str, Value)>) -> Option<Extensions> {
-    let extensions: Extensions = pairs.into_iter().collect();
-    (!extensions.is_empty()).then_some(extensions)
 }

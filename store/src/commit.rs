@@ -14,7 +14,6 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::embedded::Shortage;
 use crate::snapshot::Index;
 use crate::watch::Hub;
 use crate::{
@@ -30,6 +29,17 @@ const GROUP_BYTES: usize = 4 << 20;
 const QUEUE: usize = 1024;
 /// The most bytes of one key.
 pub(crate) const MAX_KEY: usize = 4096;
+
+/// There is too little room for a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shortage {
+    /// Bytes.
+    pub(crate) free: u64,
+    /// Bytes.
+    pub(crate) needed: u64,
+    /// The directory whose disk it is.
+    pub(crate) place: Arc<str>,
+}
 
 /// Where groups are made durable.
 pub(crate) trait Durable<V>: Send + 'static {

@@ -1,64 +1,12 @@
 //! The contract as a trait. What it promises is told in the crate's documentation.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
+pub use crate::future::BoxFuture;
 use crate::watch::Watcher;
-use crate::{CommitError, Event, Guard, Key, ReadError, Record, Revision, Snapshot, View, WatchError};
-
-/// A boxed future, so that backends can be chosen at run time.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// What must hold for a write to be carried out (I5: no write is unconditional).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
-    /// The key has no record.
-    Absent,
-    /// The key's record has this revision.
-    Revision(Revision),
-}
-
-/// What a write does to its key.
-#[derive(Debug)]
-pub enum Op<V> {
-    /// A new value.
-    Put {
-        /// The bytes.
-        value: Bytes,
-        /// What readers need to know of them.
-        view: V,
-    },
-    /// The record goes.
-    Delete,
-}
-
-/// One write of a commit.
-#[derive(Debug)]
-pub struct Write<V> {
-    /// The key.
-    pub key: Key,
-    /// What must hold.
-    pub expect: Expect,
-    /// What to do.
-    pub op: Op<V>,
-}
-
-/// A commit that was carried out and is durable.
-#[derive(Debug)]
-pub struct Committed<V> {
-    /// The events, one per write, in the order of the writes.
-    pub events: Vec<Arc<Event<V>>>,
-}
-
-impl<V> Committed<V> {
-    /// The revision of the last write; zero for a commit without writes.
-    pub fn revision(&self) -> Revision {
-        self.events.last().map_or(Revision::ZERO, |event| event.revision)
-    }
-}
+use crate::{
+    CommitError, Committed, Event, Guard, Key, ReadError, Record, Revision, Snapshot, View, WatchError, Write,
+};
 
 /// What a store takes on its disk, and what is left there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

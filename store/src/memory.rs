@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::{Clock, SystemClock};
 use crate::commit::check_sizes;
+use crate::future::BoxFuture;
 use crate::guard;
-use crate::kv::BoxFuture;
 use crate::snapshot::Index;
 use crate::watch::{BATCH, Hub, Log, Page, RingLimits};
 use crate::{

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use bytes::Buf;
 
-use super::{ArchiveError, BadHeader, FORMAT, HEADER, Header, Summary, TRAILER, Trailer};
+use super::error::ArchiveError;
+use super::format::{BadHeader, FORMAT, HEADER, Header, Summary, TRAILER, Trailer};
 use crate::embedded::StoreId;
 use crate::embedded::snapshot::{self, SavedRecord};
 

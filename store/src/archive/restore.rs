@@ -7,8 +7,9 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use super::error::ArchiveError;
+use super::format::Header;
 use super::read::Reader;
-use super::{ArchiveError, Header};
 use crate::embedded::{Embedded, Options, make};
 use crate::kv::Kv;
 use crate::{OpenError, Revision};

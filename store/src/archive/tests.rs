@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
+use super::format::{HEADER, TRAILER};
 use super::*;
 use crate::testing::{Sum, delete_one, put, put_one, told};
-use crate::{Embedded, Kv, Memory, Options, ReadError, WatchError};
+use crate::{Embedded, Kv, Memory, Options, ReadError, Revision, WatchError};
 
 fn options() -> Options {
     Options { ballast_bytes: Some(0), ..Options::default() }

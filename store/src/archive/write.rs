@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::{ArchiveError, Header, Trailer};
+use super::error::ArchiveError;
+use super::format::{Header, Trailer};
 use crate::Snapshot;
 use crate::embedded::StoreId;
 use crate::embedded::snapshot::Encoder;

@@ -16,7 +16,7 @@ use super::recover::{Places, RESTORE, check_mark, check_segments, compacted_betw
 use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
 use super::verify::{self, Loaded};
-use super::{Options, accept, claim, hygiene, lock, snapshot};
+use super::{Options, accept, dir_identity, hygiene, lock, snapshot};
 use crate::{OpenError, Revision};
 
 /// How a directory is checked.
@@ -175,7 +175,9 @@ impl Check<'_> {
                 self.fine("STORE", format!("the store {store}"));
                 store
             }
-            Identity::Missing if claim::was_never_used(&self.places, files)? => return Ok(Verdict::Empty),
+            Identity::Missing if dir_identity::was_never_used(&self.places, files)? => {
+                return Ok(Verdict::Empty);
+            }
             Identity::Missing | Identity::Broken => {
                 let store = scan::named(files, &segments).map_err(self.places.io("read", root))?;
                 let Some(store) = store else {

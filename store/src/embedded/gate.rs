@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::room::{self, Effect, Level, Limits, Room, Space};
 use super::{Options, space};
+use crate::commit::Shortage;
 use crate::{Key, Usage};
 
 /// A look is good for so long, or for so many bytes.
@@ -24,17 +25,6 @@ const BALLAST_AGAIN: Duration = Duration::from_secs(60);
 
 /// A file that holds nothing.
 pub(super) const BALLAST: &str = "BALLAST";
-
-/// There is too little room for a commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shortage {
-    /// Bytes.
-    pub(crate) free: u64,
-    /// Bytes.
-    pub(crate) needed: u64,
-    /// The directory whose disk it is.
-    pub(crate) place: Arc<str>,
-}
 
 /// What is known of the room, and what follows from it.
 pub(crate) struct Gate {

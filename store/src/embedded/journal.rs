@@ -5,16 +5,16 @@
 //! after its sync and the next one is written after that. Anything else that does not fit is
 //! damage, and is reported rather than repaired.
 //!
-//! Segments are filled with zeros before they are used ([`ahead`](super::ahead)): a sync that
+//! Segments are filled with zeros before they are used ([`preallocate`](super::preallocate)): a sync that
 //! changes no length and no block costs half. Where there are none, frames are appended.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::ahead::{Ahead, FIRST_ROOM};
 use super::files::{File, Files};
 use super::frame::{Entry, FrameWriter, HEADER, SegmentHeader, StoreId};
+use super::preallocate::{FIRST_ROOM, Preallocator};
 use super::room::is_no_room;
 use super::scan::{self, Scan, Segment, io};
 use super::segments::{Closed, Segments};
@@ -35,7 +35,7 @@ pub(crate) struct Journal {
     length: u64,
     /// Bytes of the file that were written beforehand.
     room: u64,
-    ahead: Ahead,
+    preallocator: Preallocator,
     next: Revision,
     /// The checksum of the newest entry; none when the journal holds none.
     newest: Option<u32>,
@@ -68,7 +68,7 @@ impl Journal {
         let room = FIRST_ROOM.min(rotate_at);
         let (file, room) = create_segment(&*files, &dir, store, first, room)
             .map_err(|source| io("create", &path, source))?;
-        let ahead = Ahead::new(files.clone(), &dir);
+        let preallocator = Preallocator::new(files.clone(), &dir);
         let writer = FrameWriter::new(store);
         let segments = Arc::default();
         Ok(Journal {
@@ -81,7 +81,7 @@ impl Journal {
             path,
             length: HEADER as u64,
             room,
-            ahead,
+            preallocator,
             next: first,
             newest: None,
             segments,
@@ -116,7 +116,7 @@ impl Journal {
             .map(|segment| Closed { path: segment.path, last: Revision(segment.next.0 - 1) });
         let segments =
             Segments { closed: Mutex::new(closed.collect()), appended, cut: AtomicBool::new(false) };
-        let ahead = Ahead::new(files.clone(), &dir);
+        let preallocator = Preallocator::new(files.clone(), &dir);
         Ok(Journal {
             files,
             dir,
@@ -127,7 +127,7 @@ impl Journal {
             path,
             length: last.length,
             room: last.room,
-            ahead,
+            preallocator,
             next: last.next,
             newest,
             segments: Arc::new(segments),
@@ -141,20 +141,20 @@ impl Journal {
 
     /// Ends what is done beside it. Nothing may be appended any more.
     pub(super) fn stop(&mut self) {
-        self.ahead.stop();
+        self.preallocator.stop();
     }
 
     /// Whether the next segment is prepared.
     #[cfg(test)]
     pub(super) fn is_prepared(&self) -> bool {
-        self.ahead.is_ready()
+        self.preallocator.is_ready()
     }
 
     /// Says whether room is short. Then nothing is prepared, and what was is removed; true when that
     /// has brought room.
     pub(crate) fn room_is_short(&mut self, short: bool) -> bool {
         self.short = short;
-        short && self.ahead.give_up()
+        short && self.preallocator.give_up()
     }
 
     /// The newest durable revision, and the checksum of its entry.
@@ -238,12 +238,12 @@ impl Journal {
             return Ok(());
         }
         let path = segment_path(&self.dir, self.next);
-        let next = match self.ahead.take() {
+        let next = match self.preallocator.take() {
             Some(prepared) => {
                 let named = self.name(prepared.file, &prepared.path, &path);
                 if named.is_err() {
                     // Its room is wanted.
-                    self.ahead.discard();
+                    self.preallocator.discard();
                 }
                 named.map(|file| (file, prepared.room))
             }
@@ -292,7 +292,7 @@ impl Journal {
         let left = self.room.saturating_sub(self.length);
         if left <= self.room / 2 && !self.short {
             let room = (self.room * 2).max(FIRST_ROOM).min(self.rotate_at);
-            self.ahead.want(room, self.segments.appended());
+            self.preallocator.want(room, self.segments.appended());
         }
     }
 }

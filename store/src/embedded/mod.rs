@@ -3,12 +3,12 @@
 //! | file | idea |
 //! |---|---|
 //! | [`files`] | what is asked of the file system, so that tests can make it fail |
-//! | `frame`, `journal`, `segments`, `scan`, `ahead` | the bytes that acknowledge, their segments, reading and preparing those |
+//! | `frame`, `journal`, `segments`, `scan`, `preallocate` | the bytes that acknowledge, their segments, reading and preparing those |
 //! | `rows`, `sled` | the rows of the served copy, and the one file that names sled |
 //! | `feed`, `upkeep` | from the journal to the served copy; compaction |
 //! | `read` | the log as one sequence: backlog and served copy |
 //! | `snapshot`, `snapshots` | logical snapshots, from which the served copy can be made again; when |
-//! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `claim`, `lock` | opening, without trust |
+//! | `recover`, `rebuild`, `verify`, `hygiene`, `guard`, `identity`, `dir_identity`, `lock` | opening, without trust |
 //! | [`check`](mod@check) | a look at a directory that changes nothing |
 //! | `high_water`, [`accept`] | what tells that the journal's end is lost; going on without it |
 //! | `retention`, `space` | how much of the past is kept, and what it takes |
@@ -19,10 +19,10 @@
 //! The bytes are described in docs/store-format.md.
 
 pub mod accept;
-mod ahead;
 pub mod check;
-mod claim;
+mod dir_identity;
 pub mod files;
+mod preallocate;
 
 mod feed;
 mod frame;
@@ -73,8 +73,8 @@ use self::read::{Past, PastLog, blocking};
 use self::recover::{Recovered, recover};
 use self::slot::Slot;
 use self::upkeep::{Progress, Upkeep};
-use crate::commit::{self, AppendError, Durable, Head, Published, Queue};
-use crate::kv::BoxFuture;
+use crate::commit::{self, AppendError, Durable, Head, Published, Queue, Shortage};
+use crate::future::BoxFuture;
 use crate::watch::{Hub, RingLimits};
 use crate::{
     Clock, CommitError, Committed, Event, Guard, Key, Kv, OpenError, ReadError, Revision, Snapshot,
@@ -82,7 +82,6 @@ use crate::{
 };
 
 pub(crate) use self::frame::StoreId;
-pub(crate) use self::gate::Shortage;
 pub(crate) use self::offline::make;
 pub use self::offline::{Compacted, compact};
 pub use self::retention::Retention;
@@ -170,7 +169,7 @@ impl<V: View> Embedded<V> {
         let dir = dir.as_ref();
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
         options.files.create_dir(dir).map_err(io("create"))?;
-        claim::look(dir, &*options.files)?;
+        dir_identity::look(dir, &*options.files)?;
         let lock = Lock::take(dir, options.lock_wait)?;
         let gate = Arc::new(Gate::new(dir, &options));
         gate.before_opening();

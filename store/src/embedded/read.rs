@@ -9,7 +9,7 @@ use super::rows::{self, CurrentRow, LogRow};
 use super::sled::{Served, ServedError};
 use super::slot::Slot;
 use crate::commit::{Head, Published};
-use crate::kv::BoxFuture;
+use crate::future::BoxFuture;
 use crate::watch::{BATCH, Log, Page};
 use crate::{Event, Key, ReadError, Record, Revision, Snapshot, View};
 use std::sync::atomic::{AtomicU64, Ordering};

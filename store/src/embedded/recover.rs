@@ -23,7 +23,7 @@ use super::scan::{self, Scan};
 use super::sled::{Served, ServedError};
 use super::snapshot;
 use super::verify::{self, Loaded};
-use super::{Options, accept, claim, hygiene, read, shrink};
+use super::{Options, accept, dir_identity, hygiene, read, shrink};
 use crate::snapshot::Index;
 use crate::{Event, Key, OpenError, Record, Revision, View};
 
@@ -98,8 +98,8 @@ pub(super) fn recover_with<V: View>(
 ) -> Result<Recovered<V>, OpenError> {
     let places = Places::below(root);
     let files = &*options.files;
-    let (store, is_new) = claim::identify(&places, files)?;
-    claim::remove_unfinished(&places, files)?;
+    let (store, is_new) = dir_identity::identify(&places, files)?;
+    dir_identity::remove_unfinished(&places, files)?;
     shrink::settle(files, root).map_err(places.io("tidy up", root))?;
     let mark = match high_water::read(files, root, store)? {
         Found::Mark(mark) => Some(mark),

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::kv::BoxFuture;
+use crate::future::BoxFuture;
 use crate::{
     Clock, CommitError, Event, Expect, Guard, Key, Kv, ManualClock, Op, Record, Revision, RingLimits,
     Snapshot, View, Watcher, Write,

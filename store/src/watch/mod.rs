@@ -14,7 +14,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::kv::BoxFuture;
+use crate::future::BoxFuture;
 use crate::{Event, ReadError, Revision};
 
 pub use cursor::Watcher;

@@ -45,7 +45,7 @@ struct Shared {
 }
 
 /// Prepares segments.
-pub(super) struct Ahead {
+pub(super) struct Preallocator {
     shared: Arc<Shared>,
     /// Started with the first wish.
     thread: Option<JoinHandle<()>>,
@@ -53,11 +53,11 @@ pub(super) struct Ahead {
     asked_at: Option<u64>,
 }
 
-impl Ahead {
+impl Preallocator {
     pub(super) fn new(files: Arc<dyn Files>, dir: &Path) -> Self {
         let (state, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { state, changed, files, path: dir.join(NAME) });
-        Ahead { shared, thread: None, asked_at: None }
+        Preallocator { shared, thread: None, asked_at: None }
     }
 
     /// Asks for a file of so many bytes, unless there is one, or one is being made, or the last try
@@ -69,7 +69,8 @@ impl Ahead {
         self.asked_at = Some(appended);
         if self.thread.is_none() {
             let shared = self.shared.clone();
-            let thread = std::thread::Builder::new().name("store-ahead".into()).spawn(move || run(&shared));
+            let thread =
+                std::thread::Builder::new().name("store-prealloc".into()).spawn(move || run(&shared));
             match thread {
                 Ok(thread) => self.thread = Some(thread),
                 Err(error) => return tracing::warn!(%error, "cannot start a thread for journal segments"),
@@ -130,7 +131,7 @@ impl Ahead {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for Preallocator {
     fn drop(&mut self) {
         self.stop();
     }

@@ -1,0 +1,72 @@
+//! Resources as the documents need to know them.
+
+use serde_json::{Value, json};
+
+/// The extension that names the kinds of a schema or an operation.
+pub(crate) const GVK: &str = "x-kubernetes-group-version-kind";
+
+/// A resource as the documents need to know it.
+#[derive(Clone, Debug)]
+pub struct ResourceDoc {
+    /// API group, empty for core.
+    pub group: &'static str,
+    /// Version, such as `v1`.
+    pub version: &'static str,
+    /// Kind, such as `Pod`.
+    pub kind: &'static str,
+    /// Plural resource name, such as `pods`.
+    pub plural: &'static str,
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+    /// Schema name of the object, such as `io.k8s.api.core.v1.Pod`.
+    pub schema: &'static str,
+    /// The schema itself, where it is in no arena: that of a custom kind, as its definition has it.
+    pub own_schema: Option<Value>,
+    /// Verbs, as in discovery.
+    pub verbs: &'static [&'static str],
+    /// Subresources with their kind's schema name and verbs.
+    pub subresources: Vec<SubresourceDoc>,
+}
+
+/// A subresource as the documents need to know it.
+#[derive(Clone, Copy, Debug)]
+pub struct SubresourceDoc {
+    /// Name, such as `status`.
+    pub name: &'static str,
+    /// API group of its kind.
+    pub group: &'static str,
+    /// Version of its kind.
+    pub version: &'static str,
+    /// Its kind, such as `Scale`.
+    pub kind: &'static str,
+    /// Schema name of its kind.
+    pub schema: &'static str,
+    /// Verbs, as in discovery.
+    pub verbs: &'static [&'static str],
+}
+
+impl ResourceDoc {
+    /// `api/v1`, `apis/storage.k8s.io/v1`
+    pub(crate) fn document_path(&self) -> String {
+        match self.group {
+            "" => format!("api/{}", self.version),
+            group => format!("apis/{group}/{}", self.version),
+        }
+    }
+
+    /// The path of the collection, such as `/api/v1/namespaces/{namespace}/pods`.
+    pub(crate) fn collection_path(&self) -> String {
+        let namespace = if self.namespaced { "namespaces/{namespace}/" } else { "" };
+        format!("/{}/{namespace}{}", self.document_path(), self.plural)
+    }
+
+    /// The kind of its objects, as the extension `x-kubernetes-group-version-kind` has it.
+    pub(crate) fn gvk(&self) -> Value {
+        gvk(self.group, self.version, self.kind)
+    }
+}
+
+/// `{"group": "", "version": "v1", "kind": "Pod"}`
+pub(crate) fn gvk(group: &str, version: &str, kind: &str) -> Value {
+    json!({ "group": group, "version": version, "kind": kind })
+}

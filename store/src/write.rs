@@ -1,0 +1,55 @@
+//! The writes of a commit, and what a commit gives back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::{Event, Key, Revision};
+
+/// What must hold for a write to be carried out (I5: no write is unconditional).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// The key has no record.
+    Absent,
+    /// The key's record has this revision.
+    Revision(Revision),
+}
+
+/// What a write does to its key.
+#[derive(Debug)]
+pub enum Op<V> {
+    /// A new value.
+    Put {
+        /// The bytes.
+        value: Bytes,
+        /// What readers need to know of them.
+        view: V,
+    },
+    /// The record goes.
+    Delete,
+}
+
+/// One write of a commit.
+#[derive(Debug)]
+pub struct Write<V> {
+    /// The key.
+    pub key: Key,
+    /// What must hold.
+    pub expect: Expect,
+    /// What to do.
+    pub op: Op<V>,
+}
+
+/// A commit that was carried out and is durable.
+#[derive(Debug)]
+pub struct Committed<V> {
+    /// The events, one per write, in the order of the writes.
+    pub events: Vec<Arc<Event<V>>>,
+}
+
+impl<V> Committed<V> {
+    /// The revision of the last write; zero for a commit without writes.
+    pub fn revision(&self) -> Revision {
+        self.events.last().map_or(Revision::ZERO, |event| event.revision)
+    }
+}
