@@ -21,7 +21,7 @@ pub mod pv;
 pub mod quota;
 pub mod scheduler;
 pub mod snapshot;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
+#[cfg(test)]
+mod testing;
 pub mod translate;
 pub mod workload;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::store::RECENT;
 use super::*;
-use orlop_controller::testing::{FakeApi, Fault, FaultKind};
+use orlop_test_support::{FakeApi, Fault, FaultKind};
 
 fn map(name: &str, label: &str) -> Value {
     json!({"kind": "ConfigMap", "metadata": {"namespace": "ns", "name": name, "labels": {"l": label}}})

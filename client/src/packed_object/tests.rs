@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeCl
 use serde_json::{Value, json};
 
 use super::*;
-use orlop_controller::gc::owners::Meta;
+use kube::core::PartialObjectMeta;
 
 fn packed<K: Keep + PartialEq + fmt::Debug>(value: Value) -> usize {
     let object: Arc<K> = Arc::new(serde_json::from_value(value).unwrap());
@@ -54,7 +54,9 @@ fn what_is_not_typical_comes_back_too() {
 fn metadata_alone_too() {
     let value = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {"namespace": "ns", "name": "a",
         "uid": "u", "resourceVersion": "7", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "v"}]}});
-    let kept = Kept::new(Arc::new(serde_json::from_value::<Meta>(value).unwrap()));
+    let kept = Kept::new(Arc::new(
+        serde_json::from_value::<PartialObjectMeta<kube::core::DynamicObject>>(value).unwrap(),
+    ));
     let before = kept.get();
     kept.pack();
     assert_eq!(

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::json;
 
 use super::*;
-use orlop_controller::testing::{FakeApi, Fault, FaultKind};
+use orlop_test_support::{FakeApi, Fault, FaultKind};
 
 fn recorder(api: &FakeApi, stop: &CancellationToken, component: &str) -> Recorder {
     let clock = Clock::following_tokio(1_767_225_600);

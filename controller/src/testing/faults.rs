@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{FakeApi, FaultKind};
-use crate::manager::Run;
+use crate::context::Run;
 use crate::options::Options;
 
 /// Plays a scenario: start state, controllers, then `act`, with rest in between. Returns the end state.
@@ -33,7 +33,7 @@ async fn play(
 
 /// Plays the scenario once without faults, starts the controllers again over the end state (nothing may be written),
 /// then plays it again with every single write failing in every way. Returns the server after the faultless run.
-pub async fn survives_faults(
+pub(crate) async fn survives_faults(
     controllers: &[Run],
     options: Options,
     seed: fn(&FakeApi),

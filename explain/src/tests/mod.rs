@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::table::Table;
 use super::{Why, explain};
-use orlop_controller::testing::merge_into;
+use orlop_test_support::merge_into;
 
 pub(super) fn now() -> Timestamp {
     "2026-05-01T12:00:00Z".parse().unwrap()

@@ -5,10 +5,15 @@ use serde_json::{Value, json};
 
 use super::{ask, claim, class, node, pod, volume, with, world};
 use crate::model::{Code, Fix, Reference, Rule};
-use orlop_controller::context::Run;
+use std::sync::Arc;
+
+use orlop_client::informers::Informers;
+use orlop_controller::context::{Context, Run};
+use orlop_controller::drivers::Drivers;
 use orlop_controller::options::Options;
 use orlop_controller::pv;
-use orlop_controller::testing::FakeApi;
+use orlop_test_support::FakeApi;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// What the fix leads to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -368,12 +373,30 @@ fn carry_out(api: &FakeApi, fix: &Fix) {
     }
 }
 
+/// Starts the binder; dropping the guard ends it.
+fn start_binder(api: &FakeApi) -> DropGuard {
+    let (client, shutdown, options) = (api.client(), CancellationToken::new(), Options::default());
+    let context = Context {
+        informers: Informers::new(client.clone(), shutdown.clone()),
+        events: api.event_sink(&shutdown),
+        drivers: Drivers::new(options.csi_timeout),
+        clock: api.clock(),
+        options: Arc::new(options),
+        shutdown: shutdown.clone(),
+        client,
+    };
+    for run in BINDER {
+        tokio::spawn(run(context.clone()));
+    }
+    shutdown.drop_guard()
+}
+
 async fn play(pair: Pair) -> Vec<String> {
     let api = FakeApi::new();
     for object in [pair.claim, pair.volume].into_iter().chain(pair.more) {
         api.seed(object);
     }
-    let _running = api.start(&BINDER, Options::default());
+    let _running = start_binder(&api);
     api.settle().await;
     let mut problems = Vec::new();
     let why = ask(&world(&state(&api)), "persistentvolumeclaims", "ns/c");

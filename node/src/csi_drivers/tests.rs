@@ -6,9 +6,8 @@ use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::Informer;
 use orlop_client::names::{ANN_CSI_NODE_IDS, ANN_MIGRATED_PLUGINS};
 use orlop_controller::drivers::Drivers;
-use orlop_controller::options::Options;
-use orlop_controller::testing::{Failing, FakeApi, Fault, FaultKind, TestDriver};
 use orlop_csi::v1::{NodeGetInfoResponse, Topology};
+use orlop_test_support::{Failing, FakeApi, Fault, FaultKind, TestDriver};
 use serde_json::{Value, json};
 use tokio_util::sync::DropGuard;
 
@@ -51,7 +50,7 @@ impl Rig {
             mounts: Mounts::new(Arc::new(NoMounts), Duration::from_secs(60)),
             client: api.client(),
             drivers: drivers.clone(),
-            events: api.context(Options::default(), &end).events.recorder("kubelet"),
+            events: api.event_sink(&end).recorder("kubelet"),
             clock: Clock::Wall,
         };
         let (telling, until) = (known.clone(), end.clone());

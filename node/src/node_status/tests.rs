@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use orlop_client::recorder::EventSink;
-use orlop_controller::testing::{FakeApi, Fault, FaultKind};
+use orlop_test_support::{FakeApi, Fault, FaultKind};
 use serde_json::{Value, json};
 
 use super::*;

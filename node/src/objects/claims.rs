@@ -143,7 +143,7 @@ fn end_of(error: &kube::Error) -> WatchEnd {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use orlop_controller::testing::FakeApi;
+    use orlop_test_support::FakeApi;
     use serde_json::{Value, json};
 
     use super::*;

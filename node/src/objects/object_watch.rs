@@ -175,7 +175,7 @@ where
 mod tests {
     #![allow(clippy::unwrap_used)]
     use k8s_openapi::api::core::v1::ConfigMap;
-    use orlop_controller::testing::FakeApi;
+    use orlop_test_support::FakeApi;
     use serde_json::{Value, json};
 
     use super::*;

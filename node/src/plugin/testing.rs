@@ -11,8 +11,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod, Volume};
 use orlop_apimachinery::clock::Clock;
 use orlop_controller::drivers::Drivers;
-use orlop_controller::options::Options;
-use orlop_controller::testing::FakeApi;
+use orlop_test_support::FakeApi;
 use rustix::mount::{UnmountFlags, unmount};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -112,7 +111,7 @@ impl Fixture {
             mounts: Mounts::new(Arc::clone(&mounter), Duration::from_secs(60)),
             client: api.client(),
             drivers: Drivers::new(Duration::from_secs(2)),
-            events: api.context(Options::default(), &end).events.recorder("kubelet"),
+            events: api.event_sink(&end).recorder("kubelet"),
             clock: Clock::Wall,
         };
         Self { host, api, base, mounter, record, _dir: dir, _end: end.drop_guard() }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use orlop_controller::options::Options;
 use orlop_controller::pv::recycle::PodRecipe;
-use orlop_controller::testing::FakeApi;
+use orlop_test_support::FakeApi;
 use rustix::mount::{UnmountFlags, unmount};
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{Pod, Volume};
-use orlop_controller::options::Options;
-use orlop_controller::testing::FakeApi;
+use orlop_controller::drivers::Drivers;
+use orlop_test_support::FakeApi;
 use rustix::mount::{UnmountFlags, unmount};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -43,15 +43,15 @@ impl Fixture {
         let root = fs::canonicalize(dir.path()).unwrap();
         let (mounter, recorded) = mounter(&root);
         let (api, shutdown) = (FakeApi::new(), CancellationToken::new());
-        let context = api.context(Options::default(), &shutdown);
+        let events = api.event_sink(&shutdown).recorder("kubelet");
         let host = Host {
             config: Arc::new(NodeConfig::new("node", root.clone())),
             paths: Paths::new(root.clone()),
             mounts: Mounts::new(mounter, Duration::from_secs(60)),
             client: api.client(),
-            drivers: api.drivers(),
-            events: context.events.recorder("kubelet"),
-            clock: context.clock,
+            drivers: Drivers::new(Duration::from_secs(15)),
+            events,
+            clock: api.clock(),
         };
         let files = Files::new(api.client(), shutdown.clone());
         Self { api, host, files, recorded, root, _dir: dir, _end: shutdown.drop_guard() }
@@ -339,7 +339,7 @@ async fn tokens_are_renewed_in_time() {
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "sa"}});
     api.create(account.clone());
     let shutdown = CancellationToken::new();
-    let clock = api.context(Options::default(), &shutdown).clock;
+    let clock = api.clock();
     let uses = VolumeUses::new(api.client(), shutdown.clone());
     let volume = json!({"name": "v", "projected": {"sources": []}});
     let (volume, place) = given(&pod(), volume);

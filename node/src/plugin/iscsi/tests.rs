@@ -131,7 +131,7 @@ fn plugin(rig: &Fixture, admin: Arc<dyn Admin>) -> IscsiPlugin {
 
 fn volume(name: &str, lun: i32, more: Value) -> PodVolume {
     let mut source = json!({"targetPortal": "192.0.2.1", "iqn": IQN, "lun": lun});
-    orlop_controller::testing::merge_into(&mut source, &more);
+    orlop_test_support::merge_into(&mut source, &more);
     persistent(name, json!({"iscsi": source}))
 }
 

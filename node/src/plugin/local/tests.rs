@@ -18,7 +18,7 @@ fn volume(path: &str) -> PodVolume {
 
 fn image_volume(image: &Image, spec: Value) -> PodVolume {
     let mut source = json!({"local": {"path": image.path.display().to_string()}});
-    orlop_controller::testing::merge_into(&mut source, &spec);
+    orlop_test_support::merge_into(&mut source, &spec);
     let volume = persistent("pv-1", source);
     with(&volume, |spec| {
         let Source::Persistent(volume) = &mut spec.source else { panic!("it is one") };

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::recorder::EventSink;
 use orlop_controller::drivers::Drivers;
-use orlop_controller::testing::FakeApi;
+use orlop_test_support::FakeApi;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -273,7 +273,7 @@ impl Fixture {
         let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "d", "uid": name},
             "spec": {"nodeName": "n", "restartPolicy": "Always", "terminationGracePeriodSeconds": 30,
                 "containers": [{"name": "c", "image": "i"}]}, "status": {"phase": "Pending", "qosClass": "BestEffort"}});
-        orlop_controller::testing::merge_into(&mut pod, &more);
+        orlop_test_support::merge_into(&mut pod, &more);
         let made = self.api.seed(pod);
         made["metadata"]["uid"].as_str().unwrap().to_owned()
     }

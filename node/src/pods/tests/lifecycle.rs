@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_controller::testing::{Fault, FaultKind};
+use orlop_test_support::{Fault, FaultKind};
 use serde_json::json;
 
 use super::fixture::{Fixture, condition, state};

@@ -202,7 +202,7 @@ async fn referred(
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use orlop_controller::testing::FakeApi;
+    use orlop_test_support::FakeApi;
     use serde_json::{Value, json};
 
     use super::*;

@@ -64,7 +64,7 @@ async fn a_volume_that_grew_before_is_expanded_before_the_pod_sees_it() {
 
 #[tokio::test(start_paused = true)]
 async fn every_write_of_an_expansion_fails_once() {
-    use orlop_controller::testing::FaultKind;
+    use orlop_test_support::FaultKind;
     for nth in 0..2 {
         for kind in [FaultKind::Broken, FaultKind::AnswerLost, FaultKind::Status(409, "Conflict", "changed")]
         {
@@ -74,7 +74,7 @@ async fn every_write_of_an_expansion_fails_once() {
             agent.volumes.want(pod("p", "u", &["a"]));
             bench.settle().await;
             bench.api.take_writes();
-            bench.api.fail(orlop_controller::testing::Fault {
+            bench.api.fail(orlop_test_support::Fault {
                 verb: "patch",
                 resource: "persistentvolumeclaims/status",
                 skip: nth,

@@ -1,7 +1,7 @@
 //! Every call fails in every way once.
 
-use orlop_controller::testing::Failing;
 use orlop_csi::error::Code;
+use orlop_test_support::Failing;
 
 use super::*;
 use crate::plugin::Outcome;

@@ -16,9 +16,8 @@ use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::Informer;
 use orlop_controller::attach::csi_attachment_name;
 use orlop_controller::drivers::Drivers;
-use orlop_controller::options::Options;
-use orlop_controller::testing::{FakeApi, TestDriver};
 use orlop_csi::capabilities::NodeRpc;
+use orlop_test_support::{FakeApi, TestDriver};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -83,7 +82,7 @@ fn host(
         mounts: Mounts::new(mounter, Duration::from_secs(60)),
         client: api.client(),
         drivers,
-        events: api.context(Options::default(), end).events.recorder("kubelet"),
+        events: api.event_sink(end).recorder("kubelet"),
         // As the fake API server has it.
         clock: Clock::following_tokio(1_767_225_600),
     }

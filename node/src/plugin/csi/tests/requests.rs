@@ -234,8 +234,8 @@ async fn a_secret_that_is_missing() {
 
 #[tokio::test]
 async fn an_expansion_that_is_refused_says_why() {
-    use orlop_controller::testing::Failing;
     use orlop_csi::error::Code;
+    use orlop_test_support::Failing;
     let rig = Fixture::new(json!({})).await;
     let volume = volume(Form::Files);
     take(&rig.plugin, &rig.host, &volume, Step::MountDevice).await.unwrap();

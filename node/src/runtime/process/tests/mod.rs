@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use orlop_controller::testing::FakeApi;
+use orlop_test_support::FakeApi;
 use serde_json::{Value, json};
 
 use super::*;
