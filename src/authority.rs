@@ -1,8 +1,8 @@
-//! Whom clients verify the server with: what is published in every namespace as kube-root-ca.crt.
+//! The certificate authorities that clients verify the server with, published in every namespace as `kube-root-ca.crt`.
 //!
-//! A bundle that `--root-ca-file` names wins. A server with TLS knows its own chain, and the last certificate of that is
-//! the closest to its authority. A controller process publishes what it trusts the server by itself. Where neither is
-//! known (plain HTTP, or the authorities of the system) there is none, and an empty bundle is published.
+//! The bundle that `--root-ca-file` names takes precedence. A server with TLS knows its own chain, whose last certificate
+//! is the closest to the authority. A separate controller process publishes the authorities that it verifies the server with. If
+//! neither is known (plain HTTP, or the authorities of the system), an empty bundle is published.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use orlop_client::client::{self, Endpoint};
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// Why there is no bundle.
+/// Why no bundle can be published.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuthorityError {
     #[error("the certificates of {} cannot be read: {error}", path.display())]
@@ -20,7 +20,7 @@ pub(crate) enum AuthorityError {
     None { path: PathBuf },
 }
 
-/// For a server with this chain, if it has one.
+/// The bundle of a server with this certificate chain.
 pub(crate) fn of_server(
     given: Option<&Path>,
     chain: Option<&Path>,
@@ -32,7 +32,7 @@ pub(crate) fn of_server(
     }
 }
 
-/// For a client of such a server.
+/// The bundle of a client of this server.
 pub(crate) fn of_client(given: Option<&Path>, server: &Endpoint) -> Result<Option<String>, AuthorityError> {
     match (given, server) {
         (Some(path), _) => bundle(path).map(Some),
@@ -58,7 +58,7 @@ fn joined(blocks: &[String]) -> Option<String> {
     if blocks.is_empty() { None } else { Some(blocks.concat()) }
 }
 
-/// The certificates of a PEM text, and nothing else that may stand there: a key must not be published.
+/// The certificates of a PEM text. Everything else is left out: a key must not be published.
 fn blocks(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for rest in text.split(BEGIN).skip(1) {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_published() {
+    fn only_certificates_are_published() {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, text: String| {
             let path = dir.path().join(name);

@@ -1,5 +1,5 @@
-//! Makes this machine a node of a server: `orlop node` as a process of its own, in a directory of the run. What it leaves mounted is
-//! taken away when it is dropped, before anybody removes files below it.
+//! Runs this machine as a node: `orlop node` in a process of its own, in a directory of the run. Dropping it unmounts
+//! what is left below that directory, so that the files can be removed.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::environment::Server;
 use crate::error::BenchError;
 use crate::process;
 
-/// How long it may take until its node is ready.
+/// How long the node may take to become ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running agent.
@@ -24,7 +24,7 @@ pub(crate) struct NodeAgent {
 }
 
 impl NodeAgent {
-    /// Starts it in `dir`, with flags besides, and waits until its Node is Ready.
+    /// Starts an agent in `dir`, with additional flags, and waits until its Node is Ready.
     pub(crate) async fn start(
         program: &Path,
         dir: &Path,
@@ -34,7 +34,7 @@ impl NodeAgent {
     ) -> Result<Self, BenchError> {
         let failed = |what, path: &Path, error| BenchError::File { what, path: path.to_owned(), error };
         std::fs::create_dir_all(dir).map_err(|error| failed("cannot make", dir, error))?;
-        // The table of mounts has names without links.
+        // The mount table has paths without links.
         let dir = dir.canonicalize().map_err(|error| failed("cannot use", dir, error))?;
         let (root, log) = (dir.join("node"), dir.join("agent.log"));
         let log_file = File::create(&log).map_err(|error| failed("cannot write", &log, error))?;
@@ -51,7 +51,7 @@ impl NodeAgent {
             "--root-dir",
         ]);
         command.arg(&root).args(flags);
-        // What is set for this user's own agent is not meant for this one.
+        // The environment of the user's own agent must not reach this one.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ORLOP_"))
         {
             command.env_remove(name);
@@ -79,12 +79,12 @@ impl NodeAgent {
         }
     }
 
-    /// Its process.
+    /// The process ID of the agent.
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// How much is mounted below its directory.
+    /// The number of mounts below its directory.
     pub(crate) fn mounts(&self) -> usize {
         process::mounted(&self.root).len()
     }
@@ -101,7 +101,7 @@ impl Drop for NodeAgent {
         let _ = self.process.kill();
         let _ = self.process.wait();
         for target in process::mounted(&self.root).iter().rev() {
-            // What cannot be taken away now stays in the way of the directory's removal, which says so.
+            // A mount that cannot be removed now makes the removal of the directory fail, which reports it.
             let _ = unmount(target, UnmountFlags::DETACH);
         }
     }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_that_are_ready() {
+    fn only_ready_nodes_count() {
         for (case, node, ready) in [
             ("1 none", json!({"code": 404}), false),
             ("2 new", json!({"status": {}}), false),

@@ -24,17 +24,17 @@ pub(crate) enum RowName {
     Patch64,
     /// 1,000 watchers of 200 writes per second
     Watch,
-    /// Claims that meet their volumes
+    /// Claims bound to existing volumes
     Bind,
     /// Volumes of a CSI driver: claims provisioned, attached, detached, moved
     Csi,
-    /// An agent of a node: pods with a volume each mounted and unmounted, and what it takes when nothing happens; needs root
+    /// A node agent: pods with a volume each mounted and unmounted, and the cost of an idle agent; needs root
     Node,
     /// Memory of the server process
     Memory,
     /// From exec to ready
     Start,
-    /// Processor time of a server that has nothing to do
+    /// Processor time of an idle server
     Idle,
     /// Bytes on disk after many updates
     Disk,
@@ -58,7 +58,7 @@ impl RowName {
         RowName::Disk,
     ];
 
-    /// As it is written on the command line and in results.
+    /// The name on the command line and in results.
     pub(crate) fn name(self) -> &'static str {
         match self {
             RowName::Create64 => "create-64",
@@ -77,7 +77,7 @@ impl RowName {
         }
     }
 
-    /// Why it cannot be measured on a server that somebody else has started.
+    /// Why this row needs a server that bench has started itself.
     pub(crate) fn needs_own_process(self) -> Option<&'static str> {
         match self {
             RowName::Csi => Some("it starts a CSI driver beside the server"),
@@ -97,17 +97,17 @@ impl RowName {
     }
 }
 
-/// How much is done.
+/// How much work a run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scale {
-    /// Seconds: to see that it works. Its figures are not for comparing
+    /// Seconds: to see that it works. The figures are not comparable
     Small,
     /// Minutes: the figures of docs/performance.md
     Full,
 }
 
 impl Scale {
-    /// As it is written on the command line and in results.
+    /// The name on the command line and in results.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Scale::Small => "small",
@@ -116,24 +116,24 @@ impl Scale {
     }
 }
 
-/// How results are written.
+/// The format of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// For people
+    /// A table for the terminal
     Table,
     /// One JSON document
     Json,
-    /// A table for documents
+    /// A Markdown table for documents
     Markdown,
 }
 
 /// `orlop bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// What is measured; all of it when none is named
+    /// Rows to measure; all of them by default
     #[arg(value_enum, value_name = "ROW")]
     pub(crate) rows: Vec<RowName>,
-    /// Start this orlop program instead of the one that measures, such as an older version
+    /// Start this orlop program instead of the running one, such as an older version
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     pub(crate) program: Option<PathBuf>,
     /// Measure this running server; without it bench starts servers of its own and stops them
@@ -145,7 +145,7 @@ pub struct BenchArgs {
     /// Authorities that the certificate of --server is checked against (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate_authority: Option<PathBuf>,
-    /// Give this second server the same work, in turns, and print ratios. Any Kubernetes API server
+    /// Run the same work on this second server, alternating, and print ratios. Any Kubernetes API server
     #[arg(long, value_name = "URL")]
     pub(crate) against: Option<String>,
     /// File that holds a bearer token for --against
@@ -154,20 +154,20 @@ pub struct BenchArgs {
     /// Authorities that the certificate of --against is checked against (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) against_certificate_authority: Option<PathBuf>,
-    /// How much is done
+    /// How much work a run does
     #[arg(long, value_enum, default_value = "full")]
     pub(crate) scale: Scale,
-    /// How much, instead of what the scale says: requests of create, get and patch, writes of watch, pairs
+    /// Number of operations instead of the scale's: requests of create, get and patch, writes of watch, pairs
     /// of bind
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) operations: Option<u32>,
-    /// How long idle servers and agents are looked at, seconds, instead of what the scale says
+    /// How long to observe idle servers and agents, in seconds, instead of the scale's time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) idle_seconds: Option<u32>,
-    /// How results are written, to stdout
+    /// Format of the results on stdout
     #[arg(short = 'o', long, value_enum, default_value = "table")]
     pub(crate) output: Output,
-    /// Where the servers that bench starts keep their data, in a temporary directory: this disk is measured
+    /// Directory for the data of the servers that bench starts: its disk is measured
     /// [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,

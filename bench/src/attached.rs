@@ -1,4 +1,4 @@
-//! Follows VolumeAttachments by a watch: which volume is on which node, and when that was seen.
+//! Follows VolumeAttachments by a watch: which volume is attached to which node, and when the event arrived.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use crate::error::BenchError;
 /// The path of all attachments.
 pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
-/// What was seen so far.
+/// The attachments seen so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AttachmentCounts {
-    /// Every attachment that exists, with the time at which it was first seen to be attached.
+    /// Every existing attachment, with the time at which it was first seen attached.
     pub(crate) now: HashMap<(String, String), Option<Instant>>,
-    /// How many are attached.
+    /// How many are attached now.
     pub(crate) attached: usize,
-    /// When the last event came.
+    /// When the last event arrived.
     pub(crate) last: Option<Instant>,
 }
 
-/// A watch in a task of its own.
+/// A watch that runs in its own task.
 pub(crate) struct Attached {
     seen: watch::Receiver<AttachmentCounts>,
     _task: JoinSet<Result<(), BenchError>>,
 }
 
 impl Attached {
-    /// From `revision` on.
+    /// Starts the watch at `revision`.
     pub(crate) fn start(endpoint: &Arc<Endpoint>, revision: u64) -> Self {
         let (tell, seen) = watch::channel(AttachmentCounts::default());
         let mut task = JoinSet::new();
@@ -41,7 +41,7 @@ impl Attached {
         Attached { seen, _task: task }
     }
 
-    /// Waits until what was seen is as it should be.
+    /// Waits until the attachments satisfy a condition.
     pub(crate) async fn until(
         &mut self,
         what: &str,
@@ -73,7 +73,7 @@ async fn follow(
     }
 }
 
-/// Takes one event up.
+/// Applies one event.
 fn take(seen: &mut AttachmentCounts, revision: &mut u64, event: &[u8]) {
     let Ok(event) = serde_json::from_slice::<Value>(event) else { return };
     let object = &event["object"];
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attachments_come_and_go() {
+    fn attachments_are_counted() {
         let event = |kind: &str, version: u32, attached: bool| {
             format!(
                 r#"{{"type":"{kind}","object":{{"metadata":{{"name":"csi-1","resourceVersion":"{version}"}},"spec":{{"nodeName":"n","source":{{"persistentVolumeName":"v"}}}},"status":{{"attached":{attached}}}}}}}"#

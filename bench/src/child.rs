@@ -1,4 +1,4 @@
-//! A server of our own: an orlop program, started on a free port, and stopped.
+//! A server process of the benchmark: an orlop program, started on a free port, and stopped.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -16,10 +16,10 @@ use crate::error::BenchError;
 /// How long a server may take to be ready, and to stop.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Which parts run.
+/// Which parts of orlop run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The API server alone: what is measured is its work and no controller's.
+    /// The API server alone, so that no controller's work is measured.
     Apiserver,
     /// With the controllers.
     Serve,
@@ -34,19 +34,19 @@ impl Role {
     }
 }
 
-/// A running server. Dropped, it is killed: its data is of no use to anybody.
+/// A running server. Dropping it kills the process: its data has no further use.
 pub(crate) struct Child {
     process: Process,
-    /// Held open: the server may not be hurt by what it prints.
+    /// Kept open so that the server never writes to a closed pipe.
     _stdout: ChildStdout,
     log: PathBuf,
-    /// From exec to the first good answer of `/readyz`.
+    /// Time from exec to the first successful answer of `/readyz`.
     pub(crate) ready_after: Duration,
     pub(crate) endpoint: Arc<Endpoint>,
 }
 
 impl Child {
-    /// Starts a server on `data` and waits until it is ready. Its log goes beside its data.
+    /// Starts a server on `data` and waits until it is ready. Its log is written beside its data.
     pub(crate) async fn start(
         program: &Path,
         role: Role,
@@ -62,7 +62,7 @@ impl Child {
             .map_err(|e| cannot("cannot write", &log, e))?;
         let mut command = Command::new(program);
         command.args([role.command(), "--listen", "127.0.0.1:0", "--data-dir"]).arg(data).args(flags);
-        // What is set for this user's own servers is not meant for these.
+        // The environment of the user's own servers must not reach these.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ORLOP_"))
         {
             command.env_remove(name);
@@ -88,14 +88,14 @@ impl Child {
         }
     }
 
-    /// Its process.
+    /// The process ID of the server.
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// Asks it to stop and waits for its clean end.
+    /// Sends SIGTERM and waits for a clean exit.
     pub(crate) async fn stop(mut self) -> Result<(), BenchError> {
-        // It may have ended on its own; the status says so.
+        // The process may have ended already; the exit status reports it.
         let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
         let begin = Instant::now();
         loop {
@@ -109,7 +109,7 @@ impl Child {
         }
     }
 
-    /// Ends it as a power cut would: at once.
+    /// Kills the process immediately, as a power cut would.
     pub(crate) fn kill(self) {
         drop(self);
     }

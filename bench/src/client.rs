@@ -1,7 +1,7 @@
-//! A client that costs little: one connection, one request at a time, answers as bytes.
+//! A cheap client: one connection, one request at a time, answers as bytes.
 //!
-//! Requests are written with one system call and answers are looked at in the buffer that they were read
-//! into. Nothing is parsed that the row does not need.
+//! It writes a request with one system call and examines the answer in the buffer that it was read into. It parses only
+//! what the row needs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::wire::{self, Chunks, Framing, Head, Lines};
 
 /// How long a request may take before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What one read takes at least, if it is there.
+/// The free space in the buffer before each read.
 const READ: usize = 16 << 10;
 /// The same for large answers.
 const LARGE_READ: usize = 256 << 10;
 
-/// What is to be sent. Reused from request to request, so that its buffers are.
+/// A request to send. It is reused, and so are its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) method: &'static str,
@@ -35,7 +35,7 @@ impl Draft {
     }
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
@@ -43,30 +43,30 @@ pub(crate) struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// The beginning of the body, for messages.
+    /// The start of the body, for error messages.
     pub(crate) fn words(&self) -> String {
         let text = String::from_utf8_lossy(&self.body[..self.body.len().min(300)]);
         format!("HTTP {}: {}", self.status, text.trim())
     }
 }
 
-/// A connection that is opened when it is needed, and again after it broke.
+/// A connection that opens on first use and reopens after it breaks.
 pub(crate) struct Connection {
     endpoint: Arc<Endpoint>,
     stream: Option<Stream>,
     outbox: Vec<u8>,
     inbox: Vec<u8>,
-    /// A body that came in chunks.
+    /// The joined chunks of a chunked body.
     joined: Vec<u8>,
 }
 
 impl Connection {
-    /// Not connected yet.
+    /// A connection that is not open yet.
     pub(crate) fn new(endpoint: Arc<Endpoint>) -> Self {
         Connection { endpoint, stream: None, outbox: Vec::new(), inbox: Vec::new(), joined: Vec::new() }
     }
 
-    /// Connects, so that the first request does not have to.
+    /// Connects early, so that the first request does not pay for it.
     pub(crate) async fn open(&mut self) -> Result<(), BenchError> {
         if self.stream.is_none() {
             self.stream = Some(self.endpoint.connect().await?);
@@ -74,8 +74,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a request and reads the whole answer. Nothing is tried twice: a request that failed counts
-    /// as failed.
+    /// Sends a request and reads the whole answer. Requests are never retried: a request that failed counts as failed.
     pub(crate) async fn call(&mut self, draft: &Draft) -> Result<Answer<'_>, BenchError> {
         let url = self.endpoint.url.clone();
         let failed = |problem: String| BenchError::Request {
@@ -111,7 +110,7 @@ impl Connection {
         Ok((head, body?))
     }
 
-    /// Sends, and reads as far as the head. The stream is handed out: dropped with whatever fails.
+    /// Sends a request and reads the head of the answer. The caller owns the stream, so that an error drops it.
     async fn ask(&mut self, draft: &Draft) -> Result<(Head, Stream), Broken> {
         self.open().await.map_err(Broken::Connect)?;
         let mut stream = self.stream.take().ok_or_else(|| Broken::Io("there is no connection".to_owned()))?;
@@ -170,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// Turns the connection into a watch. The answer's head has come when this returns.
+    /// Turns the connection into a watch. Returns after the head of the answer has arrived.
     pub(crate) async fn watch(mut self, path: &str) -> Result<Watch, BenchError> {
         let draft = Draft::of("GET", path);
         let failed = |problem: String, url: &str| BenchError::Request {
@@ -186,7 +185,7 @@ impl Connection {
             Err(_) => return Err(failed("no answer".to_owned(), &url)),
         };
         if head.status != 200 || head.framing != Framing::Chunked {
-            // An error has a short body; what of it has come is enough for a message.
+            // An error has a short body; the part that has arrived is enough for a message.
             let _ = self.body(&mut stream, &head).await;
             let body = if self.joined.is_empty() { &self.inbox[head.bytes..] } else { &self.joined[..] };
             return Err(failed(Answer { status: head.status, body }.words(), &url));
@@ -198,9 +197,9 @@ impl Connection {
 
 /// Why an exchange ended early.
 enum Broken {
-    /// There was no connection.
+    /// The connection could not be opened.
     Connect(BenchError),
-    /// It broke.
+    /// The connection broke.
     Io(String),
 }
 
@@ -226,7 +225,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Waits for more events and hands on each that is complete. False: the server has ended the watch.
+    /// Waits for more events and passes each complete one to `on_event`. `false`: the server has ended the watch.
     pub(crate) async fn more(&mut self, mut on_event: impl FnMut(&[u8])) -> Result<bool, BenchError> {
         let broken = |url: &str, problem: String| BenchError::Request {
             url: url.to_owned(),

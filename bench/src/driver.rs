@@ -1,5 +1,5 @@
-//! A CSI driver of our own: this program as `orlop csi-hostpath`, whose volumes are records and empty directories, so
-//! that what is measured is the work around a driver and not a driver's.
+//! The CSI driver of the benchmark: this program as `orlop csi-hostpath`. Its volumes are records and empty directories, so
+//! that the benchmark measures the work around a driver and not the driver.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use crate::error::BenchError;
 
-/// How long it may take until it answers.
+/// How long the driver may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running driver; dropped, it is killed.
+/// A running driver. Dropping it kills the process.
 pub(crate) struct Driver {
     process: Child,
     socket: PathBuf,
 }
 
 impl Driver {
-    /// What it is called.
+    /// The driver name.
     pub(crate) const NAME: &'static str = orlop_csi_hostpath::NAME;
 
-    /// Starts it below `dir` for these nodes, and waits for its socket.
+    /// Starts the driver below `dir` for these nodes, and waits for its socket.
     pub(crate) async fn start(program: &Path, dir: &Path, nodes: &[String]) -> Result<Self, BenchError> {
         let failed = |what, path: &Path, error| BenchError::File { what, path: path.to_owned(), error };
         std::fs::create_dir_all(dir).map_err(|error| failed("cannot make", dir, error))?;
@@ -49,7 +49,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// The value of `--csi-endpoint` for it.
+    /// The value of `--csi-endpoint` for this driver.
     pub(crate) fn endpoint(&self) -> String {
         format!("{}=unix://{}", Self::NAME, self.socket.display())
     }

@@ -1,4 +1,4 @@
-//! Where a server is, and how a connection to it begins: address, TLS, credentials.
+//! The address, TLS settings and credentials of a server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::stream::Stream;
 
 /// A server that can be measured.
 pub(crate) struct Endpoint {
-    /// As it was given, for messages.
+    /// The URL as given on the command line, for messages.
     pub(crate) url: String,
     host: String,
     port: u16,
-    /// What stands before every path; no slash at its end.
+    /// The prefix of every path, without a slash at its end.
     base: String,
-    /// The lines of every request's head but the first, ready to send.
+    /// The headers of every request, ready to send.
     headers: Vec<u8>,
     tls: Option<(TlsConnector, ServerName<'static>)>,
 }
@@ -46,7 +46,7 @@ pub(crate) const AGAINST: Flags = Flags {
 };
 
 impl Endpoint {
-    /// Checks what the flags say; connects to nothing yet.
+    /// Checks the flags; does not connect yet.
     pub(crate) fn new(
         url: &str,
         token_file: Option<&Path>,
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls() {
+    fn server_urls_are_checked() {
         type Case<'a> = (&'a str, Result<(&'a str, u16, &'a str), &'a str>);
         let cases: [Case<'_>; 8] = [
             ("http://127.0.0.1:8080", Ok(("127.0.0.1", 8080, ""))),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_a_request() {
+    fn request_head_has_credentials() {
         let token = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(token.path(), "secret\n").unwrap();
         let endpoint = Endpoint::new("http://h:1/base", Some(token.path()), None, &SERVER).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_token_files() {
+    fn token_files_without_a_token_are_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for (text, part) in [("", "is empty"), ("a\nb\n", "more than one")] {
             std::fs::write(file.path(), text).unwrap();

@@ -1,8 +1,8 @@
-//! What can go wrong in `orlop bench`, one variant per thing that it does.
+//! The errors of `orlop bench`, one variant per operation.
 
 use std::path::PathBuf;
 
-/// Why a row (or all of them) could not be measured.
+/// Why a row (or all rows) could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
     /// A flag names something that cannot be used.

@@ -11,7 +11,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Appends what has come, at least one byte; 0 is the end.
+    /// Appends the bytes that have arrived, at least one; 0 means end of stream.
     pub(crate) async fn read(&mut self, into: &mut Vec<u8>, at_least: usize) -> std::io::Result<usize> {
         into.reserve(at_least);
         match self {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::context::{Context, ControllerError};
 use orlop_client::queue::RateLimit;
 
-/// How failing calls are slowed down. Upstream: `--retry-interval-start` and `--retry-interval-max` of the sidecars.
+/// Backoff of failing calls. Upstream: `--retry-interval-start` and `--retry-interval-max` of the sidecars.
 pub const RETRY: RateLimit = RateLimit {
     first: std::time::Duration::from_secs(1),
     max: std::time::Duration::from_secs(300),
@@ -76,7 +76,7 @@ where
             }
         }
     }
-    // Calls that run are allowed to end.
+    // Running calls are allowed to finish.
     while tasks.join_next().await.is_some() {}
     Ok(())
 }

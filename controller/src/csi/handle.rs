@@ -1,4 +1,4 @@
-//! Names that are made of a driver's name and its ids.
+//! Names that are built from a driver's name and its ids.
 
 use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::CSINode;
@@ -6,28 +6,27 @@ use k8s_openapi::api::storage::v1::CSINode;
 use orlop_client::informer::Change;
 use orlop_client::names::FINALIZER_EXTERNAL_ATTACHER_PREFIX;
 
-/// What every unique name of a CSI volume begins with.
+/// The prefix of every unique name of a CSI volume.
 const PLUGIN_PREFIX: &str = "kubernetes.io/csi/";
-/// Stands between driver and handle.
+/// Separates driver and handle.
 const SEPARATOR: char = '^';
 
-/// `kubernetes.io/csi/DRIVER^HANDLE`: what nodes call a volume in their status.
+/// `kubernetes.io/csi/DRIVER^HANDLE`: the name of a volume in a node's status.
 pub fn unique_name(driver: &str, handle: &str) -> String {
     format!("{PLUGIN_PREFIX}{driver}{SEPARATOR}{handle}")
 }
 
-/// Driver and handle of a unique name; none when it is of another plugin. A driver's name has no `^`, its handle may have one.
+/// Driver and handle of a unique name; none for another plugin's. A driver's name contains no `^`, its handle may.
 pub fn of_unique_name(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix(PLUGIN_PREFIX)?.split_once(SEPARATOR)
 }
 
-/// The rule that upstream holds on to when it has nothing but a name: with a second separator it does not tell driver and
-/// handle apart.
+/// Upstream's rule for a name alone: with a second separator, driver and handle are ambiguous.
 pub fn has_plain_parts(name: &str) -> bool {
     name.matches(SEPARATOR).count() < 2
 }
 
-/// The finalizer of a driver's attacher: what a name may not hold becomes `-`, and a `-` at the end is no end.
+/// The finalizer of a driver's attacher: characters that a name must not contain become `-`, and a trailing `-` is not allowed.
 pub fn attacher_finalizer(driver: &str) -> String {
     let clean = driver.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' });
     let mut name: String = FINALIZER_EXTERNAL_ATTACHER_PREFIX.chars().chain(clean).collect();
@@ -37,7 +36,7 @@ pub fn attacher_finalizer(driver: &str) -> String {
     name
 }
 
-/// What a node is called by a driver.
+/// The driver's id of a node.
 pub fn node_id<'a>(node: &'a CSINode, driver: &str) -> Option<&'a str> {
     node.spec.drivers.iter().find(|entry| entry.name == driver).map(|entry| entry.node_id.as_str())
 }
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn names_follow_upstream() {
         assert_eq!(unique_name("d", "h"), "kubernetes.io/csi/d^h");
         assert_eq!(of_unique_name("kubernetes.io/csi/d^h"), Some(("d", "h")));
         assert_eq!(of_unique_name("kubernetes.io/csi/d^h^i"), Some(("d", "h^i")));

@@ -9,15 +9,15 @@ use orlop_client::client::is_not_found;
 use orlop_client::informer::split_key;
 use orlop_client::strip_managed_fields::Lean;
 
-/// Why they are not known.
+/// Why they cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     /// The claim could not be read.
     #[error("cannot read claim {claim}: {cause}")]
     Claim {
-        /// Its key.
+        /// Its namespace and name.
         claim: String,
-        /// What the server said.
+        /// The server's error.
         cause: kube::Error,
     },
     /// The volume could not be read.
@@ -25,12 +25,12 @@ pub enum LiveError {
     Volume {
         /// Its name.
         volume: String,
-        /// What the server said.
+        /// The server's error.
         cause: kube::Error,
     },
 }
 
-/// A claim with the volume that it names. None when one of them is not there, or no volume is named.
+/// Reads a claim and the volume that it names. None when one of them does not exist, or no volume is named.
 ///
 /// # Errors
 /// One of them cannot be read.
@@ -93,7 +93,7 @@ mod tests {
     use crate::testing::FakeApi;
 
     #[tokio::test]
-    async fn both_or_nothing() {
+    async fn claim_is_returned_only_with_its_volume() {
         let api = FakeApi::new();
         let claim = |name: &str, volume: &str| {
             json!({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "ns", "name": name},

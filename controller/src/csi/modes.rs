@@ -1,4 +1,4 @@
-//! Capabilities of volumes: access modes as CSI knows them (upstream: csi-lib-utils' accessmodes; the table is in docs/csi.md).
+//! Volume capabilities: access modes as CSI defines them (upstream: csi-lib-utils' accessmodes; the table is in docs/csi.md).
 
 use k8s_openapi::api::core::v1::PersistentVolumeSpec;
 use orlop_csi::capabilities::{Capabilities, Rpc};
@@ -6,21 +6,21 @@ use orlop_csi::v1::VolumeCapability;
 use orlop_csi::v1::volume_capability::access_mode::Mode;
 use orlop_csi::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 
-/// Modes that no driver is asked for together.
+/// Access modes that cannot be requested from a driver together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModeError {
-    /// Alone or not at all.
+    /// ReadWriteOncePod cannot be combined with other modes.
     #[error("ReadWriteOncePod cannot be combined with other access modes")]
     OncePodWithOthers,
-    /// Read by many, written by one: no mode of CSI says that.
+    /// Many readers and one writer: CSI has no such mode.
     #[error("CSI does not support ReadOnlyMany and ReadWriteOnce on the same PersistentVolume")]
     ReadManyWriteOne,
-    /// None at all, or one that is not known.
+    /// No mode, or an unknown one.
     #[error("unsupported AccessMode combination: {0}")]
     Unknown(&'static str),
 }
 
-/// One mode for all access modes of a volume.
+/// Maps all access modes of a volume to one CSI mode.
 ///
 /// # Errors
 /// Combinations that CSI has no mode for.
@@ -46,22 +46,22 @@ pub fn of_modes(modes: &[String], can: &Capabilities) -> Result<Mode, ModeError>
     }
 }
 
-/// How a volume is reached: as a device, or as a file system of a type with options.
+/// How a volume is accessed: as a device, or as a file system of a type with mount options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// A device.
+    /// A block device.
     Block,
-    /// Files.
+    /// A mounted file system.
     Mount {
-        /// File system, empty for the driver's choice.
+        /// File system type, empty for the driver's choice.
         fs_type: String,
-        /// Options of the mount.
+        /// Mount options.
         options: Vec<String>,
     },
 }
 
 impl Access {
-    /// How a stored volume is reached.
+    /// The access of a stored volume.
     pub fn of(spec: &PersistentVolumeSpec) -> Self {
         if spec.volume_mode.as_deref() == Some("Block") {
             return Access::Block;
@@ -70,7 +70,7 @@ impl Access {
         Access::Mount { fs_type, options: spec.mount_options.clone().unwrap_or_default() }
     }
 
-    /// The capability with a mode.
+    /// The capability with this mode.
     pub fn capability(&self, mode: Mode) -> VolumeCapability {
         let access = match self {
             Access::Block => AccessType::Block(BlockVolume {}),
@@ -84,10 +84,7 @@ impl Access {
     }
 }
 
-/// The capability of a whole stored volume.
-///
-/// # Errors
-/// Access modes that CSI has no mode for.
+/// The capability of a stored volume.
 pub fn of_volume(spec: &PersistentVolumeSpec, can: &Capabilities) -> Result<VolumeCapability, ModeError> {
     let mode = of_modes(spec.access_modes.as_deref().unwrap_or_default(), can)?;
     Ok(Access::of(spec).capability(mode))
@@ -100,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes() {
+    fn access_modes_map_to_one_csi_mode() {
         let (old, new) = (Capabilities::of(&[], &[]), Capabilities::of(&[Rpc::SingleNodeMultiWriter], &[]));
         let (once, many, read, pod) = ("ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOncePod");
         for (given, without, with) in [
@@ -118,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_volume_has_no_file_system() {
+    fn block_volume_has_no_file_system() {
         let mut spec = PersistentVolumeSpec {
             access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
             mount_options: Some(vec!["ro".to_owned()]),

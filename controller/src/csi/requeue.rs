@@ -9,7 +9,7 @@ use super::retry_state::Memory;
 use orlop_client::informer::{Change, Informer, Registration};
 use orlop_client::queue::WorkQueue;
 
-/// Claims that changed in a way that `matters`. What is remembered of one that is gone is forgotten.
+/// Queues claims whose change `matters`. The retry state of deleted claims is dropped.
 pub(super) fn claims(
     claims: &Informer<PersistentVolumeClaim>,
     queue: &WorkQueue<String>,
@@ -27,7 +27,7 @@ pub(super) fn claims(
     })
 }
 
-/// Volumes that came to a claim.
+/// Queues the claims of new volumes.
 pub(super) fn volumes(volumes: &Informer<PersistentVolume>, queue: &WorkQueue<String>) -> Registration {
     let queue = queue.clone();
     volumes.add_handler(move |change: &Change<PersistentVolume>| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long something infeasible rests. Upstream: the longest retry interval.
+/// How long an infeasible attempt is delayed. Upstream: the longest retry interval.
 pub const SLOW: Duration = Duration::from_secs(300);
 
 /// What is remembered, by the keys of objects.
@@ -16,11 +16,11 @@ pub struct Memory(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// When an infeasible attempt may be made again.
+    /// When an infeasible attempt may be repeated.
     slow: HashMap<String, Instant>,
     /// The last attempt ended with a final error.
     settled: HashSet<String>,
-    /// The driver refused because somebody uses the volume.
+    /// The driver refused because the volume is in use.
     in_use: HashSet<String>,
 }
 
@@ -29,24 +29,24 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The attempt was infeasible: the same is not tried again for [`SLOW`].
+    /// The attempt was infeasible: it is not repeated for [`SLOW`].
     pub fn slow_down(&self, key: &str) {
         self.inner().slow.insert(key.to_owned(), Instant::now() + SLOW);
     }
 
-    /// Something else is tried.
+    /// A different attempt follows: remove the delay.
     pub fn speed_up(&self, key: &str) {
         self.inner().slow.remove(key);
     }
 
-    /// How long an infeasible attempt rests yet.
+    /// The remaining delay of an infeasible attempt.
     pub fn rests(&self, key: &str) -> Option<Duration> {
         let until = self.inner().slow.get(key).copied()?;
         let left = until.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 
-    /// Whether the last error was final: nothing is under way.
+    /// Records whether the last error was final, so that no operation is in progress.
     pub fn set_settled(&self, key: &str, settled: bool) {
         let mut inner = self.inner();
         if settled {
@@ -56,12 +56,12 @@ impl Memory {
         }
     }
 
-    /// See [`set_settled`](Self::set_settled). False after a start, when nothing is known.
+    /// See [`set_settled`](Self::set_settled). False after a start, when the state is unknown.
     pub fn is_settled(&self, key: &str) -> bool {
         self.inner().settled.contains(key)
     }
 
-    /// Whether the driver wants the volume unused.
+    /// Records whether the driver requires an unused volume.
     pub fn set_in_use(&self, key: &str, in_use: bool) {
         let mut inner = self.inner();
         if in_use {
@@ -76,7 +76,7 @@ impl Memory {
         self.inner().in_use.contains(key)
     }
 
-    /// The object is gone, or another has its name.
+    /// The object is gone, or another object has its name.
     pub fn forget(&self, key: &str) {
         let mut inner = self.inner();
         inner.slow.remove(key);

@@ -10,7 +10,7 @@ use crate::context::Run;
 use crate::options::Options;
 use crate::testing::{Failing, FakeApi, FaultKind, TestDriver};
 
-/// The driver of tests.
+/// The name of the test driver.
 pub(crate) const DRIVER: &str = "d.example";
 
 /// An API and a driver.
@@ -20,14 +20,14 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// With a driver that is known to the controllers.
+    /// Starts with a driver that is known to the controllers.
     pub(crate) async fn with(double: TestDriver) -> Self {
         let api = FakeApi::new();
         api.drivers().put(double.driver().await);
         Rig { api, double }
     }
 
-    /// A volume of the driver, bound to a claim of the same size, all by hand.
+    /// Creates a volume of the driver, bound to a claim of the same size, without controllers.
     pub(crate) fn bound_claim(&self, name: &str, bytes: &str) {
         let handle = format!("h-{name}");
         let size = orlop_apimachinery::quantity::Quantity::parse(bytes).expect("a size").value();
@@ -44,7 +44,7 @@ impl Rig {
             "status": {"phase": "Bound", "capacity": {"storage": bytes}}}));
     }
 
-    /// A user asks for another size.
+    /// Changes the requested size, as a user would.
     pub(crate) fn ask_for(&self, name: &str, bytes: &str) {
         let patch = json!({"spec": {"resources": {"requests": {"storage": bytes}}}});
         self.api.patch("persistentvolumeclaims", &format!("ns/{name}"), "", patch);
@@ -56,14 +56,14 @@ impl Rig {
         object.pointer(pointer).cloned().unwrap_or_default()
     }
 
-    /// Everything at its end, without times.
+    /// The final state, without times.
     pub(crate) fn end(&self) -> Vec<Value> {
         let mut all = self.api.dump();
         all.iter_mut().for_each(timeless);
         all
     }
 
-    /// The process dies where it stands and another one begins: nothing that the old one does from now on arrives.
+    /// The process dies and another one starts: no later action of the old one has an effect.
     pub(crate) async fn crash(&self, running: tokio_util::sync::DropGuard) {
         self.api.set_away(true);
         drop(running);
@@ -89,7 +89,7 @@ fn timeless(value: &mut Value) {
     }
 }
 
-/// Where something goes wrong.
+/// The failure to inject.
 #[derive(Clone, Debug)]
 enum Trouble {
     None,
@@ -97,7 +97,7 @@ enum Trouble {
     Write(usize, FaultKind),
     /// The n-th call of the driver fails.
     Call(usize, Failing),
-    /// The process dies while the n-th call is under way; the driver does what it was asked.
+    /// The process dies during the n-th call; the driver completes it.
     Crash(usize),
 }
 
@@ -116,7 +116,7 @@ async fn play(
         Trouble::Crash(nth) => rig.double.fail("*", *nth, Failing::NoAnswer),
     }
     let mut running = rig.api.start(controllers, Options::default());
-    // Less than a call may take: a crash comes before its caller has given up.
+    // Less than the timeout of a call: a crash comes before its caller gives up.
     tokio::time::sleep(Duration::from_secs(3)).await;
     act(&rig);
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -132,9 +132,9 @@ async fn play(
     (rig, writes, calls)
 }
 
-/// Plays a scenario, then again with every single write and every single call failing in every way, and with the process
-/// dying during every call. The API must end the same, and so must what `held` reads from the driver. A second start
-/// over the end finds nothing to do. Returns the rig of the first play.
+/// Runs a scenario, then again with every single write and every single call failing in every way, and with the process
+/// dying during every call. The final state of the API must be the same, and so must the driver's, as read by `held`. A
+/// restart on the final state must find nothing to do. Returns the rig of the first run.
 pub(crate) async fn survives<T: PartialEq + Debug>(
     controllers: &[Run],
     make: impl AsyncFn() -> Rig,

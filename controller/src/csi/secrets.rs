@@ -1,5 +1,5 @@
-//! Which secrets a class names for which calls, and reading them (upstream: external-provisioner's getSecretReference).
-//! A value is never put into an error, an event or a log.
+//! Resolves the secrets that a class names for each call, and reads them (upstream: external-provisioner's getSecretReference).
+//! A value never appears in an error, an event or a log.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,15 +7,15 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, SecretReference}
 use kube::{Api, Client};
 use orlop_apimachinery::names::{dns_label, dns_subdomain};
 
-/// What every reserved parameter of a class begins with.
+/// The prefix of every reserved parameter of a class.
 pub const PREFIX: &str = "csi.storage.k8s.io/";
 
-/// What a secret is for.
+/// The purpose of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// CreateVolume and DeleteVolume.
     Provisioner,
-    /// ControllerPublishVolume and its reverse.
+    /// ControllerPublishVolume and ControllerUnpublishVolume.
     ControllerPublish,
     /// NodeStageVolume.
     NodeStage,
@@ -42,7 +42,7 @@ impl Purpose {
         }
     }
 
-    /// Keys of name and namespace from before the prefix, where there were any.
+    /// The deprecated keys of name and namespace without the prefix, if any.
     fn old_keys(self) -> Option<(&'static str, &'static str)> {
         match self {
             Purpose::Provisioner => Some(("csiProvisionerSecretName", "csiProvisionerSecretNamespace")),
@@ -59,34 +59,34 @@ impl Purpose {
 /// Why the secret of a class cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// Old and new keys at once.
+    /// The deprecated and the current key are both set.
     #[error("both {old:?} and {new:?} are set in the parameters of the class; keep the second")]
     Both {
         /// The deprecated key.
         old: String,
-        /// Today's key.
+        /// The current key.
         new: String,
     },
-    /// One of name and namespace.
+    /// Only one of name and namespace is set.
     #[error("either name and namespace for {0} secrets specified, Both must be specified")]
     Half(&'static str),
     /// A key without a value.
     #[error("parameter {0:?} of the class is empty")]
     Empty(String),
-    /// A template that cannot be filled in.
+    /// A template that cannot be resolved.
     #[error("cannot resolve {template:?} of the class: unknown token {token:?}")]
     Token {
         /// The whole value.
         template: String,
-        /// What stands for nothing.
+        /// The unknown token.
         token: String,
     },
-    /// What came out is no name.
+    /// The result is not a valid name.
     #[error("{template:?} of the class resolves to {value:?}, which is not a valid name")]
     Name {
         /// The whole value.
         template: String,
-        /// With its tokens filled in.
+        /// The value with its tokens resolved.
         value: String,
     },
     /// The secret cannot be read.
@@ -96,12 +96,12 @@ pub enum SecretError {
         name: String,
         /// Of the secret.
         namespace: String,
-        /// What the server said.
+        /// The server's error.
         cause: kube::Error,
     },
 }
 
-/// The secret that a class names for a purpose, with its templates filled in. None when it names none.
+/// The secret that a class names for a purpose, with its templates resolved. None when it names none.
 ///
 /// # Errors
 /// Parameters that contradict each other, or templates that do not resolve.
@@ -132,7 +132,7 @@ pub fn reference(
     Ok(Some(SecretReference { name: Some(name), namespace: Some(namespace) }))
 }
 
-/// Values of a key that is set: empty is an error.
+/// The value of a key that is set; an empty one is an error.
 type Template<'a> = Option<&'a str>;
 
 fn templates<'a>(
@@ -186,7 +186,7 @@ pub(super) fn resolved(
     Ok(value)
 }
 
-/// The values of a secret, for a request. None gives none.
+/// The values of a secret, for a request. Empty for None.
 ///
 /// # Errors
 /// The secret is missing or cannot be read.
@@ -202,7 +202,7 @@ pub async fn read(
         .await
         .map_err(|cause| SecretError::Read { name: name.clone(), namespace: namespace.clone(), cause })?;
     let values = secret.data.unwrap_or_default().into_iter();
-    // CSI's secrets are texts; a value that is none cannot be sent as one.
+    // CSI's secrets are strings; other bytes cannot be sent as one.
     Ok(values.map(|(key, value)| (key, String::from_utf8_lossy(&value.0).into_owned())).collect())
 }
 
@@ -231,7 +231,7 @@ mod tests {
     const NAMESPACE: &str = "csi.storage.k8s.io/provisioner-secret-namespace";
 
     #[test]
-    fn templates_are_filled_in() {
+    fn templates_are_resolved() {
         let of = |name, namespace| found(Purpose::Provisioner, &[(NAME, name), (NAMESPACE, namespace)]);
         assert_eq!(of("s", "kube-system"), some("kube-system", "s"));
         assert_eq!(of("${pvc.name}-${pv.name}", "${pvc.namespace}"), some("ns", "c-pvc-1"));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn keys() {
+    fn contradicting_keys_are_errors() {
         assert_eq!(found(Purpose::NodeStage, &[]), Ok(None));
         let half = found(Purpose::Provisioner, &[(NAME, "s")]).unwrap_err();
         assert_eq!(

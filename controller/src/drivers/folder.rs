@@ -1,4 +1,4 @@
-//! Changes of what is in a directory, told by the kernel (inotify).
+//! Notifies of changes in a directory (inotify).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,18 +9,18 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Room for a good number of events; what does not fit is read next.
+/// Buffer for a batch of events; the rest is read next.
 const ROOM: usize = 4096;
 
-/// Tells when something comes into a directory, goes from it, or changes its owner or mode.
+/// Reports when an entry of a directory is created or deleted, or changes its owner or mode.
 #[derive(Debug)]
 pub(super) struct Folder(AsyncFd<OwnedFd>);
 
 impl Folder {
-    /// From now on. Needs a runtime with I/O.
+    /// Watches from now on. Needs a runtime with I/O enabled.
     ///
     /// # Errors
-    /// There is no such directory, or the kernel has nobody left to watch it.
+    /// The directory does not exist, or the kernel is out of watches.
     #[allow(
         deprecated,
         reason = "an OwnedFd keeps its descriptor as long as it lives, which is what the other way has to promise"
@@ -34,14 +34,15 @@ impl Folder {
         Ok(Self(AsyncFd::with_interest(told, Interest::READABLE)?))
     }
 
-    /// Waits until something changed since this was made, or since the last answer. Several changes may be one answer.
+    /// Waits until something has changed since the watch was created, or since the last call returned. Several changes may be
+    /// merged into one.
     ///
     /// # Errors
-    /// The directory is not there any more, or not where it was; or the kernel does not tell.
+    /// The directory was deleted or moved, or the kernel reports an error.
     pub(super) async fn changed(&mut self) -> io::Result<()> {
         loop {
             let mut ready = self.0.readable().await?;
-            // Otherwise there is nothing to read after all.
+            // On "would block" there was nothing to read after all.
             if let Ok(read) = ready.try_io(|told| read_all(told.get_ref())) {
                 return read;
             }
@@ -49,11 +50,11 @@ impl Folder {
     }
 }
 
-/// Takes the events that are there. "Would block" when there are none.
+/// Reads all pending events. "Would block" when there are none.
 fn read_all(told: &OwnedFd) -> io::Result<()> {
     let mut room = [MaybeUninit::uninit(); ROOM];
     let mut events = Reader::new(told, &mut room);
-    // The first answers whether there is anything; the kernel's own buffer is emptied as long as there is more.
+    // The first read fails if there is no event; the rest drains the kernel's buffer.
     let mut last = events.next()?.events();
     loop {
         if last.intersects(
@@ -78,21 +79,21 @@ mod tests {
     use super::*;
 
     async fn told(folder: &mut Folder) -> io::Result<()> {
-        tokio::time::timeout(Duration::from_secs(30), folder.changed()).await.expect("a change is told")
+        tokio::time::timeout(Duration::from_secs(30), folder.changed()).await.expect("a change is reported")
     }
 
-    /// Whether nothing is told that happened before.
+    /// Whether no earlier change is reported again.
     async fn is_quiet(folder: &mut Folder) -> bool {
         tokio::select! {
             biased;
             _ = folder.changed() => false,
-            // The kernel queues events before the calls that make them return.
+            // The kernel queues an event before the call that causes it returns.
             () = async { for _ in 0..100 { tokio::task::yield_now().await } } => true,
         }
     }
 
     #[tokio::test]
-    async fn what_comes_and_goes_is_told_and_nothing_else() {
+    async fn only_changes_of_the_directory_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         let inside = dir.path().join("inside");
         fs::create_dir(&inside).unwrap();
@@ -107,13 +108,13 @@ mod tests {
         told(&mut folder).await.unwrap();
         fs::remove_file(inside.join("b")).unwrap();
         told(&mut folder).await.unwrap();
-        assert!(is_quiet(&mut folder).await, "it is told once");
+        assert!(is_quiet(&mut folder).await, "a change is reported once");
         fs::rename(&inside, dir.path().join("elsewhere")).unwrap();
         assert_eq!(told(&mut folder).await.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[tokio::test]
-    async fn what_is_no_directory_is_an_error() {
+    async fn watching_a_non_directory_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         assert!(Folder::of(&dir.path().join("none")).is_err());
         fs::write(dir.path().join("file"), "").unwrap();

@@ -1,6 +1,6 @@
-//! The drivers that can be reached from here: those that `--csi-endpoint` names, and those that register in
-//! `--csi-plugin-dir` as they would with a kubelet. Each endpoint is asked who it is until it answers, and again after it
-//! was away, because a driver that was restarted may have learned something.
+//! The reachable drivers: those that `--csi-endpoint` names, and those that register in `--csi-plugin-dir` as they would with
+//! a kubelet. Each endpoint is asked for its identity until it answers, and again after it was unreachable, because a
+//! restarted driver may have new capabilities.
 
 mod folder;
 mod registration;
@@ -18,21 +18,21 @@ use tokio_util::sync::CancellationToken;
 
 use orlop_apimachinery::clock::Backoff;
 
-/// How often a driver that answers is asked again who it is.
+/// How often a driver that answers is asked again for its identity.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
-/// First and longest wait for a driver that does not answer.
+/// First and longest delay between attempts to reach a driver that does not answer.
 const WAITS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
 /// A driver's endpoint from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// What the driver there has to call itself.
+    /// The name that the driver there has to report.
     pub name: String,
     /// `unix:///path`.
     pub endpoint: String,
 }
 
-/// The drivers that can be reached. Clones share them.
+/// The reachable drivers. Clones share them.
 #[derive(Clone)]
 pub struct Drivers {
     shared: Arc<Shared>,
@@ -56,7 +56,7 @@ enum EndpointRefusal {
 }
 
 impl Drivers {
-    /// None yet. A call to one of them takes at most `timeout`.
+    /// Starts without drivers. A call to a driver takes at most `timeout`.
     pub fn new(timeout: Duration) -> Self {
         let (changed, _) = watch::channel(0);
         Drivers { shared: Arc::new(Shared { known: RwLock::default(), changed, timeout }) }
@@ -78,7 +78,7 @@ impl Drivers {
         tokio::join!(futures::future::join_all(named), registered);
     }
 
-    /// The driver of a name.
+    /// The driver with this name.
     pub fn get(&self, name: &str) -> Option<Driver> {
         self.shared.known.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
@@ -88,19 +88,19 @@ impl Drivers {
         self.shared.known.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Told whenever a driver came, went, can do something else, or answers again after it was away: everything that waits
-    /// for one is due then.
+    /// Notifies whenever a driver appears, is removed, changes its capabilities, or answers again: everything that waits for a
+    /// driver is due then.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changed.subscribe()
     }
 
-    /// Takes a driver up, or what it says now.
+    /// Adds a driver, or updates what it reports.
     pub fn put(&self, driver: Driver) {
         self.take_up(driver, false, &CancellationToken::new());
     }
 
-    /// Takes a driver up, unless `stop` is cancelled. Looked at under the lock, so that whoever cancels first and then removes
-    /// the driver has removed it.
+    /// Adds a driver, unless `stop` is cancelled. Checked under the lock, so that a driver cancelled first and removed afterwards
+    /// stays removed.
     fn take_up(&self, driver: Driver, was_away: bool, stop: &CancellationToken) {
         let name = driver.name().to_owned();
         {
@@ -117,22 +117,22 @@ impl Drivers {
         self.shared.changed.send_modify(|version| *version += 1);
     }
 
-    /// Forgets a driver that was taken away on purpose. One that merely does not answer is kept: its calls fail, and what
-    /// was asked of it stays uncertain.
+    /// Removes a driver that was unregistered. A driver that merely does not answer stays: its calls fail, and the outcome
+    /// of earlier calls stays uncertain.
     pub fn remove(&self, name: &str) {
         let removed = self.shared.known.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         if removed.is_some() {
-            tracing::info!(driver = name, "CSI driver taken away");
+            tracing::info!(driver = name, "CSI driver removed");
             self.shared.changed.send_modify(|version| *version += 1);
         }
     }
 
-    /// Keeps one endpoint known until `shutdown`.
+    /// Polls one endpoint until `shutdown`.
     async fn keep(&self, at: Endpoint, shutdown: CancellationToken) {
         let mut waits = Backoff::new(WAITS.0, WAITS.1);
         let mut said = None;
         loop {
-            // A driver that hangs does not hold up the end.
+            // A hanging driver does not delay the shutdown.
             let Some(asked) = shutdown.run_until_cancelled(self.ask(&at)).await else { return };
             let wait = match asked {
                 Ok(driver) => {
@@ -142,7 +142,7 @@ impl Drivers {
                 }
                 Err(refusal) => {
                     let why = refusal.to_string();
-                    // Once per reason: a driver that is not there yet is no news.
+                    // Logged once per reason: a driver that has not started yet is not worth a line per attempt.
                     if said.as_ref() != Some(&why) {
                         tracing::warn!(
                             driver = at.name,

@@ -26,7 +26,7 @@ impl Rig {
         format!("unix://{}", self.dir.path().join("csi.sock").display())
     }
 
-    /// Starts the driver and waits until it serves.
+    /// Starts the driver and waits until it is reachable.
     async fn serve(&self, registration: Option<&Path>) -> (oneshot::Sender<()>, JoinHandle<()>) {
         let mut options = Options::new(self.endpoint(), self.dir.path().join("data"), "n1");
         options.name = NAME.to_owned();
@@ -62,7 +62,7 @@ impl Rig {
 }
 
 #[tokio::test]
-async fn a_driver_that_comes_late_is_found() {
+async fn driver_that_starts_late_is_found() {
     let rig = Rig::new();
     let finding = rig.find(NAME, None);
     let (stop, serving) = rig.serve(None).await;
@@ -80,7 +80,7 @@ async fn a_driver_that_comes_late_is_found() {
 }
 
 #[tokio::test]
-async fn a_driver_of_another_name_is_refused() {
+async fn driver_with_another_name_is_refused() {
     let rig = Rig::new();
     let (_stop, _serving) = rig.serve(None).await;
     let at = Endpoint { name: "other.example".to_owned(), endpoint: rig.endpoint() };
@@ -89,7 +89,7 @@ async fn a_driver_of_another_name_is_refused() {
 }
 
 #[tokio::test]
-async fn drivers_register_and_leave() {
+async fn drivers_register_and_unregister() {
     let rig = Rig::new();
     let plugins = rig.dir.path().join("plugins");
     std::fs::create_dir(&plugins).unwrap();

@@ -1,5 +1,5 @@
-//! Amounts of resources by name: what a node has, what a pod asks for. Exact, so that adding and taking away leaves nothing
-//! behind. Pure.
+//! Amounts of resources by name: a node's allocatable, a pod's requests. Exact, so that adding and subtracting an amount leaves
+//! no residue. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,35 +10,35 @@ use orlop_apimachinery::quantity::Quantity;
 /// The resource that counts pods.
 pub const PODS: &str = "pods";
 
-/// Amounts by resource name. What is not in it is nothing.
+/// Amounts by resource name. A missing name means zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Amounts(BTreeMap<String, Quantity>);
 
 impl Amounts {
-    /// Reads a resource list. What cannot be read counts as nothing; the server admits no such thing.
+    /// Reads a resource list. An unparsable quantity counts as zero; the server admits none.
     pub fn read(list: Option<&BTreeMap<String, Text>>) -> Self {
         let read = |(name, text): (&String, &Text)| Some((name.clone(), Quantity::parse(&text.0).ok()?));
         Self(list.into_iter().flatten().filter_map(read).collect())
     }
 
-    /// How much of one resource.
+    /// The amount of one resource.
     pub fn of(&self, name: &str) -> Quantity {
         self.0.get(name).cloned().unwrap_or(Quantity::ZERO)
     }
 
-    /// Sets one resource.
+    /// Sets the amount of one resource.
     pub fn set(&mut self, name: &str, amount: Quantity) {
         self.0.insert(name.to_owned(), amount);
     }
 
-    /// Adds.
+    /// Adds all amounts of `other`.
     pub fn add(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
             self.set(name, self.of(name).plus(amount));
         }
     }
 
-    /// Takes away.
+    /// Subtracts all amounts of `other`.
     pub fn take(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
             let left = self.of(name).minus(amount);
@@ -50,7 +50,7 @@ impl Amounts {
         }
     }
 
-    /// The larger of both, for each resource.
+    /// Raises each resource to the larger of both amounts.
     pub fn raise(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
             if self.of(name) < *amount {
@@ -59,15 +59,15 @@ impl Amounts {
         }
     }
 
-    /// Names and amounts by name.
+    /// Names and amounts, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Quantity)> {
         self.0.iter().map(|(name, amount)| (name.as_str(), amount))
     }
 }
 
-/// What a pod takes of its node: the sum of its containers or the largest moment of its start, whichever is more, or what
-/// the pod as a whole asks for, and its overhead on top. A pod takes one of [`PODS`]. While a container is being resized
-/// the larger of what it has and what it shall have counts.
+/// A pod's requests on its node: the sum of its containers or the maximum during its initialization, whichever is larger, or
+/// the pod-level requests, plus its overhead. A pod counts as one of [`PODS`]. While a container is being resized, the larger of
+/// the current and the desired value counts.
 ///
 /// Upstream: component-helpers/resource.PodRequests.
 pub fn requests_of(pod: &Pod) -> Amounts {
@@ -98,12 +98,12 @@ pub fn requests_of(pod: &Pod) -> Amounts {
     total
 }
 
-/// An init container that goes on running beside the containers.
+/// Whether an init container keeps running beside the containers.
 pub fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 
-/// Resources that a pod may ask for as a whole.
+/// Whether a resource can be requested at pod level.
 fn counts_for_the_pod(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_takes() {
+    fn pod_requests_follow_upstream() {
         let resized = json!({"containers": [container("1")]});
         let status = json!({"containerStatuses": [{"name": "c", "image": "", "imageID": "", "ready": true,
             "restartCount": 0, "allocatedResources": {"cpu": "3"}}]});
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn adding_and_taking_away_leaves_nothing() {
+    fn adding_and_subtracting_leaves_no_residue() {
         let one = Amounts(BTreeMap::from([("cpu".to_owned(), Quantity::parse("333m").unwrap())]));
         let mut sum = Amounts::default();
         for _ in 0..3 {

@@ -1,11 +1,11 @@
-//! Who waits for a change of which object. A ring wakes only those that asked for that object.
+//! Notifications about changes of single objects. A change wakes only the listeners of that object.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-/// An object whose changes somebody waits for.
+/// An object to listen to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Bell {
     /// A pod, by key.
@@ -34,7 +34,7 @@ pub struct Listener {
 }
 
 impl Bells {
-    /// Begins to wait for these. A ring from now on is not missed.
+    /// Starts to listen to these objects. No later change is missed.
     pub fn listen(&self, bind_notify: Vec<Bell>) -> Listener {
         let notify = Arc::new(Notify::new());
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,7 @@ impl Bells {
         Listener { waiting: Arc::clone(&self.waiting), bind_notify, notify }
     }
 
-    /// The object has changed.
+    /// Notifies the listeners of an object that it changed.
     pub fn ring(&self, bell: &Bell) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.get(bell).into_iter().flatten().for_each(|notify| notify.notify_one());
@@ -52,7 +52,7 @@ impl Bells {
 }
 
 impl Listener {
-    /// Ends at the first ring since the last call.
+    /// Waits for the first change since the last call.
     pub async fn rung(&self) {
         self.notify.notified().await;
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn only_those_who_asked_are_woken_and_nobody_misses_a_ring() {
+    async fn change_wakes_exactly_its_listeners_and_is_never_missed() {
         let bind_notify = Bells::default();
         let node = Bell::Node("n".to_owned());
         let listener = bind_notify.listen(vec![node.clone(), Bell::Pod("p".to_owned())]);

@@ -1,6 +1,6 @@
-//! What drivers told about the room that they have, and where. A question is about one class and one node: what was told of
-//! places that the labels of the node rule out is not looked at, so that a driver which tells of every node costs no more
-//! than one which tells of one place.
+//! The capacity that drivers published, by topology. A query is about one class and one node: capacities of segments that the
+//! node's labels rule out are not visited, so that a driver which publishes one object per node costs no more than one with a
+//! single object.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,35 +9,35 @@ use orlop_apimachinery::quantity::Quantity;
 
 use super::terms::{Labels, Selects};
 
-/// What one object told.
+/// The capacity of one object.
 #[derive(Debug)]
 struct Room {
     /// The largest volume.
     size: Quantity,
-    /// The nodes that reach it; none without a topology.
+    /// The nodes that can access it; none without a topology.
     nodes: Selects,
 }
 
 /// By the key of the object.
 type Rooms = BTreeMap<String, Room>;
 
-/// What was told of one class.
+/// The capacities of one class.
 #[derive(Debug, Default)]
 struct OfClass {
-    /// Where a label is needed: by its key, then by its value. Each is under one of the labels that it needs.
+    /// Objects that require a label: by its key, then by its value. Each is stored under one of the labels that it requires.
     labelled: HashMap<String, HashMap<String, Rooms>>,
-    /// All others.
+    /// All other objects.
     others: Rooms,
 }
 
-/// Where the word of an object is kept.
+/// Where an object's capacity is stored.
 #[derive(Debug)]
 struct Place {
     class: String,
     label: Option<(String, String)>,
 }
 
-/// All that was told.
+/// All published capacities.
 #[derive(Debug, Default)]
 pub struct Capacities {
     classes: HashMap<String, OfClass>,
@@ -45,7 +45,7 @@ pub struct Capacities {
 }
 
 impl Capacities {
-    /// An object is new or changed; none when it is gone.
+    /// An object was added or changed; none when it was deleted.
     pub fn put(&mut self, key: &str, capacity: Option<&CSIStorageCapacity>) {
         self.remove(key);
         let Some(capacity) = capacity else { return };
@@ -90,7 +90,7 @@ impl Capacities {
         }
     }
 
-    /// Whether there is room for a volume of this class and size that a node with these labels reaches.
+    /// Whether there is capacity for a volume of this class and size that is accessible from a node with these labels.
     pub fn has_room(&self, class: &str, size: &Quantity, labels: &Labels) -> bool {
         let Some(of) = self.classes.get(class) else { return false };
         let near = of.labelled.iter().filter_map(|(key, values)| values.get(labels.get(key)?));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_anew_takes_the_place_of_what_was_told() {
+    fn updated_capacity_replaces_the_old_one() {
         let labels: Labels = serde_json::from_value(json!({"host": "a", "zone": "z"})).unwrap();
         let one = Quantity::from_integer(1);
         let host = |host: &str| json!({"matchLabels": {"host": host}});
@@ -135,7 +135,7 @@ mod tests {
             ("everywhere", Some(told("k", "1", json!({}))), true),
             ("nowhere", Some(told("k", "1", Value::Null)), false),
             ("of another class", Some(told("l", "1", host("a"))), false),
-            ("no room", Some(told("k", "0", host("a"))), false),
+            ("no capacity", Some(told("k", "0", host("a"))), false),
         ];
         let mut all = Capacities::default();
         for (name, capacity, fits) in table {

@@ -1,5 +1,5 @@
-//! Nodes, and the pods that take room there. Kept by single changes: a pod that comes or goes costs what that pod has, not
-//! the size of the cluster. A pod that was given a node is counted there at once, long before the server says so.
+//! Nodes, and the pods on them. Updated incrementally: the cost of a change is that of the pod, not of the cluster. A pod is
+//! counted on its selected node immediately, before the server confirms it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use super::pod::PodFacts;
 use super::terms::Labels;
 use super::volumes::Volumes;
 
-/// What the scheduler keeps of a node.
+/// The scheduler's data of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeFacts {
     /// Its name.
     pub name: String,
     /// Its labels.
     pub labels: Labels,
-    /// Whom it keeps away.
+    /// Its taints.
     pub taints: Vec<Taint>,
-    /// Somebody closed it.
+    /// Whether it is cordoned.
     pub unschedulable: bool,
-    /// What it has for pods.
+    /// Its allocatable resources.
     pub allocatable: Amounts,
 }
 
@@ -49,26 +49,26 @@ pub struct NodeState {
     pub facts: Arc<NodeFacts>,
     /// Its pods by key.
     pub pods: BTreeMap<Arc<str>, Arc<PodFacts>>,
-    /// What they take.
+    /// The sum of their requests.
     pub used: Amounts,
 }
 
-/// Where a pod is.
+/// The node of a pod.
 struct Placed {
     node: String,
     facts: Arc<PodFacts>,
-    /// The server has not said so yet.
+    /// The server has not confirmed it yet.
     assumed: bool,
 }
 
-/// What the server's word about a pod on a node means to others.
+/// The effect of a pod event on other pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Nothing.
+    /// No effect.
     Nothing,
-    /// The pod is there now.
+    /// The pod was added to the node.
     Came,
-    /// It is another one to them: it may take less, or count no more.
+    /// The pod changed: it may request less, or be finished.
     Changed,
 }
 
@@ -76,21 +76,21 @@ pub enum News {
 #[derive(Default)]
 pub struct Cluster {
     nodes: BTreeMap<String, NodeState>,
-    /// Pods whose node does not exist: it may still come, or it went.
+    /// Pods whose node does not exist, either not yet or no longer.
     strays: BTreeMap<String, BTreeMap<Arc<str>, Arc<PodFacts>>>,
     pods: HashMap<Arc<str>, Placed>,
     /// Keys of the pods that use a claim.
     users: HashMap<String, BTreeSet<Arc<str>>>,
-    /// Pods that keep others away, by key.
+    /// Pods with anti-affinity, by key.
     repelling: BTreeMap<Arc<str>, Arc<PodFacts>>,
     /// Labels of namespaces.
     namespaces: HashMap<String, Labels>,
-    /// The disks of the nodes. What pods have to do with them is told here alone, where pods come and go.
+    /// The disks of the nodes. Pods are reported to it only here, where they are added and removed.
     disks: Disks,
 }
 
 impl Cluster {
-    /// Takes up a node. True if something changed that the scheduler looks at.
+    /// Adds or updates a node. True if something relevant to the scheduler changed.
     pub fn put_node(&mut self, facts: NodeFacts) -> bool {
         match self.nodes.get_mut(&facts.name) {
             Some(known) if *known.facts == facts => false,
@@ -112,7 +112,7 @@ impl Cluster {
         }
     }
 
-    /// A node is gone. Its pods are kept until they go too.
+    /// Removes a node. Its pods stay until they are removed too.
     pub fn remove_node(&mut self, name: &str) {
         if let Some(state) = self.nodes.remove(name)
             && !state.pods.is_empty()
@@ -121,7 +121,7 @@ impl Cluster {
         }
     }
 
-    /// The server says that a pod is on a node.
+    /// The server reports a pod on a node.
     pub fn put_pod(&mut self, facts: PodFacts, node: &str) -> News {
         let news = match self.pods.get(&facts.key) {
             Some(known) if known.assumed || known.node != node || known.facts.uid != facts.uid => News::Came,
@@ -137,24 +137,24 @@ impl Cluster {
         news
     }
 
-    /// This scheduler gave the pod a node.
+    /// This scheduler selected a node for the pod.
     pub fn assume(&mut self, facts: Arc<PodFacts>, node: &str) {
         self.place(facts, node, true);
     }
 
-    /// The pod did not get there after all. What the server said meanwhile stays.
+    /// The assumption failed. A state that the server reported in the meantime stays.
     pub fn forget(&mut self, key: &str, uid: &str) {
         if self.pods.get(key).is_some_and(|placed| placed.assumed && placed.facts.uid == uid) {
             self.remove_pod(key);
         }
     }
 
-    /// The pod is counted on a node, whether the server has said so or not.
+    /// Whether the pod is counted on a node, confirmed by the server or not.
     pub fn is_placed(&self, key: &str) -> bool {
         self.pods.contains_key(key)
     }
 
-    /// A pod is gone, or over. True if it was on a node.
+    /// The pod was deleted, or has finished. True if it was on a node.
     pub fn remove_pod(&mut self, key: &str) -> bool {
         let Some(Placed { node, facts, .. }) = self.pods.remove(key) else { return false };
         if let Some(state) = self.nodes.get_mut(&node) {
@@ -181,7 +181,7 @@ impl Cluster {
     }
 
     fn place(&mut self, facts: Arc<PodFacts>, node: &str, assumed: bool) {
-        // First what comes, then what goes: claims that stay need not be looked at again.
+        // Added before the old ones are removed: unchanged claims need no new lookup.
         self.disks.pod_came(&facts.claims, node);
         self.remove_pod(&facts.key);
         let key = Arc::clone(&facts.key);
@@ -204,17 +204,17 @@ impl Cluster {
         self.pods.insert(key, Placed { node: node.to_owned(), facts, assumed });
     }
 
-    /// Notes an attachment, see [`Disks::put_attachment`].
+    /// Records an attachment, see [`Disks::put_attachment`].
     pub fn put_attachment(&mut self, name: &str, attachment: Option<&VolumeAttachment>) {
         self.disks.put_attachment(name, attachment);
     }
 
-    /// Notes how many disks a node takes, see [`Disks::put_csi_node`].
+    /// Records the volume limits of a node, see [`Disks::put_csi_node`].
     pub fn put_csi_node(&mut self, name: &str, node: Option<&CSINode>) -> bool {
         self.disks.put_csi_node(name, node)
     }
 
-    /// Counts the disks as `volumes` has them now. Until then those of what has just changed may be missing.
+    /// Updates the disks from `volumes`. Until then recently changed ones may be missing.
     pub fn settle_disks(&mut self, volumes: &mut Volumes) {
         self.disks.settle(volumes);
     }
@@ -224,7 +224,7 @@ impl Cluster {
         &self.disks
     }
 
-    /// Notes the labels of a namespace; none when it is gone. True if they changed.
+    /// Records the labels of a namespace; none when it is gone. True if they changed.
     pub fn put_namespace(&mut self, name: &str, labels: Option<&Labels>) -> bool {
         match labels {
             Some(labels) => self.namespaces.insert(name.to_owned(), labels.clone()).as_ref() != Some(labels),
@@ -252,7 +252,7 @@ impl Cluster {
         self.users.contains_key(claim)
     }
 
-    /// Pods that keep others away, with the node they are on.
+    /// Pods with anti-affinity, and their nodes.
     pub fn repelling(&self) -> impl Iterator<Item = (&PodFacts, &NodeFacts)> {
         self.repelling.values().filter_map(|pod| {
             let node = self.nodes.get(&self.pods.get(&pod.key)?.node)?;
@@ -288,20 +288,20 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_counted_once_wherever_the_news_come_from() {
+    fn pod_is_counted_once_in_any_order_of_events() {
         let mut cluster = Cluster::default();
         assert!(cluster.put_node(node("n")) && !cluster.put_node(node("n")));
         cluster.put_node(node("m"));
         cluster.assume(Arc::new(pod("p", 2)), "n");
         assert_eq!(used(&cluster, "n"), (1, Quantity::from_integer(2)));
         assert!(cluster.is_placed("ns/p") && cluster.is_claim_used("ns/c"));
-        assert_eq!(cluster.put_pod(pod("p", 2), "n"), News::Came, "the server says so");
+        assert_eq!(cluster.put_pod(pod("p", 2), "n"), News::Came, "the server confirms it");
         assert_eq!(cluster.put_pod(pod("p", 2), "n"), News::Nothing, "and again");
         assert_eq!(cluster.put_pod(pod("p", 1), "n"), News::Changed, "it was made smaller");
         assert_eq!(cluster.put_pod(pod("p", 2), "n"), News::Changed);
         cluster.forget("ns/p", "p");
-        assert_eq!(used(&cluster, "n"), (1, Quantity::from_integer(2)), "what the server said stays");
-        assert_eq!(cluster.put_pod(pod("p", 3), "m"), News::Came, "somebody else gave it another node");
+        assert_eq!(used(&cluster, "n"), (1, Quantity::from_integer(2)), "the server's state stays");
+        assert_eq!(cluster.put_pod(pod("p", 3), "m"), News::Came, "another client selected another node");
         assert_eq!(used(&cluster, "n"), (0, Quantity::ZERO));
         assert_eq!(used(&cluster, "m"), (1, Quantity::from_integer(3)));
         assert!(cluster.remove_pod("ns/p") && !cluster.remove_pod("ns/p"));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_may_be_known_before_its_node_and_after_it() {
+    fn pod_may_arrive_before_its_node_and_outlive_it() {
         let mut cluster = Cluster::default();
         cluster.put_pod(pod("p", 2), "n");
         cluster.put_node(node("n"));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assumed_pod_that_was_forgotten_takes_nothing() {
+    fn forgotten_assumption_uses_no_resources() {
         let mut cluster = Cluster::default();
         cluster.put_node(node("n"));
         cluster.assume(Arc::new(pod("p", 2)), "n");

@@ -1,4 +1,4 @@
-//! Runs the scheduler: takes the next pod, decides, counts the pod on its node, and hands what is left to a task of its own.
+//! Runs the scheduler: pops the next pod, selects a node, counts the pod on it, and spawns a task that binds it.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::state::{Known, Scheduler};
 use crate::context::{Context, ControllerError};
 use orlop_client::worker::panic_text;
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let scheduler = Arc::new(Scheduler::new(&context));
@@ -36,7 +36,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 }
 
 impl Scheduler {
-    /// Ends when all that decisions look at is complete.
+    /// Waits until all caches that decisions read are complete.
     async fn synced(&self) {
         let caches = &self.caches;
         let waits: [BoxFuture<'_, ()>; 10] = [
@@ -57,17 +57,17 @@ impl Scheduler {
     async fn schedule_all(self: &Arc<Self>) {
         while let Some(ticket) = self.queue.next().await {
             self.schedule(ticket);
-            // Decisions wait for nothing; others of this process want a turn too.
+            // Decisions never await; let other tasks of this process run.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Decides about one pod. A panic is a failure of that pod alone (I12).
+    /// Schedules one pod. A panic fails only that pod (I12).
     fn schedule(self: &Arc<Self>, ticket: Ticket) {
         let Some(pod) = self.pods.get(&ticket.key).filter(|pod| waits_for_us(pod)) else {
             return self.queue.done(&ticket);
         };
-        // It was told its node, and only the news of that are not here yet.
+        // It is bound, but the event has not arrived yet.
         if self.lock().cluster.is_placed(&ticket.key) {
             return self.queue.done(&ticket);
         }

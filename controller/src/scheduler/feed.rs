@@ -1,5 +1,5 @@
-//! What the informers say goes into what the scheduler knows, and whom it may help is woken: a change costs what that
-//! object has, and a look at the parked pods that a rule about such objects sent away.
+//! Applies the informers' events to the scheduler's state and wakes the pods that they may help: an event costs as much as its
+//! object, plus a check of the parked pods that a related rule rejected.
 
 use std::sync::{Arc, Weak};
 
@@ -16,12 +16,12 @@ use orlop_client::informer::{Change, Informer, Registration};
 use orlop_client::packed_object::Keep;
 use orlop_client::pods;
 
-/// Rules that a pod may be helped by when another one leaves.
+/// Rules that may pass when another pod leaves.
 const LEFT: [Rule; 6] =
     [Rule::Ports, Rule::Resources, Rule::Restrictions, Rule::Limits, Rule::Spread, Rule::PodAffinity];
-/// The same when another one comes.
+/// Rules that may pass when another pod is added.
 const CAME: [Rule; 2] = [Rule::Spread, Rule::PodAffinity];
-/// Rules that look at a node, or at what is on it.
+/// Rules that read a node, or the pods on it.
 const ABOUT_NODES: [Rule; 11] = [
     Rule::Unschedulable,
     Rule::Taints,
@@ -37,7 +37,7 @@ const ABOUT_NODES: [Rule; 11] = [
 ];
 
 impl Scheduler {
-    /// Begins to listen. What is cached comes first.
+    /// Registers the handlers. Cached objects are delivered first.
     pub(super) fn listen(self: &Arc<Self>) -> Vec<Registration> {
         let caches = &self.caches;
         vec![
@@ -82,7 +82,7 @@ impl Scheduler {
         })
     }
 
-    /// Changes what is known, and counts what follows from it.
+    /// Changes the state, and updates the counts derived from it.
     fn take_up<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
         let mut known = self.lock();
         let said = change(&mut known);
@@ -113,8 +113,8 @@ impl Scheduler {
         if !self.lock().cluster.put_node(facts.clone()) {
             return;
         }
-        // Where the node is no place for a pod itself, it may still be one of the domains that are compared, and what is told of
-        // the pod is no longer that there is none.
+        // Even an infeasible node may be one of the domains that are compared, and the message about the pod is no longer that
+        // there are no nodes.
         self.wake(&[Rule::Spread, Rule::NoNodes]);
         self.queue.wake(Rules::of(&ABOUT_NODES), |key| {
             self.pods.get(key).is_some_and(|pod| may_suit(&pod, &facts))
@@ -138,7 +138,7 @@ impl Scheduler {
             match news {
                 News::Nothing => {}
                 News::Came => self.wake(&CAME),
-                // A pod that is made smaller leaves room.
+                // A pod that was resized down frees resources.
                 News::Changed => self.wake(&LEFT),
             }
             return;
@@ -156,7 +156,7 @@ impl Scheduler {
         }
     }
 
-    /// A pod takes nothing any more, and waits for nothing.
+    /// A pod no longer uses resources, and no longer waits.
     fn pod_left(&self, key: &str) {
         self.queue.remove(key);
         if self.lock().cluster.remove_pod(key) {
@@ -192,7 +192,7 @@ impl Scheduler {
         });
     }
 
-    /// Undoes what was only believed about a pod, and wakes whom that helps.
+    /// Drops the assumptions about a pod, and wakes the pods that this may help.
     pub(super) fn undo(&self, undo: impl FnOnce(&mut Known)) {
         undo(&mut self.lock());
         self.wake(&[

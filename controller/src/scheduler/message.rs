@@ -1,18 +1,18 @@
-//! Upstream's sentence about a pod that found no node. Pure.
+//! Upstream's message about an unschedulable pod. Pure.
 
 use std::collections::BTreeMap;
 
-/// What upstream says when there is no node at all.
+/// Upstream's message when there are no nodes.
 pub const NO_NODES: &str = "no nodes available to schedule pods";
-/// Fewer pods do not help.
+/// Removing pods does not help.
 pub const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
 /// There are no pods of a lower priority.
 pub const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
-/// There are, but nobody is evicted here.
+/// There are, but this scheduler does not preempt.
 pub const NO_PREEMPTION: &str = "Preemption would help, but this scheduler evicts no pods";
 
-/// The sentence: the reasons with the number of nodes that gave them, or what was wrong with the pod alone, and what
-/// eviction of others would help.
+/// The message: the reasons with the number of nodes for each, or the problem of the pod itself, and whether preemption would
+/// help.
 pub fn unfit<'a>(
     nodes: usize,
     alone: Option<&str>,
@@ -32,15 +32,15 @@ pub fn unfit<'a>(
     format!("{sentence} no new claims to deallocate, preemption: {preemption}")
 }
 
-/// The part about preemption, from what each node says.
+/// The part about preemption, from the reason of each node.
 pub fn preemption<'a>(nodes: usize, reasons: impl Iterator<Item = &'a str>) -> String {
     format!("0/{nodes} nodes are available: {}.", histogram(reasons))
 }
 
-/// The part about preemption for a pod that must not evict others.
+/// The part about preemption for a pod that must not preempt.
 pub const NEVER: &str = "not eligible due to preemptionPolicy=Never.";
 
-/// Each reason with its number, sorted as texts.
+/// Each reason with its count, sorted as text.
 fn histogram<'a>(reasons: impl Iterator<Item = &'a str>) -> String {
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     for reason in reasons {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn upstreams_sentence() {
+    fn message_matches_upstream() {
         let reasons = ["Insufficient cpu", "node(s) had untolerated taint(s)", "Insufficient cpu"];
         let preemption = preemption(3, [NO_VICTIMS, NOT_HELPFUL, NO_VICTIMS].into_iter());
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What the scheduler keeps of a pod that is on a node or about to be: what it takes there, and what it keeps others from.
+//! The scheduler's data of a pod on a node, or about to be on one: its resources there, and its constraints on other pods.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::terms::{Labels, Term};
 use orlop_client::informer::key_of;
 use orlop_client::pods;
 
-/// Upstream's scheduler; pods that name another one are left to it.
+/// Upstream's scheduler name; pods with another one are ignored.
 pub const SCHEDULER_NAME: &str = "default-scheduler";
 
-/// A port of the node that a pod takes.
+/// A host port that a pod uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPort {
     /// The address; `0.0.0.0` for all.
@@ -24,7 +24,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// Whether both cannot be had at once.
+    /// Whether the two ports cannot be used together.
     pub fn conflicts(&self, other: &Self) -> bool {
         let all = "0.0.0.0";
         self.port == other.port
@@ -33,29 +33,29 @@ impl HostPort {
     }
 }
 
-/// A disk that a pod names without a claim, of a kind that not everybody may use at once.
+/// An inline disk of a pod, of a kind that pods cannot always share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// A GCE persistent disk: many may read.
+    /// A GCE persistent disk: shared only by readers.
     Gce {
         /// Name of the disk.
         name: String,
-        /// It is only read.
+        /// It is used read-only.
         read_only: bool,
     },
-    /// An EBS volume: for one pod of a node.
+    /// An EBS volume: for one pod per node.
     Aws {
         /// The volume.
         id: String,
     },
-    /// An iSCSI target: many may read.
+    /// An iSCSI target: shared only by readers.
     Iscsi {
         /// Its name.
         iqn: String,
-        /// It is only read.
+        /// It is used read-only.
         read_only: bool,
     },
-    /// A Ceph image: many may read.
+    /// A Ceph image: shared only by readers.
     Rbd {
         /// Monitors; one in common means the same cluster.
         monitors: Vec<String>,
@@ -63,7 +63,7 @@ pub enum Disk {
         pool: String,
         /// The image.
         image: String,
-        /// It is only read.
+        /// It is used read-only.
         read_only: bool,
     },
 }
@@ -88,7 +88,7 @@ impl Disk {
         })
     }
 
-    /// Whether two pods of one node may not use them at once.
+    /// Whether two pods on one node cannot use the disks together.
     pub fn conflicts(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Gce { name: a, read_only: ra }, Self::Gce { name: b, read_only: rb })
@@ -110,7 +110,7 @@ impl Disk {
     }
 }
 
-/// A pod as others see it.
+/// The properties of a pod that matter to other pods.
 #[derive(Clone, Debug)]
 pub struct PodFacts {
     /// `namespace/name`.
@@ -121,21 +121,21 @@ pub struct PodFacts {
     pub uid: String,
     /// Its labels.
     pub labels: Labels,
-    /// Higher ones go first.
+    /// Higher priorities are scheduled first.
     pub priority: i32,
     /// It is being deleted.
     pub terminating: bool,
-    /// What it takes of its node.
+    /// Its resource requests.
     pub requests: Amounts,
-    /// Ports of the node that it takes.
+    /// Its host ports.
     pub ports: Vec<HostPort>,
     /// Keys of the claims that it names.
     pub claims: Vec<String>,
-    /// Disks without a claim.
+    /// Its inline disks.
     pub disks: Vec<Disk>,
-    /// Where it has to be with others.
+    /// Its required affinity terms.
     pub affinity: Vec<Term>,
-    /// Where others must not be.
+    /// Its required anti-affinity terms.
     pub anti_affinity: Vec<Term>,
 }
 
@@ -188,8 +188,8 @@ fn ports_of(pod: &Pod) -> Vec<HostPort> {
         .collect()
 }
 
-/// Whether the pod waits for this scheduler: it has no node, names no other scheduler, is not over or being deleted, and
-/// nothing holds it back.
+/// Whether the pod waits for this scheduler: it has no node, names no other scheduler, is neither finished nor being deleted,
+/// and has no scheduling gates.
 pub fn waits_for_us(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     let ours = spec.scheduler_name.as_deref().is_none_or(|name| name == SCHEDULER_NAME);

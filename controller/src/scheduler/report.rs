@@ -1,4 +1,4 @@
-//! What people see of a pod that got no node: an event and the condition `PodScheduled`.
+//! Reports an unscheduled pod to the user: an event and the condition `PodScheduled`.
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -15,9 +15,9 @@ use orlop_client::strip_managed_fields::Lean;
 /// Reasons of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// No node will do.
+    /// No node is feasible.
     Unschedulable,
-    /// It could not be found out, or could not be done.
+    /// The decision or the binding failed.
     SchedulerError,
 }
 
@@ -30,7 +30,7 @@ impl Why {
     }
 }
 
-/// The condition that the pod has to get, or nothing if it says so already.
+/// The condition to write, or none if the pod has it already.
 fn new_condition(pod: &Pod, why: Why, message: &str, now: Time) -> Option<PodCondition> {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     let known = conditions.iter().find(|known| known.type_ == condition::POD_SCHEDULED);
@@ -55,14 +55,14 @@ fn new_condition(pod: &Pod, why: Why, message: &str, now: Time) -> Option<PodCon
 }
 
 impl Scheduler {
-    /// Tells that a pod got no node. What cannot be written is told with the next attempt.
+    /// Reports that a pod was not scheduled. A failed write is repeated with the next attempt.
     pub(super) async fn report(&self, pod: &Pod, why: Why, message: &str) {
         self.recorder.event(pod, EventType::Warning, reason::FAILED_SCHEDULING, message);
         let Some(condition) = new_condition(pod, why, message, Time(self.clock.now())) else { return };
         let key = key_of(pod);
         let (namespace, name) = split_key(&key);
         let api: Api<Lean<Pod>> = Api::namespaced(self.client.clone(), namespace);
-        // With the UID: a pod that was made anew is another one.
+        // With the UID: a recreated pod is another one.
         let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
         // Never closed.
         let _permit = self.writes.acquire().await;
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_condition_changes_when_its_words_do() {
+    fn condition_changes_only_with_its_message() {
         let mut pod = Pod::default();
         pod.metadata.generation = Some(1);
         let first = new_condition(&pod, Why::Unschedulable, "a", time(1)).unwrap();

@@ -1,5 +1,5 @@
-//! Which of the nodes that will do is the best: one with room left, that meets the pod's preferences and whose taints it
-//! does not mind. Simple, and always the same answer to the same question. Pure.
+//! Scores the feasible nodes: free resources, the pod's preferences, and taints that it does not tolerate. Simple and
+//! deterministic. Pure.
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -7,14 +7,14 @@ use super::amounts::Amounts;
 use super::cluster::NodeState;
 use super::filter::{node_affinity, taints};
 
-/// Upstream's weights of the three.
+/// Upstream's weights of the three scores.
 const ROOM: i64 = 1;
 const PREFERENCE: i64 = 2;
 const TAINTS: i64 = 3;
-/// The best score of each.
+/// The maximum of each score.
 const BEST: i64 = 100;
 
-/// The best of some nodes; of equals the one with fewer pods, then the first.
+/// The best of some nodes; among equals the one with fewer pods, then the first.
 pub fn best<'a>(pod: &Pod, requests: &Amounts, nodes: &[&'a NodeState]) -> Option<&'a NodeState> {
     let wishes: Vec<i64> = nodes.iter().map(|node| node_affinity::preference(pod, &node.facts)).collect();
     let minded: Vec<i64> = nodes
@@ -33,7 +33,7 @@ pub fn best<'a>(pod: &Pod, requests: &Amounts, nodes: &[&'a NodeState]) -> Optio
     scored.min().map(|(_, _, nth)| nodes[nth])
 }
 
-/// The mean of what would be left of cpu and memory, in hundredths of what the node has.
+/// The mean of free cpu and memory, in percent of the node's allocatable.
 fn room_left(requests: &Amounts, node: &NodeState) -> i64 {
     let part = |name: &str| {
         let has = node.facts.allocatable.of(name).to_f64();
@@ -62,16 +62,16 @@ mod tests {
     }
 
     #[test]
-    fn the_best_node() {
+    fn best_node_has_the_highest_weighted_score() {
         let soft = json!([{"key": "t", "effect": "PreferNoSchedule"}]);
         let wish = json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
             [{"weight": 1, "preference": {"matchExpressions": [{"key": "ssd", "operator": "Exists"}]}}]}}});
         let full = |name: &str| (PodFacts::of(&pod("there", json!({}))), name.to_owned());
         let table = [
             ("equals: the first", json!({}), json!({}), vec![], "a"),
-            ("room", json!({}), json!({}), vec![full("a")], "b"),
+            ("free resources", json!({}), json!({}), vec![full("a")], "b"),
             (
-                "a preference weighs more than room",
+                "a preference weighs more than free resources",
                 json!({"labels": {"ssd": ""}}),
                 wish.clone(),
                 vec![full("a")],

@@ -18,10 +18,10 @@ use orlop_client::informer::Informer;
 use orlop_client::names::COMPONENT_SCHEDULER;
 use orlop_client::recorder::Recorder;
 
-/// Writes at a time.
+/// Concurrent writes.
 const WRITES: usize = 32;
 
-/// What the scheduler believes: nodes and pods, and storage.
+/// The scheduler's state, including assumptions: nodes, pods and storage.
 pub struct Known {
     /// Nodes and the pods on them.
     pub cluster: Cluster,

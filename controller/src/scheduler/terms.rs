@@ -1,4 +1,4 @@
-//! Which pods a term of a pod (anti-)affinity or a spread constraint is about. Pure.
+//! The pods that a term of pod (anti-)affinity or a spread constraint matches. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use kube::core::{Expression, Selector, SelectorExt};
 /// Labels of objects.
 pub type Labels = BTreeMap<String, String>;
 
-/// A label selector. One that is missing or cannot be read selects nothing; an empty one selects everything.
+/// A label selector. A missing or invalid one selects nothing; an empty one selects everything.
 #[derive(Clone, Debug)]
 pub enum Selects {
     /// Nothing.
     Nothing,
-    /// What it says.
+    /// The objects that match this selector.
     These(Selector),
 }
 
@@ -35,7 +35,7 @@ impl Selects {
         }
     }
 
-    /// Narrowed by the values that the pod itself has under some keys: equal ones, or other ones.
+    /// Narrowed by the pod's own values of some keys: equal ones, or different ones.
     fn narrowed(self, own: &Labels, equal: Option<&Vec<String>>, other: Option<&Vec<String>>) -> Self {
         let Self::These(mut selector) = self else { return self };
         let value = |key: &String| Some((key.clone(), BTreeSet::from([own.get(key)?.clone()])));
@@ -49,7 +49,7 @@ impl Selects {
 /// A required term of a pod affinity or anti-affinity.
 #[derive(Clone, Debug)]
 pub struct Term {
-    /// The node label that says what "the same place" is.
+    /// The node label that defines the domains.
     pub topology_key: String,
     namespaces: BTreeSet<String>,
     namespace_selector: Option<Selects>,
@@ -57,7 +57,8 @@ pub struct Term {
 }
 
 impl Term {
-    /// Reads a term of a pod with these labels in this namespace. Without namespaces and selector it is about the pod's own.
+    /// Reads a term of a pod with these labels in this namespace. Without namespaces and selector it applies to the pod's own
+    /// namespace.
     pub fn read(term: &PodAffinityTerm, namespace: &str, own: &Labels) -> Self {
         let mut namespaces: BTreeSet<String> = term.namespaces.iter().flatten().cloned().collect();
         if namespaces.is_empty() && term.namespace_selector.is_none() {
@@ -75,7 +76,7 @@ impl Term {
         }
     }
 
-    /// Whether the term is about a pod with these labels in this namespace. `of_namespace` knows the labels of namespaces.
+    /// Whether the term matches a pod with these labels in this namespace. `of_namespace` returns the labels of a namespace.
     pub fn matches<'a>(
         &self,
         namespace: &str,
@@ -92,25 +93,25 @@ impl Term {
     }
 }
 
-/// A spread constraint that has to hold.
+/// A required spread constraint.
 #[derive(Clone, Debug)]
 pub struct Spread {
     /// The node label whose values are the domains.
     pub topology_key: String,
-    /// How many more pods a domain may have than the one with the fewest.
+    /// The maximum excess over the domain with the fewest pods.
     pub max_skew: i64,
-    /// With fewer domains than this the fewest counts as none.
+    /// With fewer domains than this, the minimum counts as zero.
     pub min_domains: i64,
-    /// Nodes that the pod's selector and affinity leave out do not count.
+    /// Nodes that the pod's selector and affinity exclude do not count.
     pub honors_affinity: bool,
     /// Nodes whose taints the pod does not tolerate do not count.
     pub honors_taints: bool,
-    /// The pods that count.
+    /// The pods to count.
     pub pods: Selects,
 }
 
 impl Spread {
-    /// Reads a constraint of a pod with these labels; none if the constraint is only a wish.
+    /// Reads a constraint of a pod with these labels; none for a ScheduleAnyway constraint.
     pub fn read(constraint: &TopologySpreadConstraint, own: &Labels) -> Option<Self> {
         if constraint.when_unsatisfiable != "DoNotSchedule" {
             return None;
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_a_term_is_about() {
+    fn term_matches_pods_by_namespace_and_labels() {
         let app = json!({"matchLabels": {"app": "db"}});
         let table = [
             ("its own namespace", json!({"labelSelector": app}), "ns", json!({"app": "db"}), true),

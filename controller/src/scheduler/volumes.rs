@@ -1,6 +1,6 @@
-//! What the scheduler knows of storage: the informers' caches, and on top of them what it has decided and the server does
-//! not say yet. A volume or claim that was changed here only in thought is *assumed*; it gives way to every newer version
-//! from the server, and to the old one when the change does not come to pass.
+//! The scheduler's state of storage: the informers' caches, overlaid with decisions that the server does not show yet. A volume
+//! or claim that was changed only here is *assumed*; every newer version from the server replaces it, and the old version returns
+//! when the change fails.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Those of a process.
+    /// The caches of this process.
     pub fn new(informers: &Informers) -> Self {
         Self::with(
             informers.claims(),
@@ -64,7 +64,7 @@ impl Caches {
         Self { claims, volumes, classes, drivers, csi_nodes, capacities, attachments }
     }
 
-    /// Empty ones that nobody fills but the test.
+    /// Empty caches, filled only by the test.
     #[cfg(test)]
     pub(crate) fn empty() -> Self {
         let (claims, volumes, classes) = (Informer::new(), Informer::new(), Informer::new());
@@ -80,15 +80,15 @@ impl Caches {
     }
 }
 
-/// A claim that is not what the server says.
+/// A claim that differs from the server's.
 struct AssumedClaim {
     claim: Arc<PersistentVolumeClaim>,
     version: Option<u64>,
-    /// The server has answered with it; the informer is behind.
+    /// The server has returned it; the informer is behind.
     written: bool,
 }
 
-/// What has changed, in thought or on the server, since somebody asked last.
+/// The objects that changed, by assumption or on the server, since the last query.
 #[derive(Debug, Default)]
 pub struct Touched {
     /// Claims by key.
@@ -99,7 +99,7 @@ pub struct Touched {
     pub classes: BTreeSet<String>,
 }
 
-/// Storage as the scheduler believes it to be.
+/// Storage with the scheduler's assumptions.
 pub struct Volumes {
     caches: Caches,
     index: VolumeIndex,
@@ -118,7 +118,7 @@ fn is_older<K: Keep>(known: &Kept<K>, than: &Kept<K>) -> bool {
 }
 
 impl Volumes {
-    /// Over these caches; volumes are put in one by one.
+    /// Creates it on these caches; volumes are added one by one.
     pub fn new(caches: Caches) -> Self {
         Self {
             caches,
@@ -132,7 +132,7 @@ impl Volumes {
 
     // === what the server says ===
 
-    /// A volume is new or changed.
+    /// A volume was added or changed.
     pub fn put_volume(&mut self, kept: &Kept<PersistentVolume>, volume: &PersistentVolume) {
         let name = kept.key().as_ref();
         if let Some(known) = self.index.get_kept(name)
@@ -144,13 +144,13 @@ impl Volumes {
         self.insert(kept.clone(), volume);
     }
 
-    /// A volume is gone.
+    /// A volume was deleted.
     pub fn remove_volume(&mut self, name: &str) {
         self.assumed_volumes.remove(name);
         self.take_out(name);
     }
 
-    /// A claim is new, changed or gone.
+    /// A claim was added, changed or deleted.
     pub fn claim_changed(&mut self, key: &str, now: Option<&Kept<PersistentVolumeClaim>>) {
         self.touched.claims.insert(key.to_owned());
         let Some(assumed) = self.assumed_claims.get(key) else { return };
@@ -168,18 +168,18 @@ impl Volumes {
         }
     }
 
-    /// A class came, changed or went: an unbound claim may count for another driver.
+    /// A class was added, changed or deleted: an unbound claim may count for another driver.
     pub fn class_changed(&mut self, name: &str) {
         self.touched.classes.insert(name.to_owned());
     }
 
-    /// What a driver told is new or changed; none when it is gone.
+    /// A capacity object was added or changed; none when it was deleted.
     pub fn put_capacity(&mut self, key: &str, capacity: Option<&CSIStorageCapacity>) {
         self.capacities.put(key, capacity);
     }
 
-    // Every change of what is believed goes through these two or notes itself: whoever keeps something that follows from a
-    // volume, a claim or a class looks at it again.
+    // Every change of the state goes through these two or records itself, so that data derived from a volume, a claim or a
+    // class is updated.
 
     fn insert(&mut self, kept: Kept<PersistentVolume>, volume: &PersistentVolume) {
         self.touched.volumes.insert(kept.key().to_string());
@@ -191,14 +191,14 @@ impl Volumes {
         self.index.remove(name);
     }
 
-    /// What has changed since the last call.
+    /// Returns and clears the changes since the last call.
     pub fn take_touched(&mut self) -> Touched {
         std::mem::take(&mut self.touched)
     }
 
     // === what is assumed ===
 
-    /// Believes a change of a volume.
+    /// Assumes a change of a volume.
     pub fn assume_volume(&mut self, volume: PersistentVolume) {
         let name = object::name(&volume.metadata).to_owned();
         let volume = Arc::new(volume);
@@ -206,11 +206,11 @@ impl Volumes {
         self.assumed_volumes.insert(name);
     }
 
-    /// The server has answered with this volume.
+    /// The server has returned this volume.
     pub fn volume_written(&mut self, volume: PersistentVolume) {
         let volume = Arc::new(volume);
         let kept = Kept::new(Arc::clone(&volume));
-        // Deleted meanwhile: an answer does not bring it back.
+        // Deleted in the meantime: the response does not bring it back.
         if let Some(known) = self.index.get_kept(kept.key())
             && known.uid() == kept.uid()
             && known.version() <= kept.version()
@@ -220,7 +220,7 @@ impl Volumes {
         }
     }
 
-    /// Believes what the server says of a volume again.
+    /// Returns to the server's state of a volume.
     pub fn restore_volume(&mut self, name: &str) {
         if !self.assumed_volumes.remove(name) {
             return;
@@ -234,12 +234,12 @@ impl Volumes {
         }
     }
 
-    /// Believes a change of a claim.
+    /// Assumes a change of a claim.
     pub fn assume_claim(&mut self, claim: PersistentVolumeClaim) {
         self.believe(claim, false);
     }
 
-    /// The server has answered with this claim.
+    /// The server has returned this claim.
     pub fn claim_written(&mut self, claim: PersistentVolumeClaim) {
         let key = claim_key(&claim);
         let cached = self.caches.claims.get_kept(&key).and_then(|kept| kept.version());
@@ -257,7 +257,7 @@ impl Volumes {
         self.assumed_claims.insert(key, AssumedClaim { claim: Arc::new(claim), version, written });
     }
 
-    /// Believes what the server says of a claim again.
+    /// Returns to the server's state of a claim.
     pub fn restore_claim(&mut self, key: &str) {
         if self.assumed_claims.get(key).is_some_and(|assumed| !assumed.written) {
             self.assumed_claims.remove(key);
@@ -265,7 +265,7 @@ impl Volumes {
         }
     }
 
-    /// Nothing is assumed any more.
+    /// Whether there are no assumptions.
     #[cfg(test)]
     pub(crate) fn is_settled(&self) -> bool {
         self.assumed_volumes.is_empty() && self.assumed_claims.is_empty()
@@ -296,12 +296,12 @@ impl Volumes {
         self.caches.classes.get(name)
     }
 
-    /// Whether a driver tells how much room it has, and where.
+    /// Whether a driver publishes its capacity.
     pub fn tells_capacity(&self, driver: &str) -> bool {
         self.caches.drivers.get(driver).is_some_and(|driver| driver.spec.storage_capacity == Some(true))
     }
 
-    /// What drivers told about their room.
+    /// The published capacities.
     pub fn capacities(&self) -> &Capacities {
         &self.capacities
     }
@@ -312,8 +312,8 @@ impl Volumes {
         ModeSet::offered(crate::pv::fit::requested_modes(claim)).contains(once)
     }
 
-    /// Which disk a claim is, as far as a limit counts it: that of its volume, or one to come of the class's driver. A
-    /// claim without a class, of a class that is missing, or of a volume of another kind is none.
+    /// The disk of a claim that a limit counts: its volume's, or a future one of the class's driver. A claim without a class,
+    /// of a missing class, or of a volume of another kind has none.
     pub fn disk_of(&self, key: &str) -> ClaimDisk {
         let Some(claim) = self.claim(key) else { return ClaimDisk::default() };
         let name = object::volume_name(&claim);
@@ -324,13 +324,13 @@ impl Volumes {
         let name = class::claim_class(&claim);
         let disk = self.class(name).map(|class| {
             let driver = names::migrated_driver(&class.provisioner).unwrap_or(&class.provisioner);
-            // No handle looks like this: a volume to come is another one than all that are there.
+            // No handle looks like this: a future volume differs from all existing ones.
             Arc::new((driver.to_owned(), format!("\0to come for {key}")))
         });
         ClaimDisk { volume, class: Some(name.to_owned()), disk }
     }
 
-    /// The disk that a volume is.
+    /// The disk of a volume.
     pub fn disk_of_volume(&self, name: &str) -> Option<Arc<CsiDisk>> {
         csi_disk(self.volume(name)?.as_ref())
     }

@@ -1,5 +1,5 @@
-//! One attachment at a time: looks, asks [`decide`](super::decide) for the step, takes it, and looks again until there is
-//! nothing to do or something failed. What failed is told on the attachment.
+//! Reconciles one attachment: reads the objects, asks [`decide`](super::decide) for the next step, performs it, and repeats
+//! until no step is left or one fails. A failure is recorded in the attachment's status.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::Informer;
 use orlop_client::meta::is_terminating;
 
-/// Steps of one sync. Volume, preparation, call, and as often again because somebody else has written.
+/// Most steps of one sync. Volume, preparation and call, plus the same number again for concurrent writes.
 const STEPS: usize = 8;
 
-/// What all syncs share.
+/// State shared by all syncs.
 pub(super) struct Attacher {
     pub(super) writer: Writer,
     pub(super) attachments: Informer<VolumeAttachment>,
@@ -35,28 +35,28 @@ pub(super) struct Attacher {
     pub(super) doubts: Doubts,
 }
 
-/// What one sync knows.
+/// The objects that one sync works on.
 struct SyncInput {
     attachment: Arc<VolumeAttachment>,
     volume: Option<Arc<PersistentVolume>>,
     node: Option<Arc<CSINode>>,
-    /// The server was asked for volume and node: the caches were not enough.
+    /// Volume and node were read from the server because the caches were not sufficient.
     live: bool,
 }
 
-/// Where a step leads.
+/// What follows a step.
 enum Next {
-    /// Look again.
+    /// Decide again.
     Again,
-    /// That was it.
+    /// The sync is finished.
     End,
 }
 
 impl Attacher {
-    /// Brings one attachment as far as it gets.
+    /// Advances one attachment as far as possible.
     pub(super) async fn sync(&self, name: &str) -> Result<(), Failure> {
         let Some(attachment) = self.latest.get(&self.attachments, name) else { return Ok(()) };
-        // Whoever serves it, it is not this process.
+        // Another process serves this driver.
         let Some(driver) = self.drivers.get(&attachment.spec.attacher) else { return Ok(()) };
         let mut seen = self.seen(attachment);
         let outcome = self.steps(name, &driver, &mut seen).await;
@@ -68,7 +68,7 @@ impl Attacher {
         outcome
     }
 
-    /// What the caches say.
+    /// Calls a function with the view that the caches give of an attachment.
     pub(super) fn with_view<T>(
         &self,
         attachment: Arc<VolumeAttachment>,
@@ -114,7 +114,7 @@ impl Attacher {
         Err(Failure::Busy)
     }
 
-    /// Volume and node as the server has them: their events may come after that of the attachment.
+    /// Reads volume and node from the server: their events may arrive after the attachment's.
     async fn look_closely(&self, seen: &mut SyncInput) -> Result<(), Failure> {
         if let Some(name) = volume_name(&seen.attachment) {
             seen.volume = self.writer.volume(name).await?.map(Arc::new);
@@ -131,7 +131,7 @@ impl Attacher {
     }
 
     async fn hold_volume(&self, seen: &mut SyncInput) -> Result<Next, Failure> {
-        // Decided about a volume, so there is one.
+        // The decision was about a volume, so one is expected here.
         let Some(volume) = &seen.volume else { return Ok(Next::Again) };
         seen.volume = match self.writer.hold(volume, &seen.attachment.spec.attacher).await? {
             Written::Done(now) | Written::Changed(now) => Some(Arc::from(now)),
@@ -147,11 +147,11 @@ impl Attacher {
         doubt: Option<String>,
         seen: &mut SyncInput,
     ) -> Result<Next, Failure> {
-        // Before the attachment is held: what was never asked need not be taken back.
+        // Read before the attachment is marked: without a call there is nothing to undo.
         let secrets = secrets::read(self.writer.client(), call.secret.as_ref()).await?;
         if !call.written {
             match self.writer.prepare(&seen.attachment, &call.node_id).await? {
-                // On disk: the call below may be lost or cut, and whoever comes next asks again (I9).
+                // Recorded before the call: the call below may be lost or interrupted, and the next sync repeats it (I9).
                 Written::Done(now) => self.remember(seen, *now),
                 other => return Ok(self.take(seen, other, Next::Again)),
             }
@@ -175,15 +175,15 @@ impl Attacher {
         let unlisted = call.unlisted;
         match driver.controller_unpublish_volume(call.request(secrets)).await {
             Ok(_) => {}
-            // It has no attachments any more, as it said.
+            // The driver does not attach any more, as its capabilities announced.
             Err(error) if unlisted && error.code == Code::Unimplemented => {}
             Err(error) => return Err(error.into()),
         }
         self.release(seen).await
     }
 
-    /// The driver has nothing attached any more. The finalizer goes first: with the status first, a crash in between would
-    /// have the driver asked once more.
+    /// The driver has detached the volume. The finalizer is removed before the status is written: in the other order, a crash
+    /// in between would repeat the call.
     async fn release(&self, seen: &mut SyncInput) -> Result<Next, Failure> {
         if is_ours(&seen.attachment) {
             match self.writer.let_go(&seen.attachment).await? {
@@ -195,7 +195,7 @@ impl Attacher {
                 Written::Gone => return Ok(Next::End),
             }
         }
-        // The answer to the write that lets an object go may still show what held it.
+        // The response to the write that removes the last finalizer may still show that finalizer.
         let own = attacher_finalizer(&seen.attachment.spec.attacher);
         if !seen.attachment.metadata.finalizers.iter().flatten().any(|finalizer| *finalizer != own) {
             return Ok(Next::End);
@@ -204,7 +204,7 @@ impl Attacher {
         Ok(self.take(seen, written, Next::End))
     }
 
-    /// Takes up what a write came to.
+    /// Continues with the result of a write.
     fn take(&self, seen: &mut SyncInput, written: Written<VolumeAttachment>, when_done: Next) -> Next {
         match written {
             Written::Done(now) => {
@@ -224,7 +224,7 @@ impl Attacher {
         seen.attachment = Arc::new(now);
     }
 
-    /// Puts a failure on the attachment. When that fails too, the failure itself brings the key back.
+    /// Records a failure on the attachment. If that write fails too, the original failure still requeues the key.
     async fn tell(&self, attachment: &VolumeAttachment, told: &RecordedError) {
         let at = self.clock.now();
         let written = self.writer.status(attachment, |now| writes::failed(now, told, at)).await;
@@ -232,7 +232,7 @@ impl Attacher {
         match written {
             Ok(Written::Done(now)) => self.latest.put(&self.attachments, *now),
             Ok(Written::Changed(_) | Written::Gone) => {}
-            Err(error) => tracing::debug!(attachment = key, %error, "a failure could not be told"),
+            Err(error) => tracing::debug!(attachment = key, %error, "cannot record a failure"),
         }
         let going = is_terminating(attachment);
         tracing::info!(
@@ -258,14 +258,14 @@ impl SyncInput {
     }
 }
 
-/// One volume: its finalizer goes when nothing is attached and nothing will be.
+/// One volume: its finalizer is removed when nothing is attached and nothing will be.
 impl Attacher {
-    /// The name under which attachments are found by volume.
+    /// Name of the index of attachments by volume.
     pub(super) const BY_VOLUME: &'static str = "csi-attacher/volume";
-    /// The same by driver.
+    /// Name of the index of attachments by driver.
     pub(super) const BY_DRIVER: &'static str = "csi-attacher/driver";
 
-    /// Takes away the finalizers that are not needed any more.
+    /// Removes the finalizers that are no longer needed.
     pub(super) async fn sync_volume(&self, name: &str) -> Result<(), Failure> {
         for driver in self.drivers.all() {
             let Some(volume) = self.volumes.get(name) else { return Ok(()) };
@@ -274,7 +274,7 @@ impl Attacher {
             if !may(false) {
                 continue;
             }
-            // Marked first: an attachment that is not seen below sees the mark.
+            // Marked first: an attachment that the check below misses sees the mark.
             if is_terminating(volume.as_ref()) {
                 self.let_go.put(uid);
             }

@@ -1,4 +1,4 @@
-//! A queue and workers for every driver. Syncs of one driver that hang hold up that driver alone.
+//! One queue and its workers per driver. Hanging syncs of one driver delay that driver alone.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +43,7 @@ impl DriverQueues {
         }
         let queue = WorkQueue::new(self.limit);
         queues.insert(driver.to_owned(), queue.clone());
-        // Without a receiver the controller has ended, and nobody needs workers.
+        // Without a receiver the controller has ended and no workers are needed.
         let _ = self.opened.send(Opened { driver: driver.to_owned(), queue: queue.clone() });
         queue
     }
@@ -55,7 +55,7 @@ pub(super) async fn serve(
     attacher: &Arc<Attacher>,
     mut opened: mpsc::UnboundedReceiver<Opened>,
 ) {
-    // Dropping it ends what runs.
+    // Dropping it aborts the running workers.
     let mut running = JoinSet::new();
     loop {
         tokio::select! {

@@ -1,4 +1,4 @@
-//! What can go wrong with one attachment, and what of it is told on the attachment.
+//! Errors of one attachment, and which of them are recorded on it.
 
 use orlop_csi::error::CallError;
 
@@ -6,47 +6,47 @@ use super::decide::AttachRefusal;
 use crate::csi::secrets::SecretError;
 use orlop_client::client::{is_conflict, message_of, status_of};
 
-/// An error as it stands on an attachment.
+/// An error as recorded on an attachment.
 pub(super) struct RecordedError {
-    /// In words.
+    /// The failed action.
     pub(super) message: String,
-    /// Of gRPC, when the driver or the way to it failed.
+    /// The gRPC code, when the driver or the connection to it failed.
     pub(super) code: Option<i32>,
 }
 
-/// Why a step was not done.
+/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// The objects do not allow it.
+    /// The objects do not allow the step.
     #[error(transparent)]
     Refused(#[from] AttachRefusal),
-    /// The secret of the call cannot be had.
+    /// The secret of the call cannot be read.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// The driver refused, or nobody knows what it did.
+    /// The driver refused the call, or its outcome is unknown.
     #[error(transparent)]
     Driver(#[from] CallError),
     /// The API server could not be read from or written to.
     #[error("could not {what}: {}", message_of(cause))]
     Api {
-        /// In words.
+        /// The message.
         what: &'static str,
-        /// What the server said.
+        /// The server's error.
         cause: kube::Error,
     },
-    /// Others write all the time.
+    /// Too many write conflicts.
     #[error("the attachment changes all the time; it is tried again")]
     Busy,
 }
 
 impl Failure {
-    /// A failure to do `what` with the API server.
+    /// A failure of the API server to do `what`.
     pub(super) fn api(what: &'static str) -> impl Fn(kube::Error) -> Failure {
         move |cause| Failure::Api { what, cause }
     }
 
-    /// What is told on the attachment: everything that a person may have to mend. A server that is away is not told to
-    /// itself.
+    /// The error to record on the attachment: every error that a user may have to fix. An unreachable API server cannot be
+    /// recorded in the API server.
     pub(super) fn told(&self) -> Option<RecordedError> {
         let code = match self {
             Failure::Refused(_) | Failure::Secret(_) => None,

@@ -1,5 +1,5 @@
-//! The driver's own list against what attachments say (upstream: external-attacher's reconcile-sync). Nobody tells when a
-//! driver loses an attachment, so this goes by the clock; a long list makes it rarer.
+//! Compares the driver's own list with the attachments (upstream: external-attacher's reconcile-sync). Drivers do not report
+//! a lost attachment, so this runs periodically; a slow list lengthens the period.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::decide::{is_attached, is_ours, place};
 use orlop_client::meta::is_terminating;
 use orlop_client::queue::WorkQueue;
 
-/// A list may take this part of the time at most.
+/// A list may take at most one part in this many of the time.
 const SHARE: u32 = 10;
 
-/// Nodes of every volume, as the driver has them.
+/// The nodes of every volume, as listed by the driver.
 struct Published(HashMap<String, HashSet<String>>);
 
 impl Published {
@@ -34,7 +34,7 @@ impl Published {
         Published(nodes)
     }
 
-    /// What speaks against an attachment that says `attached`, in words.
+    /// How the list contradicts an attachment whose status is `attached`, as a message.
     fn against(&self, attached: bool, driver: &str, handle: &str, node: &str) -> Option<String> {
         let nodes = self.0.get(handle);
         if nodes.is_some_and(|nodes| nodes.contains(node)) == attached {
@@ -54,7 +54,7 @@ impl Published {
     }
 }
 
-/// Compares until `shutdown`.
+/// Compares periodically until `shutdown`.
 pub(super) async fn follow(
     attacher: &Attacher,
     name: &str,
@@ -100,7 +100,7 @@ async fn compare(attacher: &Attacher, driver: &Driver, queue: &WorkQueue<String>
     };
     for attachment in before {
         let name = attachment.metadata.name.clone().unwrap_or_default();
-        // What changed while the list was made is compared with the next one.
+        // An attachment that changed during the listing is compared with the next list.
         let now = attacher.latest.get(&attacher.attachments, &name);
         if now.is_none_or(|now| now.metadata.resource_version != attachment.metadata.resource_version) {
             continue;
@@ -120,7 +120,7 @@ async fn compare(attacher: &Attacher, driver: &Driver, queue: &WorkQueue<String>
     }
 }
 
-/// Nothing is under way about it: it is attached, or it is detached and somebody else holds it.
+/// Whether no operation is in progress: it is attached, or it is detached and another finalizer keeps it.
 fn is_at_rest(attachment: &VolumeAttachment) -> bool {
     if is_terminating(attachment) { !is_ours(attachment) } else { is_attached(attachment) }
 }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_speaks_against_an_attachment() {
+    fn list_contradicts_wrong_attachment_status() {
         let nodes = |nodes: &[&str]| nodes.iter().map(|node| (*node).to_owned()).collect();
         let published =
             Published([("a".to_owned(), nodes(&["n1", "n2"])), ("b".to_owned(), nodes(&[]))].into());
@@ -148,7 +148,7 @@ mod tests {
             match (found, wanted) {
                 (None, None) => {}
                 (Some(found), Some(wanted)) => assert!(found.contains(wanted), "{found}"),
-                (found, wanted) => panic!("{attached} {handle} {node}: {found:?} and not {wanted:?}"),
+                (found, wanted) => panic!("{attached} {handle} {node}: got {found:?}, expected {wanted:?}"),
             }
         }
     }

@@ -1,5 +1,5 @@
-//! What is known beyond the caches: what was written a moment ago, which volumes are being let go, and which attachments
-//! the driver's own list speaks against. All of it may be forgotten at any time; a restart begins without it.
+//! State beyond the caches: the latest writes, the volumes whose finalizer is being removed, and the attachments that the
+//! driver's own list contradicts. All of it may be lost at any time; a restart begins without it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,15 +17,15 @@ fn version(attachment: &VolumeAttachment) -> Option<u64> {
     attachment.metadata.resource_version.as_deref()?.parse().ok()
 }
 
-/// Attachments as they were written, until the cache has them: else every attachment would be looked at once more as it
-/// was before, and the driver asked again.
+/// Attachments as last written, until the cache has caught up. Without it, every attachment would be synced once more from
+/// its old state, and the driver called again.
 #[derive(Default)]
 pub(super) struct Latest {
     written: Mutex<HashMap<String, Arc<VolumeAttachment>>>,
 }
 
 impl Latest {
-    /// The newest state that is known.
+    /// The newest known state.
     pub(super) fn get(
         &self,
         cache: &Informer<VolumeAttachment>,
@@ -42,17 +42,17 @@ impl Latest {
         }
     }
 
-    /// Remembers what was written, unless the cache is as far.
+    /// Stores a written object, unless the cache is as new.
     pub(super) fn put(&self, cache: &Informer<VolumeAttachment>, own: VolumeAttachment) {
         let name = own.metadata.name.clone().unwrap_or_default();
         let mut written = locked(&self.written);
-        // Under the lock: the cache tells of a change after it has it, so either is seen.
+        // Under the lock: the cache notifies after it has stored a change, so one of the two is seen.
         if cache.get(&name).is_some_and(|cached| is_newer(&own, &cached)) {
             written.insert(name, Arc::new(own));
         }
     }
 
-    /// The cache has got this, or has lost it.
+    /// The cache has received or deleted this object.
     pub(super) fn cached(&self, name: &str, now: Option<&VolumeAttachment>) {
         let mut written = locked(&self.written);
         let still = now.is_some_and(|now| written.get(name).is_some_and(|own| is_newer(own, now)));
@@ -66,8 +66,8 @@ fn is_newer(own: &VolumeAttachment, cached: &VolumeAttachment) -> bool {
     own.metadata.uid == cached.metadata.uid && version(own) > version(cached)
 }
 
-/// Volumes whose finalizer is being taken away. An attachment that is made in this moment sees it here, or is itself seen
-/// by who takes the finalizer: one of both comes first.
+/// Volumes whose finalizer is being removed. A new attachment either sees its volume here, or is seen by the sync that removes
+/// the finalizer: one of the two comes first.
 #[derive(Default)]
 pub(super) struct LetGo {
     volumes: Mutex<HashSet<Uid>>,
@@ -82,23 +82,23 @@ impl LetGo {
         volume.is_some_and(|uid| locked(&self.volumes).contains(&Uid::from(uid)))
     }
 
-    /// Somebody else uses it after all, or it is gone.
+    /// The volume is in use again, or gone.
     pub(super) fn forget(&self, volume: &Uid) {
         locked(&self.volumes).remove(volume);
     }
 }
 
-/// What a driver's list says against an attachment.
+/// A contradiction between a driver's list and an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Doubt {
-    /// Lists in a row that said so.
+    /// Consecutive lists that contradicted it.
     rounds: u32,
-    /// The driver has not been asked again since the last one.
+    /// The driver has not been called again since the last list.
     due: bool,
     words: String,
 }
 
-/// A doubt that is due: what to tell on the attachment, when asking again has not helped before.
+/// A doubt that is due: the message for the attachment, if an earlier call did not help.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) words: Option<String>,
@@ -111,14 +111,14 @@ pub(super) struct Doubts {
 }
 
 impl Doubts {
-    /// A list speaks against an attachment.
+    /// A list contradicts an attachment.
     pub(super) fn raise(&self, name: &str, words: String) {
         let mut known = locked(&self.known);
         let rounds = known.get(name).map_or(0, |doubt| doubt.rounds) + 1;
         known.insert(name.to_owned(), Doubt { rounds, due: true, words });
     }
 
-    /// A list agrees. True when the attachment tells of a doubt and should be looked at again.
+    /// A list agrees. True when the attachment shows a doubt and has to be synced.
     pub(super) fn settle(&self, name: &str) -> bool {
         let mut known = locked(&self.known);
         match known.remove(name) {
@@ -130,7 +130,7 @@ impl Doubts {
         }
     }
 
-    /// Takes what is due: the driver is asked once per list.
+    /// Removes and returns a due doubt: the driver is called once per list.
     pub(super) fn take(&self, name: &str) -> Option<Due> {
         let mut known = locked(&self.known);
         let doubt = known.get_mut(name).filter(|doubt| doubt.due)?;
@@ -158,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_holds_until_the_cache_has_it() {
+    fn latest_write_is_used_until_the_cache_has_it() {
         let (cache, latest) = (Informer::new(), Latest::default());
         let seen =
             |latest: &Latest| latest.get(&cache, "a").and_then(|a| a.metadata.resource_version.clone());
         assert_eq!(seen(&latest), None);
         latest.put(&cache, attachment("u", 2));
-        assert_eq!(seen(&latest), None, "one that is not in the cache is gone");
+        assert_eq!(seen(&latest), None, "an attachment that is not in the cache is gone");
         cache.apply(attachment("u", 1));
         latest.put(&cache, attachment("u", 2));
         assert_eq!(seen(&latest).as_deref(), Some("2"));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubt_is_due_once_per_list_and_told_the_second_time() {
+    fn doubt_is_due_once_per_list_and_reported_the_second_time() {
         let doubts = Doubts::default();
         assert_eq!(doubts.take("a"), None);
         doubts.raise("a", "w".to_owned());
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(doubts.take("a"), None);
         doubts.raise("a", "w".to_owned());
         assert_eq!(doubts.take("a"), Some(Due { words: Some("w".to_owned()) }));
-        assert!(doubts.settle("a"), "the words are taken away again");
+        assert!(doubts.settle("a"), "the message has to be removed");
         assert_eq!(doubts.take("a"), Some(Due { words: None }));
         assert!(!doubts.settle("a"));
         assert!(locked(&doubts.known).is_empty());

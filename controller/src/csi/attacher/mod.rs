@@ -35,7 +35,7 @@ use orlop_client::worker;
 /// Upstream: retry-interval-start and retry-interval-max.
 const LIMIT: RateLimit =
     RateLimit { first: Duration::from_secs(1), max: Duration::from_secs(300), bucket: None };
-/// Workers that take finalizers off volumes. Upstream: 10.
+/// Workers that remove finalizers from volumes. Upstream: 10.
 const VOLUME_WORKERS: usize = 10;
 
 const OPEN_BY_DRIVER: &str = "csi-attacher/open-by-driver";
@@ -43,7 +43,7 @@ const OPEN_BY_VOLUME: &str = "csi-attacher/open-by-volume";
 const OPEN_BY_NODE: &str = "csi-attacher/open-by-node";
 const HELD: &str = "csi-attacher/held";
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let attacher = Arc::new(Attacher {
@@ -59,7 +59,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         });
         let volumes = WorkQueue::new(LIMIT);
         let (queues, opened) = DriverQueues::new(LIMIT);
-        // Before the first look at what there is, so that no driver is missed.
+        // Subscribed before the first pass over the drivers, so that none is missed.
         let mut changes = context.drivers.changes();
         let waking =
             Waking { attacher: Arc::clone(&attacher), queues: queues.clone(), volumes: volumes.clone() };
@@ -95,7 +95,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-/// Changes lead to keys.
+/// Maps changes to keys.
 struct Waking {
     attacher: Arc<Attacher>,
     queues: DriverQueues,
@@ -124,7 +124,7 @@ impl Waking {
         self.attacher.latest.cached(name, change.new.as_deref());
         if change.is_gone() || change.replaced() {
             self.attacher.doubts.forget(name);
-            // The last one gone, its volume may go too.
+            // When the last attachment is gone, its volume's finalizer may be removed.
             let volume = change.old().and_then(|old| decide::volume_name(old));
             if let Some(volume) = volume
                 && self.attacher.volumes.get(volume).is_some_and(|volume| wake::volume_is_held(&volume))
@@ -159,7 +159,7 @@ impl Waking {
         }
     }
 
-    /// A driver came, or answers again: everything of it that is not done is looked at.
+    /// A driver appeared, or answers again: all of its unfinished objects are queued.
     fn drivers_changed(&self) {
         for driver in self.attacher.drivers.all() {
             self.queues.of(driver.name());

@@ -1,5 +1,5 @@
-//! Which change is worth a look at which attachments. What this controller writes about a failed try wakes nobody: the key
-//! keeps the wait that its failures have earned.
+//! Which changes queue which attachments. The controller's own writes about a failed attempt queue nothing, so that the key
+//! keeps its backoff.
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
@@ -10,7 +10,7 @@ use orlop_client::informer::Change;
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{ANN_CSI_NODE_ID, FINALIZER_EXTERNAL_ATTACHER_PREFIX};
 
-/// Whether a changed attachment has something to do.
+/// Whether a changed attachment needs a sync.
 pub(super) fn attachment_matters(change: &Change<VolumeAttachment>) -> bool {
     let Some(new) = change.new.as_deref().filter(|new| is_unsettled(new)) else { return false };
     match change.old() {
@@ -19,7 +19,7 @@ pub(super) fn attachment_matters(change: &Change<VolumeAttachment>) -> bool {
     }
 }
 
-/// Without what the attacher writes before and after a try.
+/// The attachment without the fields that the attacher writes before and after an attempt.
 fn without_marks(attachment: &VolumeAttachment) -> VolumeAttachment {
     let mut bare = attachment.clone();
     bare.metadata.resource_version = None;
@@ -36,12 +36,12 @@ fn without_marks(attachment: &VolumeAttachment) -> VolumeAttachment {
     if let Some(status) = &mut bare.status {
         (status.attach_error, status.detach_error) = (None, None);
     }
-    // A server may print an empty status or none.
+    // A server may return an empty status or none.
     bare.status = bare.status.filter(|status| *status != Default::default());
     bare
 }
 
-/// Whether attachments that wait for this volume may get further now.
+/// Whether attachments that wait for this volume may be able to continue.
 pub(super) fn volume_helps(change: &Change<PersistentVolume>) -> bool {
     let Some(new) = change.new.as_deref() else { return false };
     match change.old() {
@@ -58,7 +58,7 @@ pub(super) fn volume_helps(change: &Change<PersistentVolume>) -> bool {
     }
 }
 
-/// Whether the finalizer of an attacher may have to leave this volume.
+/// Whether this volume has an attacher's finalizer that may have to be removed.
 pub(super) fn volume_is_held(volume: &PersistentVolume) -> bool {
     let finalizers = volume.metadata.finalizers.iter().flatten();
     let held = finalizers.into_iter().any(|name| name.starts_with(FINALIZER_EXTERNAL_ATTACHER_PREFIX));
@@ -66,7 +66,7 @@ pub(super) fn volume_is_held(volume: &PersistentVolume) -> bool {
     held && (is_terminating(volume) || !is_csi)
 }
 
-/// Whether a driver has come to this node, or calls it something else.
+/// Whether a driver was added to this node, or changed its node id.
 pub(super) fn node_helps(change: &Change<CSINode>) -> bool {
     let ids = |node: &CSINode| {
         let drivers = node.spec.drivers.iter();
@@ -76,18 +76,18 @@ pub(super) fn node_helps(change: &Change<CSINode>) -> bool {
     change.old().is_none_or(|old| ids(old) != ids(new))
 }
 
-/// Index: attachments that have something to do, by driver.
+/// Index: attachments with unfinished work, by driver.
 pub(super) fn open_by_driver(attachment: &VolumeAttachment) -> Vec<String> {
     is_unsettled(attachment).then(|| attachment.spec.attacher.clone()).into_iter().collect()
 }
 
-/// Index: the same by volume.
+/// Index: attachments with unfinished work, by volume.
 pub(super) fn open_by_volume(attachment: &VolumeAttachment) -> Vec<String> {
     let open = is_unsettled(attachment);
     volume_name(attachment).filter(|_| open).map(str::to_owned).into_iter().collect()
 }
 
-/// Index: the same by node.
+/// Index: attachments with unfinished work, by node.
 pub(super) fn open_by_node(attachment: &VolumeAttachment) -> Vec<String> {
     is_unsettled(attachment).then(|| attachment.spec.node_name.clone()).into_iter().collect()
 }
@@ -102,7 +102,7 @@ pub(super) fn by_driver(attachment: &VolumeAttachment) -> Vec<String> {
     vec![attachment.spec.attacher.clone()]
 }
 
-/// Index: volumes that may have to be let go. One value for all: there are few.
+/// Index: volumes with an attacher's finalizer that may have to be removed. One value for all: there are few.
 pub(super) fn held(volume: &PersistentVolume) -> Vec<String> {
     volume_is_held(volume).then(String::new).into_iter().collect()
 }

@@ -1,5 +1,5 @@
-//! Everything that is written about attachments and the volumes under them. Every write is conditional on the version that
-//! was decided on (I5). A status is written over the changes of others as long as the attachment is the same and stays.
+//! All writes to attachments and their volumes. Every write is conditional on the version that the decision was based on (I5).
+//! A status is written over concurrent changes as long as the attachment is the same and is not being deleted.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ use orlop_client::meta::{adding_finalizers, is_terminating, removing_finalizers}
 use orlop_client::names::ANN_CSI_NODE_ID;
 use orlop_client::strip_managed_fields::Lean;
 
-/// Others may write at the same time so often before the key has to wait.
+/// Write conflicts in a row before the key is requeued with a delay.
 const ROUNDS: usize = 5;
-/// The longest message of an error on an attachment, bytes (upstream: the validation of VolumeAttachment).
+/// The longest error message of an attachment, in bytes (upstream: the validation of VolumeAttachment).
 const LONGEST: usize = 1024;
 
-/// What became of a write.
+/// The result of a write.
 pub(super) enum Written<K> {
-    /// It is done; the object is so now.
+    /// It succeeded; this is the new object.
     Done(Box<K>),
-    /// Somebody else was faster; the object is so now, and the decision has to be made again.
+    /// A concurrent write came first; this is the current object, and the decision has to be repeated.
     Changed(Box<K>),
     /// The object is gone.
     Gone,
@@ -43,7 +43,7 @@ impl Writer {
         Writer { client }
     }
 
-    /// For secrets.
+    /// The client to read secrets with.
     pub(super) fn client(&self) -> &Client {
         &self.client
     }
@@ -56,26 +56,26 @@ impl Writer {
         Api::all(self.client.clone())
     }
 
-    /// The attachment as the server has it.
+    /// Reads the attachment from the server.
     pub(super) async fn attachment(&self, name: &str) -> Result<Option<VolumeAttachment>, Failure> {
         let found = self.attachments().get_opt(name).await;
         Ok(found.map_err(Failure::api("read the attachment"))?.map(|found| found.0))
     }
 
-    /// The volume as the server has it.
+    /// Reads the volume from the server.
     pub(super) async fn volume(&self, name: &str) -> Result<Option<PersistentVolume>, Failure> {
         let found = self.volumes().get_opt(name).await;
         Ok(found.map_err(Failure::api("read the volume"))?.map(|found| found.0))
     }
 
-    /// What the drivers on a node say, as the server has it.
+    /// Reads the node's CSINode from the server.
     pub(super) async fn node(&self, name: &str) -> Result<Option<CSINode>, Failure> {
         let api: Api<Lean<CSINode>> = Api::all(self.client.clone());
         let found = api.get_opt(name).await;
         Ok(found.map_err(Failure::api("read the CSINode"))?.map(|found| found.0))
     }
 
-    /// Puts a driver's finalizer on a volume.
+    /// Adds a driver's finalizer to a volume.
     pub(super) async fn hold(
         &self,
         volume: &PersistentVolume,
@@ -85,7 +85,7 @@ impl Writer {
         self.write_volume(volume, body, "add PersistentVolume finalizer").await
     }
 
-    /// Takes a driver's finalizer off a volume.
+    /// Removes a driver's finalizer from a volume.
     pub(super) async fn let_volume_go(
         &self,
         volume: &PersistentVolume,
@@ -113,7 +113,7 @@ impl Writer {
         }
     }
 
-    /// Writes down that the driver is about to be asked, and for which of its nodes (I9).
+    /// Records that the driver is about to be called, and with which node id (I9).
     pub(super) async fn prepare(
         &self,
         attachment: &VolumeAttachment,
@@ -134,7 +134,7 @@ impl Writer {
         }
     }
 
-    /// Takes the finalizer off an attachment that is detached, whatever others have written since.
+    /// Removes the finalizer from a detached attachment, over concurrent writes.
     pub(super) async fn let_go(
         &self,
         attachment: &VolumeAttachment,
@@ -144,8 +144,8 @@ impl Writer {
             .await
     }
 
-    /// Writes a status that holds whatever else has changed; when the attachment is going meanwhile, and was not before,
-    /// it is not written.
+    /// Writes a status that is valid despite concurrent changes. It is not written when the attachment's deletion began in the
+    /// meantime.
     pub(super) async fn status(
         &self,
         attachment: &VolumeAttachment,
@@ -190,7 +190,7 @@ impl Writer {
         Ok(Written::Changed(Box::new(now)))
     }
 
-    /// The same attachment as the server has it, if it is still there.
+    /// Reads the same attachment (same UID) from the server, if it still exists.
     async fn same(&self, attachment: &VolumeAttachment) -> Result<Option<VolumeAttachment>, Failure> {
         let now = self.attachment(name_of(attachment)).await?;
         Ok(now.filter(|now| now.metadata.uid == attachment.metadata.uid))
@@ -201,7 +201,7 @@ fn name_of(attachment: &VolumeAttachment) -> &str {
     attachment.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The status after a publish. A merge keeps what it does not name, so what was there before is named as gone.
+/// The status after a publish. A merge patch keeps unnamed keys, so earlier keys are set to null.
 pub(super) fn attached(
     now: &VolumeAttachment,
     context: &BTreeMap<String, String>,
@@ -219,7 +219,7 @@ pub(super) fn detached() -> Value {
     json!({"attached": false, "attachmentMetadata": null, "detachError": null})
 }
 
-/// The status after a failure: what holds, and the error.
+/// The status after a failure: the current status and the error.
 pub(super) fn failed(now: &VolumeAttachment, told: &RecordedError, at: Timestamp) -> Value {
     let attached = now.status.as_ref().is_some_and(|status| status.attached);
     let error = error(told, at);
@@ -230,7 +230,7 @@ pub(super) fn failed(now: &VolumeAttachment, told: &RecordedError, at: Timestamp
     }
 }
 
-/// An error as the API has it. No code takes away the code of an error before.
+/// An error in the API's form. An error without a code clears the code of the previous one.
 pub(super) fn error(told: &RecordedError, at: Timestamp) -> Value {
     json!({"message": shortened(&told.message), "time": Time(at), "errorCode": told.code})
 }
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_context_replaces_the_one_before() {
+    fn new_context_replaces_the_old_one() {
         let text = r#"{"metadata":{},"spec":{"attacher":"d","nodeName":"n","source":{}},
             "status":{"attached":true,"attachmentMetadata":{"a":"1","b":"2"}}}"#;
         let now: VolumeAttachment = serde_json::from_str(text).expect("an attachment");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_fits() {
+    fn long_message_is_truncated() {
         assert_eq!(shortened(&"ä".repeat(2000)).len(), 1024);
         assert_eq!(shortened(&format!("a{}", "ä".repeat(2000))).len(), 1023);
         assert_eq!(shortened("short"), "short");

@@ -1,28 +1,28 @@
-//! The conditions of a claim that speak of its modification. Pure.
+//! The conditions of a claim about its modification. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaimCondition as Condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// A modification is under way.
+/// A modification is in progress.
 pub const MODIFYING: &str = "ModifyingVolume";
 /// The driver refused, or did not answer.
 pub const MODIFY_ERROR: &str = "ModifyVolumeError";
 
-/// A condition that was seen `now`.
+/// A condition that was observed `now`.
 pub fn seen(type_: &str, reason: Option<String>, message: String, now: Timestamp) -> Condition {
     Condition {
         type_: type_.to_owned(),
         status: "True".to_owned(),
         reason,
         message: Some(message),
-        // API times have whole seconds.
+        // API timestamps have a resolution of one second.
         last_probe_time: Some(Time(Timestamp::from_second(now.as_second()).unwrap_or(now))),
         ..Condition::default()
     }
 }
 
-/// The conditions with the new ones among them. A time of transition changes with status and reason only.
+/// Merges the new conditions into the old ones. A transition time changes only with status or reason.
 pub fn with(old: &[Condition], new: Vec<Condition>) -> Vec<Condition> {
     let mut all = old.to_vec();
     for mut new in new {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_transition() {
+    fn transition_time_changes_only_with_status_or_reason() {
         let at = |second| Timestamp::from_second(second).expect("a time");
         let error = |reason: &str, second| {
             seen(MODIFY_ERROR, Some(reason.to_owned()), format!("at {second}"), at(second))

@@ -34,10 +34,10 @@ use orlop_client::worker;
 use modify::ModifyError;
 use table::{Action, Facts};
 
-/// Index of claims by the attributes classes that they ask for or are on the way to.
+/// Index of claims by the attributes classes that they request or are being modified to.
 const INDEX_CLASS: &str = "csi-modifier-class";
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let (claims, volumes, classes) =
@@ -77,7 +77,7 @@ async fn serve(
         client: context.client.clone(),
         drivers: context.drivers.clone(),
         clock: context.clock,
-        // The same process upstream.
+        // Upstream, resizer and modifier are the same process.
         recorder: context.recorder(format!("external-resizer {name}")),
         memory: Arc::new(Memory::default()),
         queue: queue.clone(),
@@ -104,7 +104,7 @@ async fn serve(
     .await;
 }
 
-/// A change that is worth a look: another wish, or the end of a modification.
+/// Whether a change needs a sync: another class is requested, or a modification ended.
 fn matters(change: &Change<PersistentVolumeClaim>) -> bool {
     let Some(new) = change.new.as_deref().filter(|claim| is_bound(claim)) else { return false };
     if change.is_new() || change.replaced() {
@@ -124,7 +124,7 @@ struct Modifier {
     recorder: Recorder,
     memory: Arc<Memory>,
     queue: WorkQueue<String>,
-    /// Of the driver.
+    /// The driver's name.
     name: String,
     claims: Informer<PersistentVolumeClaim>,
     volumes: Informer<PersistentVolume>,
@@ -135,12 +135,12 @@ impl Modifier {
     async fn sync(&self, key: String) -> Result<(), ModifyError> {
         let Some(claim) = self.claims.get(&key).filter(|claim| is_bound(claim)) else { return Ok(()) };
         let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
-        // One that is not there yet wakes its claim.
+        // A missing volume queues its claim when it appears.
         let Some(volume) = volume.and_then(|name| self.volumes.get(name)) else { return Ok(()) };
         if !self.serves(&volume) || table::decide(&self.facts(&key, &claim)) == Action::Nothing {
             return Ok(());
         }
-        // Decided and written on both as the server has them.
+        // Decided and written on the server's state of both.
         let Some((claim, volume)) = live::claim_and_volume(&self.client, &key).await? else { return Ok(()) };
         if !is_bound(&claim) || !self.serves(&volume) || !handle::is_bound_to(&volume, &claim) {
             return Ok(());
@@ -154,7 +154,7 @@ impl Modifier {
             Action::RollBack => self.roll_back(&key, &claim).await,
             Action::Continue(target) => match self.class(&key, &claim, &target) {
                 Some(class) => self.modify(&key, claim, volume, &class).await,
-                // The class wakes the claim when it appears.
+                // The class queues the claim when it appears.
                 None => Ok(()),
             },
             Action::Begin(target) => {

@@ -1,6 +1,6 @@
-//! The steps of one modification. The class goes on record in the claim before the driver is asked, the volume is written
-//! before the claim says that it is done. Each write is conditional on what was read, so whoever fails or comes second
-//! begins again, and the driver is asked for the same class again.
+//! The steps of one modification. The class is recorded in the claim before the driver is called, and the volume is written
+//! before the claim reports completion. Each write is conditional on the version that was read, so after a failure or a
+//! conflict the sync starts over, and the driver is called with the same class again.
 
 use std::sync::Arc;
 
@@ -21,27 +21,27 @@ use orlop_client::meta::annotation;
 use orlop_client::names::{ANN_MODIFY_SECRET_NAME, ANN_MODIFY_SECRET_NAMESPACE, reason};
 use orlop_client::recorder::EventType::{Normal, Warning};
 
-/// Why a volume has not the attributes that its claim asks for.
+/// Why a volume does not have the attributes that its claim requests.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ModifyError {
-    /// Claim or volume could not be read.
+    /// Claim or volume cannot be read.
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// What is about to be asked could not be put on record.
+    /// The modification cannot be recorded before the call.
     #[error("cannot put on record how the volume of claim {claim} is modified: {cause}")]
     Record { claim: String, cause: kube::Error },
-    /// The driver failed, or could not be asked.
+    /// The driver failed, or could not be called.
     #[error("cannot modify volume {volume}: {cause}")]
     Driver { volume: String, cause: AskError },
-    /// The volume is modified, and that could not be written.
+    /// The volume is modified, but the write of its class failed.
     #[error("cannot write the attributes class of volume {volume}: {cause}")]
     Class { volume: String, cause: kube::Error },
-    /// The modification is done, and that could not be written.
+    /// The modification is done, but the write to the claim failed.
     #[error("cannot say in claim {claim} that its volume is modified: {cause}")]
     Finish { claim: String, cause: kube::Error },
 }
 
-/// Why the driver has not done it.
+/// Why the driver has not modified the volume.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
     #[error(transparent)]
@@ -53,7 +53,7 @@ pub(super) enum AskError {
 }
 
 impl Modifier {
-    /// The class, or a word to the user.
+    /// The class, or an event for the user.
     pub(super) fn class(
         &self,
         key: &str,
@@ -69,7 +69,7 @@ impl Modifier {
         class
     }
 
-    /// The class is not there: it is on record that the claim waits for it.
+    /// The class does not exist: records that the claim waits for it.
     pub(super) async fn wait_for_class(
         &self,
         key: &str,
@@ -82,7 +82,7 @@ impl Modifier {
         Ok(())
     }
 
-    /// Nobody wants the modification any more. What was recorded of it stays.
+    /// The modification is no longer requested. Its record stays.
     pub(super) async fn roll_back(
         &self,
         key: &str,
@@ -94,7 +94,7 @@ impl Modifier {
         Ok(())
     }
 
-    /// Puts a modification on record. After a crash it goes on.
+    /// Records a modification, which continues after a crash.
     pub(super) async fn begin(
         &self,
         key: &str,
@@ -107,7 +107,7 @@ impl Modifier {
             "modifyVolumeStatus": {"status": Stage::InProgress.text(), "targetVolumeAttributesClassName": target},
             "conditions": conditions::with(live::conditions(&claim), vec![modifying]),
         });
-        // From here on its outcome is not known.
+        // From here on its outcome is unknown.
         self.memory.set_settled(key, false);
         let claim = self.record(key, &claim, status).await?;
         let message = format!("external resizer is modifying volume {} with vac {target}", split_key(key).1);
@@ -115,7 +115,7 @@ impl Modifier {
         Ok(claim)
     }
 
-    /// Asks the driver for what is on record.
+    /// Calls the driver for the recorded modification.
     pub(super) async fn modify(
         &self,
         key: &str,
@@ -136,7 +136,7 @@ impl Modifier {
         }
         self.memory.set_settled(key, false);
         self.memory.speed_up(key);
-        // The volume first: the claim still says that it is under way.
+        // The volume first: the claim still reports the modification as in progress.
         let patch = json!({"metadata": {"resourceVersion": volume.metadata.resource_version},
             "spec": {"volumeAttributesClassName": target}});
         let written = live::patch_volume(&self.client, name, &patch).await;
@@ -175,7 +175,7 @@ impl Modifier {
         Ok(())
     }
 
-    /// Remembers and writes a failure. A record of what may be under way stays as it is.
+    /// Records a failure, in memory and in the claim. The record of a modification that may be in progress stays unchanged.
     async fn failed(
         &self,
         key: &str,
@@ -183,7 +183,7 @@ impl Modifier {
         target: &str,
         cause: &AskError,
     ) -> Result<(), ModifyError> {
-        // Without an answer nothing new is known.
+        // Without a response there is nothing new to record.
         let AskError::Call(error) = cause else { return Ok(()) };
         let meaning = error.meaning();
         let is_final = match meaning {

@@ -1,6 +1,6 @@
-//! What is to be done about the attributes class that a claim asks for. Pure.
+//! Decides the next action for the attributes class that a claim requests. Pure.
 //!
-//! A modification whose outcome is not known is finished before another one begins: the driver may be half way through
+//! A modification whose outcome is unknown is finished before another one begins: the driver may have completed half of
 //! it (upstream: external-resizer, pkg/modifycontroller).
 
 use std::time::Duration;
@@ -10,9 +10,9 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 /// `status.modifyVolumeStatus.status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The class is not there.
+    /// The class does not exist.
     Pending,
-    /// The driver was asked, or is about to be.
+    /// The driver was called, or is about to be.
     InProgress,
     /// The driver cannot do it.
     Infeasible,
@@ -29,54 +29,54 @@ impl Stage {
     }
 
     fn of(text: &str) -> Self {
-        // A value of another time says nothing of a call that runs: begin again.
+        // An unknown value says nothing about a running call: begin again.
         let all = [Stage::InProgress, Stage::Infeasible];
         all.into_iter().find(|stage| stage.text() == text).unwrap_or(Stage::Pending)
     }
 }
 
-/// The last modification that the claim has on record.
+/// The last modification recorded in the claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// How far it is.
+    /// Its progress.
     pub stage: Stage,
-    /// The class; empty when it never was there.
+    /// The class; empty when it never existed.
     pub target: String,
 }
 
-/// All that decides.
+/// The input of the decision.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
-    /// What the claim asks for; empty for no class.
+    /// The class that the claim requests; empty for none.
     pub wanted: &'a str,
-    /// What the volume has; empty for none.
+    /// The volume's class; empty for none.
     pub current: &'a str,
-    /// The modification on record.
+    /// The recorded modification.
     pub record: Option<Record>,
-    /// The last error of this process was final: nothing is under way.
+    /// The last error in this process was final: no operation is in progress.
     pub settled: bool,
-    /// An infeasible attempt still rests for this long.
+    /// The remaining delay of an infeasible attempt.
     pub rests: Option<Duration>,
-    /// The claim says that its volume is being modified.
+    /// The claim reports that its volume is being modified.
     pub says_modifying: bool,
 }
 
-/// What is next.
+/// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The volume is as it is asked for, or nothing is asked for.
+    /// The volume has the requested class, or no class is requested.
     Nothing,
-    /// The same was infeasible a short while ago.
+    /// The same modification was infeasible recently.
     Later(Duration),
-    /// Nothing is asked for any more: the claim stops to say that something is under way.
+    /// No class is requested any more: the claim stops reporting a modification in progress.
     RollBack,
-    /// The modification on record goes on.
+    /// Continue the recorded modification.
     Continue(String),
-    /// Another one begins, if its class is there.
+    /// Begin another one, if its class exists.
     Begin(String),
 }
 
-/// Decides.
+/// Decides the next action.
 pub fn decide(facts: &Facts<'_>) -> Action {
     let Facts { wanted, current, record, settled, rests, says_modifying } = facts;
     let Some(record) = record else {
@@ -99,18 +99,18 @@ pub fn decide(facts: &Facts<'_>) -> Action {
     }
 }
 
-/// The class that a claim asks for; empty for none.
+/// The class that a claim requests; empty for none.
 pub fn wanted(claim: &PersistentVolumeClaim) -> &str {
     claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref()).unwrap_or_default()
 }
 
-/// The class that its volume has; empty for none.
+/// The class of its volume; empty for none.
 pub fn current(claim: &PersistentVolumeClaim) -> &str {
     let status = claim.status.as_ref();
     status.and_then(|status| status.current_volume_attributes_class_name.as_deref()).unwrap_or_default()
 }
 
-/// The modification on record.
+/// The recorded modification.
 pub fn record(claim: &PersistentVolumeClaim) -> Option<Record> {
     let status = claim.status.as_ref()?.modify_volume_status.as_ref()?;
     let target = status.target_volume_attributes_class_name.clone().unwrap_or_default();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_next() {
+    fn next_action_for_every_state() {
         use Stage::{InProgress, Infeasible, Pending};
         let begin = |class: &str| Action::Begin(class.to_owned());
         let goes_on = |class: &str| Action::Continue(class.to_owned());
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_rests_and_another_class_does_not() {
+    fn infeasible_class_is_delayed_and_another_is_not() {
         let rests = Some(Duration::from_secs(5));
         let same = Facts { rests, ..facts("b", "a", on_record(Stage::Infeasible, "b")) };
         assert_eq!(decide(&same), Action::Later(Duration::from_secs(5)));

@@ -1,4 +1,4 @@
-//! The modifier on the fake API with a driver in memory.
+//! The modifier with the fake API and an in-memory driver.
 #![allow(clippy::unwrap_used)]
 
 use orlop_csi::error::Code;
@@ -45,7 +45,7 @@ fn status(rig: &Rig) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i6_i9_a_volume_is_modified_whatever_fails() {
+async fn i6_i9_volume_is_modified_despite_failures() {
     let rig = survives(&THIS, rig, |rig| wish(rig, Some("gold")), iops).await;
     assert_eq!(iops(&rig).as_deref(), Some("gold"));
     assert_eq!(rig.field("persistentvolumes", "pv-a", "/spec/volumeAttributesClassName"), "gold");
@@ -63,7 +63,7 @@ async fn i6_i9_a_volume_is_modified_whatever_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_class_that_appears_is_taken_up() {
+async fn claim_is_modified_when_its_class_appears() {
     let rig = rig().await;
     let _running = rig.api.start(&THIS, Options::default());
     wish(&rig, Some("silver"));
@@ -79,7 +79,7 @@ async fn a_class_that_appears_is_taken_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_be_under_way_is_finished_first_also_after_a_crash() {
+async fn uncertain_modification_is_finished_first_even_after_a_crash() {
     let rig = rig().await;
     rig.api.seed(class("silver"));
     rig.double.fail("ControllerModifyVolume", 0, Failing::NoAnswer);
@@ -98,7 +98,7 @@ async fn what_may_be_under_way_is_finished_first_also_after_a_crash() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_told_rests_and_another_class_recovers() {
+async fn infeasible_modification_is_reported_delayed_and_replaceable() {
     let rig = rig().await;
     rig.api.seed(class("silver"));
     rig.double.fail("ControllerModifyVolume", 0, Failing::Refuses(Code::InvalidArgument, "no such tier"));
@@ -120,7 +120,7 @@ async fn a_refusal_is_told_rests_and_another_class_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_that_is_taken_back_after_a_refusal_is_rolled_back() {
+async fn withdrawn_class_is_rolled_back_after_a_refusal() {
     let rig = rig().await;
     rig.double.fail("ControllerModifyVolume", 0, Failing::Refuses(Code::InvalidArgument, "no"));
     let _running = rig.api.start(&THIS, Options::default());
@@ -140,7 +140,7 @@ async fn a_wish_that_is_taken_back_after_a_refusal_is_rolled_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_secret_of_the_volume_is_sent() {
+async fn secret_of_the_volume_is_sent() {
     let rig = rig().await;
     rig.api.seed(
         json!({"kind": "Secret", "metadata": {"namespace": "ns", "name": "s"}, "data": {"key": "aHVzaA=="}}),

@@ -1,6 +1,6 @@
-//! What failed, and when it may be tried again: 1 s, doubling up to 5 min (upstream: external-provisioner's
-//! `--retry-interval-start` and `-max`). Changes of an object come at any time and do not make it sooner, unless they change
-//! what would be asked for.
+//! Failed attempts and their backoff: 1 s, doubling up to 5 min (upstream: external-provisioner's
+//! `--retry-interval-start` and `-max`). Changes of an object arrive at any time and do not shorten the delay, unless they
+//! change the request.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// First and longest wait.
+/// First and longest delay.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
-/// What a request was made of; another value is another request, which deserves a try of its own.
+/// A hash of a request's input; another value is another request, which is tried without delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fingerprint(u64);
 
@@ -37,7 +37,7 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// How much longer to wait; none when it may be tried now.
+    /// The remaining delay; none when the request may be tried now.
     pub(super) fn wait(&self, uid: &str, of: Fingerprint) -> Option<Duration> {
         let mut known = self.known();
         let attempt = known.get(uid)?;
@@ -49,7 +49,7 @@ impl Attempts {
         (!left.is_zero()).then_some(left)
     }
 
-    /// Notes a failure. `slow` skips to the longest wait. Answers the wait.
+    /// Records a failure and returns the delay. `slow` skips to the longest one.
     pub(super) fn failed(&self, uid: &str, of: Fingerprint, slow: bool) -> Duration {
         let mut known = self.known();
         let failures =
@@ -62,14 +62,14 @@ impl Attempts {
         delay
     }
 
-    /// The next try need not wait: what stood in the way has changed.
+    /// Removes the delay of the next attempt, because its obstacle has changed.
     pub(super) fn hurry(&self, uid: &str) {
         if let Some(attempt) = self.known().get_mut(uid) {
             attempt.not_before = Instant::now();
         }
     }
 
-    /// All is well, or the object is gone.
+    /// The attempt succeeded, or the object is gone.
     pub(super) fn forget(&self, uid: &str) {
         self.known().remove(uid);
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn waits_double_and_another_request_waits_for_nothing() {
+    async fn delay_doubles_and_another_request_has_none() {
         let (attempts, one, other) = (Attempts::default(), Fingerprint::of(1), Fingerprint::of(2));
         let waits: Vec<u64> = (0..11).map(|_| attempts.failed("u", one, false).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);

@@ -1,6 +1,6 @@
-//! How much room drivers have left, published for schedulers as CSIStorageCapacity objects: one for each segment of the cluster
-//! and class (upstream: external-provisioner's capacity controller). Asked again every minute, and soon after volumes were
-//! made or deleted, classes or segments changed.
+//! Publishes the free capacity of drivers for schedulers as CSIStorageCapacity objects: one for each segment of the cluster
+//! and class (upstream: external-provisioner's capacity controller). Drivers are polled every minute, and soon after volumes
+//! are created or deleted, or classes or segments change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,20 +25,20 @@ use super::topology::{Cluster, Term, fnv1, segment};
 use crate::csi::secrets::PREFIX;
 use orlop_client::client::{is_already_exists, is_conflict, is_not_found};
 
-/// How often drivers are asked (upstream: `--capacity-poll-interval`).
+/// How often drivers are polled (upstream: `--capacity-poll-interval`).
 const POLL: Duration = Duration::from_secs(60);
-/// How long changes are collected before drivers are asked because of them.
+/// How long changes are collected before drivers are polled because of them.
 const CALM: Duration = Duration::from_secs(1);
-/// Questions to one driver at a time.
+/// Concurrent calls to one driver.
 const AT_ONCE: usize = 4;
-/// Labels by which upstream's controller knows its objects, and we ours.
+/// The labels that identify the objects, for upstream's controller and this one.
 const LABEL_DRIVER: &str = "csi.storage.k8s.io/drivername";
 const LABEL_MANAGED: &str = "csi.storage.k8s.io/managed-by";
 const MANAGED: &str = "orlop";
-/// Where the objects are: they are namespaced, and say nothing about namespaces.
+/// The namespace of the objects. It has no meaning of its own: capacity does not depend on namespaces.
 const NAMESPACE: &str = "kube-system";
 
-/// What is published about one segment and class.
+/// The capacity published for one segment and class.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Room {
     pub(super) class: String,
@@ -48,10 +48,11 @@ pub(super) struct Room {
     pub(super) largest: Option<i64>,
 }
 
-/// The object of a room. Its name follows from what it is about, so that it is found again.
+/// The object for a capacity. Its name is derived from segment and class, so that it can be found again.
 pub(super) fn object(driver: &str, room: &Room) -> CSIStorageCapacity {
     let about = format!("{driver}\n{}\n{:?}", room.class, room.segment);
-    // Two halves: 32 bits are few for names. Another beginning, not another end: that would collide with the first.
+    // Two hashes: 32 bits are too few for names. They differ at the beginning, not at the end: with a suffix, both would
+    // collide together.
     let (first, second) = (fnv1(about.as_bytes()), fnv1(format!("\n{about}").as_bytes()));
     let text = |bytes: i64| Text(Quantity::from_bytes(bytes.max(0)).to_string());
     let labels = [(LABEL_DRIVER, driver), (LABEL_MANAGED, MANAGED)];
@@ -64,7 +65,7 @@ pub(super) fn object(driver: &str, room: &Room) -> CSIStorageCapacity {
         },
         capacity: Some(text(room.bytes)),
         maximum_volume_size: room.largest.map(text),
-        // An empty selector is all nodes; none would be no node at all.
+        // An empty selector matches all nodes; a missing one matches none.
         node_topology: Some(LabelSelector {
             match_labels: room.segment.clone().filter(|segment| !segment.is_empty()),
             match_expressions: None,
@@ -73,7 +74,7 @@ pub(super) fn object(driver: &str, room: &Room) -> CSIStorageCapacity {
     }
 }
 
-/// What has to be written so that the server has these objects and no others of ours.
+/// The writes after which the server has exactly these objects of ours.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Changes {
     pub(super) create: Vec<CSIStorageCapacity>,
@@ -81,7 +82,7 @@ pub(super) struct Changes {
     pub(super) delete: Vec<CSIStorageCapacity>,
 }
 
-/// Compares. `kept` tells for which objects nothing is known at the moment.
+/// Compares. `kept` selects the objects whose capacity is currently unknown.
 pub(super) fn changes(
     wanted: Vec<CSIStorageCapacity>,
     there: Vec<CSIStorageCapacity>,
@@ -108,13 +109,13 @@ pub(super) fn changes(
 }
 
 impl Provisioner {
-    /// Publishes for ever. Each driver has rounds of its own, so that one that hangs holds up no other (I12).
+    /// Publishes forever. Each driver has its own rounds, so that a hanging driver does not delay the others (I12).
     pub(super) async fn publish_capacity(&self) {
         if !self.options.csi_enable_capacity {
             return std::future::pending().await;
         }
         let mut rounds = FuturesUnordered::new();
-        // Drivers whose round is under way, and whether another one is due after it.
+        // Drivers with a running round, and whether another one is due after it.
         let mut busy: BTreeMap<String, bool> = BTreeMap::new();
         let mut due = Instant::now();
         loop {
@@ -144,12 +145,12 @@ impl Provisioner {
         }
     }
 
-    /// One round of a driver. Answers its name.
+    /// One round of a driver. Returns its name.
     async fn round(&self, driver: Driver) -> String {
         if driver.can().can(Rpc::GetCapacity)
             && let Err(error) = self.publish_for(&driver).await
         {
-            tracing::debug!(driver = driver.name(), %error, "room is not published");
+            tracing::debug!(driver = driver.name(), %error, "capacity is not published");
         }
         driver.name().to_owned()
     }
@@ -172,21 +173,21 @@ impl Provisioner {
         }
         let mut answers = futures::stream::iter(asked).buffered(AT_ONCE);
         let (mut wanted, mut known) = (Vec::new(), BTreeSet::new());
-        // In the order of the questions, as far as they get.
+        // In order, until the driver becomes unreachable.
         for (class, segment) in &questions {
             match answers.next().await {
                 Some(Ok(room)) => {
                     known.insert((class_name(class), (*segment).clone()));
                     wanted.push(object(driver.name(), &room));
                 }
-                // This question alone has no answer.
+                // Only this call has no answer.
                 Some(Err(error)) if !error.is_uncertain() => {}
-                // It cannot be reached, or is too slow: every further question would take as long.
+                // The driver is unreachable or too slow: every further call would take as long.
                 Some(Err(_)) | None => break,
             }
         }
         drop(answers);
-        // Of what was not answered, what was known stays: wrong by a little is better than no room at all.
+        // Without an answer the previous value stays: a slightly wrong capacity is better than none.
         let unknown: Vec<_> = questions
             .into_iter()
             .map(|(class, segment)| (class_name(class), segment.clone()))
@@ -228,7 +229,7 @@ fn class_name(class: &StorageClass) -> String {
     class.metadata.name.clone().unwrap_or_default()
 }
 
-/// Asks a driver for one room.
+/// Asks a driver for one capacity.
 async fn room(driver: &Driver, class: &StorageClass, term: Option<Term>) -> Result<Room, CallError> {
     let parameters = class.parameters.iter().flatten().filter(|(key, _)| !key.starts_with(PREFIX));
     let request = v1::GetCapacityRequest {
@@ -245,7 +246,7 @@ async fn room(driver: &Driver, class: &StorageClass, term: Option<Term>) -> Resu
             largest: answer.maximum_volume_size,
         }),
         Err(error) => {
-            tracing::debug!(driver = driver.name(), class, %error, "the driver does not tell its room");
+            tracing::debug!(driver = driver.name(), class, %error, "the driver does not report its capacity");
             Err(error)
         }
     }

@@ -1,5 +1,5 @@
-//! What the cluster looks like to a driver: the segments that its nodes form. Collected once, and again after labels of nodes
-//! or keys of drivers have changed, because every claim asks.
+//! The topology of the cluster for a driver: the segments that its nodes form. Computed once, and again after node labels or
+//! driver topology keys have changed, because every claim needs it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use k8s_openapi::api::storage::v1::CSINode;
 use super::topology::{Cluster, Term, keys_of, term_of};
 use orlop_client::informer::{Change, Informer, Registration};
 
-/// Nodes and what drivers say of them.
+/// Nodes, and the drivers registered on them.
 pub(super) struct Segments {
     nodes: Informer<Node>,
     csi_nodes: Informer<CSINode>,
@@ -20,7 +20,7 @@ pub(super) struct Segments {
 #[derive(Default)]
 struct Known {
     terms: HashMap<Vec<String>, BTreeSet<Term>>,
-    /// Keys by driver.
+    /// Topology keys by driver.
     keys: HashMap<String, Option<Vec<String>>>,
 }
 
@@ -37,7 +37,7 @@ impl Segments {
         tokio::join!(self.nodes.synced(), self.csi_nodes.synced());
     }
 
-    /// Forgets what changes make wrong, and calls `changed` then.
+    /// Invalidates the computed segments on changes, and calls `changed` then.
     pub(super) fn attach(&self, changed: impl Fn() + Clone + Send + Sync + 'static) -> [Registration; 2] {
         let (known, told) = (Arc::clone(&self.known), changed.clone());
         let on_node = move |change: &Change<Node>| {

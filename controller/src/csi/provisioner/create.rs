@@ -1,5 +1,5 @@
-//! One look at a claim: note the request, ask the driver, save the volume, take the note off. After every step a comment says
-//! what is on disk if the next one never happens, and who goes on.
+//! One sync of a claim: note the request, call the driver, save the volume, remove the note. After every step a comment says
+//! what is on disk if the next one never happens, and what continues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,26 +25,26 @@ use orlop_client::informer::split_key;
 use orlop_client::names::{ANN_SELECTED_NODE, reason};
 use orlop_client::recorder::EventType;
 
-/// How long the binder has to bind a claim whose volume is saved, and to take the note off with the same write. After that it
-/// is taken off here.
+/// How long the binder has to bind a claim whose volume is saved, and to remove the note with the same write. After that
+/// the note is removed here.
 const BINDERS_TURN: Duration = Duration::from_secs(2);
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 enum Outcome {
     /// The volume is saved.
     Saved,
-    /// The driver has nothing and does nothing.
+    /// The driver has no volume and is not creating one.
     Nothing {
-        /// Why.
+        /// The reason.
         why: String,
         /// The same request will fail again.
         infeasible: bool,
-        /// Another node may do better.
+        /// Another node may succeed.
         reschedule: bool,
     },
-    /// The driver may have something, or may be making it.
+    /// The driver may have a volume, or may be creating it.
     Unknown {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
@@ -52,13 +52,13 @@ enum Outcome {
 impl Provisioner {
     pub(super) async fn sync_claim(self: Arc<Self>, key: String) -> Result<(), ProvisionError> {
         let Some(claim) = self.claims.get(&key) else { return Ok(()) };
-        // Whose driver is not served here takes nobody's turn; what is due without a driver is done all the same.
+        // A claim whose driver is not served here takes no permit; work that needs no driver is still done.
         let driver = decide::driver_of(&claim).filter(|driver| self.serves(driver));
         let _turn = match &driver {
             Some(driver) => self.turn(Turn::Create, driver).await,
             None => None,
         };
-        // Time may have passed.
+        // The claim may have changed during the wait.
         let Some(claim) = self.claims.get(&key) else { return Ok(()) };
         if self.is_old_news(&key, &claim) {
             return Ok(());
@@ -70,7 +70,7 @@ impl Provisioner {
         let around = Around { volume: volume.as_deref(), saved: saved.is_some(), class: class.as_deref() };
         let situation = decide::claim(&claim, &around, |driver| self.serves(driver));
         if situation.asks().is_some_and(|asked| driver.as_deref() != Some(asked)) {
-            // It became another's meanwhile, whose turn this is not.
+            // The claim has another driver by now, whose permit this is not.
             self.claim_queue.add(key);
             return Ok(());
         }
@@ -112,7 +112,7 @@ impl Provisioner {
                 Ok(())
             }
             ClaimSituation::Wanted { driver, node } => {
-                // Looked up before: without a class nothing is wanted.
+                // Looked up first: without a class no volume is wanted.
                 let (Some(class), Some(driver)) = (class, self.drivers.get(&driver)) else { return Ok(()) };
                 let of = fingerprint(&claim, &class);
                 match self.attempts.wait(uid, of) {
@@ -124,7 +124,7 @@ impl Provisioner {
         }
     }
 
-    /// Whether the cache shows a claim as it was before our last write. Its next change brings it back.
+    /// Whether the cache shows a claim older than our last write. Its next change queues it again.
     fn is_old_news(&self, key: &str, claim: &PersistentVolumeClaim) -> bool {
         let mut memory = self.memory();
         match memory.written.get(key) {
@@ -137,7 +137,7 @@ impl Provisioner {
         }
     }
 
-    /// The first time that a driver is asked for the volume of a claim.
+    /// Calls the driver for the volume of a claim for the first time.
     async fn ask_first(
         &self,
         key: &str,
@@ -151,7 +151,7 @@ impl Provisioner {
         self.recorder(driver.name()).event(claim.as_ref(), EventType::Normal, reason::PROVISIONING, text);
         let prepared = match self.prepare(key, claim, class, driver, node).await {
             Ok(Some(prepared)) => prepared,
-            // Somebody else's, see `prepare`.
+            // The claim belongs to another provisioner, see `prepare`.
             Ok(None) => return Ok(()),
             Err(refusal) => {
                 let reschedule = refusal.may_reschedule();
@@ -174,15 +174,15 @@ impl Provisioner {
                 }
                 Err(cause) => return Err(ProvisionError::Note { claim: key.to_owned(), cause }),
             };
-        // Saved: what the driver is going to be asked for, and that the claim stays until the outcome is known. Who goes on:
-        // the next look at the claim, which asks for the same by the same name.
+        // Saved: the request to the driver, and the finalizer that keeps the claim until the outcome is known. Continues with:
+        // the next sync of the claim, which sends the same request with the same name.
         self.wrote(key, &noted);
         let outcome = self.ask(&noted, &intent, driver, secrets, CallError::meaning).await;
         self.finish(key, &noted, Some(&intent), driver.name(), of, outcome).await
     }
 
-    /// Asks again for what is noted. Nobody is asked on the word of a cache that may be behind: the note may be settled, and
-    /// its volume deleted, long since.
+    /// Repeats the noted request. The cache may be stale, so the claim is read from the server first: the note may have been
+    /// settled and its volume deleted.
     async fn ask_again(
         &self,
         key: &str,
@@ -190,7 +190,7 @@ impl Provisioner {
         intent: Intent,
     ) -> Result<(), ProvisionError> {
         let Some(driver) = self.drivers.get(&intent.driver) else { return Ok(()) };
-        // Before a secret is read, and before the driver hears of it.
+        // Checked before a secret is read and before the driver is called.
         if !self.seals.is_ours(&intent).await? {
             self.tell_of_note(cached, "was not written by orlop, or was changed since");
             return Ok(());
@@ -211,7 +211,7 @@ impl Provisioner {
         self.finish(key, &claim, Some(&intent), driver.name(), of, outcome).await
     }
 
-    /// Asks the driver, and saves what it answers.
+    /// Calls the driver, and saves its answer.
     async fn ask(
         &self,
         claim: &PersistentVolumeClaim,
@@ -225,8 +225,8 @@ impl Provisioner {
             Ok(answer) => answer,
             Err(error) => return failed(claim, driver, &error, meaning(&error)),
         };
-        // Done outside: the driver has a volume of this name. Not saved: its id. Who goes on: the next look at the claim asks
-        // for the same name and gets the same volume.
+        // Done outside: the driver has a volume of this name. Not saved: its id. Continues with: the next sync of the claim,
+        // which requests the same name and receives the same volume.
         let volume = match volume::checked(intent, answer) {
             Ok(volume) => volume,
             Err((flaw @ Flaw::Nothing(_), _)) => return Outcome::Unknown { why: flaw.to_string() },
@@ -245,7 +245,7 @@ impl Provisioner {
         }
     }
 
-    /// Deletes a volume that is not what was asked for.
+    /// Deletes a volume that does not match the request.
     async fn take_back(
         &self,
         driver: &Driver,
@@ -254,7 +254,7 @@ impl Provisioner {
         secrets: Secrets,
         flaw: &Flaw,
     ) -> Outcome {
-        // The object may be saved although nobody heard of it, and another claim's may be on its way (I8).
+        // The object may be saved although the response was lost, and another claim's may be about to be saved (I8).
         match self.volumes_api().get_opt(&intent.name).await {
             Ok(None) => {}
             Ok(Some(_)) => return Outcome::Unknown { why: in_use(&id, &intent.name) },
@@ -277,7 +277,7 @@ impl Provisioner {
         }
     }
 
-    /// Tells people, and decides when to go on.
+    /// Reports the outcome to users, and decides when to continue.
     async fn finish(
         &self,
         key: &str,
@@ -294,8 +294,8 @@ impl Provisioner {
         let class = intent.map_or(class_name(claim), |intent| intent.volume.class.as_str());
         match outcome {
             Outcome::Saved => {
-                // Saved: the volume, which points to the claim. Who goes on: the binder binds and takes the note off with it;
-                // where it does not, the next look at the claim does.
+                // Saved: the volume, which refers to the claim. Continues with: the binder, which binds and removes the note in one
+                // write; otherwise the next sync of the claim.
                 self.memory().saved.insert(uid.to_owned(), Instant::now());
                 self.attempts.forget(uid);
                 self.capacity_changed.notify_one();
@@ -324,16 +324,16 @@ impl Provisioner {
                 });
                 let node = orlop_client::meta::annotation(claim, ANN_SELECTED_NODE).is_some();
                 let reschedule = reschedule && node;
-                // Counted before the write, because the change that the write brings must find it; and as what the next
-                // request will be made of.
+                // Counted before the write, because the change event of the write must find the count; and with the fingerprint of the
+                // next request.
                 let class = self.classes.get(class_name(claim));
                 let of = class.map_or(of, |class| fingerprint(claim, &class));
                 let delay = self.attempts.failed(uid, of, infeasible);
                 if intent.is_some() || reschedule {
                     self.take_note_off(key, claim, intent, reschedule).await?;
                 }
-                // Saved: that nothing is under way, and that another node is to be chosen. Who goes on: whoever looks next,
-                // with the class and the claim as they are then.
+                // Saved: that no request is in progress, and that another node has to be chosen. Continues with: the next sync, with
+                // the class and the claim of that time.
                 self.claim_queue.add_after(key.to_owned(), delay);
                 Ok(())
             }
@@ -341,7 +341,7 @@ impl Provisioner {
     }
 }
 
-/// What a failed call means for the claim.
+/// The meaning of a failed call for the claim.
 fn failed(claim: &PersistentVolumeClaim, driver: &Driver, error: &CallError, meaning: Meaning) -> Outcome {
     let why = error.to_string();
     match meaning {
@@ -355,7 +355,7 @@ fn failed(claim: &PersistentVolumeClaim, driver: &Driver, error: &CallError, mea
     }
 }
 
-/// What a first request would be made of.
+/// The fingerprint of a first request.
 fn fingerprint(claim: &PersistentVolumeClaim, class: &StorageClass) -> Fingerprint {
     let spec = claim.spec.as_ref();
     Fingerprint::of((

@@ -1,5 +1,5 @@
-//! One look at a volume that is there: its finalizer follows its policy, and what nobody wants any more is deleted, first by
-//! the driver and then as an object. As long as the object is there, the volume is not forgotten (I9).
+//! One sync of an existing volume: its finalizer follows its policy, and a released volume is deleted, first by the driver and
+//! then as an object. While the object exists, the volume is not forgotten (I9).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use orlop_client::recorder::EventType;
 impl Provisioner {
     pub(super) async fn sync_volume(self: Arc<Self>, name: String) -> Result<(), ProvisionError> {
         let Some(volume) = self.volumes.get(&name) else { return Ok(()) };
-        // Whose driver is not served here takes nobody's turn.
+        // A volume whose driver is not served here takes no permit.
         let Some(driver) = decide::owner(&volume).filter(|driver| self.serves(driver)) else { return Ok(()) };
         let _turn = self.turn(Turn::Delete, driver).await;
-        // Time may have passed.
+        // The volume may have changed during the wait.
         let Some(volume) = self.volumes.get(&name) else { return Ok(()) };
         match decide::volume(&volume, |driver| self.serves(driver)) {
             VolumeSituation::Nothing => Ok(()),
@@ -64,7 +64,7 @@ impl Provisioner {
         }
     }
 
-    /// Deletes a volume and then its object. The inner error is for people.
+    /// Deletes a volume and then its object. The inner error is for users.
     async fn delete(
         &self,
         name: &str,
@@ -72,7 +72,7 @@ impl Provisioner {
         driver: &Driver,
         handle: &str,
     ) -> Result<Result<(), String>, ProvisionError> {
-        // What cannot be undone is not done on the word of a cache: it may be kept by now, or used again (I8).
+        // An irreversible step must not rest on a stale cache: the volume may be retained by now, or in use again (I8).
         let live = self.volumes_api().get_opt(name).await;
         let live = live.map_err(|cause| ProvisionError::ReadVolume { volume: name.to_owned(), cause })?;
         let Some(volume) = live.map(|found| found.0) else { return Ok(Ok(())) };
@@ -94,12 +94,12 @@ impl Provisioner {
         {
             return Ok(Err(error.to_string()));
         }
-        // Done outside: the driver has no such volume any more. Not saved: anything. Who goes on: the next look at the
-        // volume; a driver deletes what it does not have without complaint.
+        // Done outside: the driver no longer has the volume. Not saved: anything. Continues with: the next sync of the volume;
+        // a driver deletes a missing volume without an error.
         self.delete_object(name, volume).await.map(Ok)
     }
 
-    /// Why the driver must not be asked now.
+    /// Why the driver must not be called now.
     fn not_now(&self, name: &str, driver: &Driver, handle: &str) -> Option<String> {
         if !driver.can().serves(Service::ControllerService) {
             return Some(ProvisionRefusal::NoController.to_string());
@@ -118,8 +118,8 @@ impl Provisioner {
         ))
     }
 
-    /// The secret that the volume names; a volume from before those annotations: the one that its class names. A secret that
-    /// is gone does not keep a volume for ever.
+    /// The secret that the volume names; for a volume older than those annotations, the one that its class names. A missing
+    /// secret does not block the deletion forever.
     async fn deletion_secrets(&self, volume: &PersistentVolume) -> Result<HashMap<String, String>, String> {
         let noted = annotation(volume, ANN_DELETION_SECRET_NAME)
             .zip(annotation(volume, ANN_DELETION_SECRET_NAMESPACE));
@@ -166,13 +166,13 @@ impl Provisioner {
             ..Default::default()
         };
         let held = match self.volumes_api().delete(name, &only_this).await {
-            // An object when it is held by somebody, a status when it is gone.
+            // The object when finalizers remain, a status when it is gone.
             Ok(answer) => answer.left(),
             Err(error) if is_not_found(&error) => return Ok(()),
             Err(cause) => return Err(failed(cause)),
         };
-        // Saved: the object is to go. Not saved: that nothing of ours holds it. Who goes on: the next look at the volume, which
-        // is Released and to be deleted still.
+        // Saved: the deletion of the object. Not saved: the removal of our finalizer. Continues with: the next sync of the
+        // volume, which is still Released with the policy Delete.
         match held {
             Some(held) => self.write_finalizer(&held.0, false).await,
             None => Ok(()),

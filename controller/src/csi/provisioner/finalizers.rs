@@ -1,9 +1,9 @@
-//! Merge patches that put a finalizer onto an object or take it off, conditional on the version that was looked at (I5). Pure.
+//! Merge patches that add or remove a finalizer, conditional on the version that was read (I5). Pure.
 
 use kube::Resource;
 use serde_json::{Value, json};
 
-/// The finalizer at the end, once.
+/// Appends the finalizer, unless it is present.
 pub(super) fn with<K: Resource>(object: &K, finalizer: &str) -> Value {
     let mut all = object.meta().finalizers.clone().unwrap_or_default();
     if !all.iter().any(|one| one == finalizer) {
@@ -12,7 +12,7 @@ pub(super) fn with<K: Resource>(object: &K, finalizer: &str) -> Value {
     change(object, all)
 }
 
-/// Without it; the others keep their order.
+/// Removes it; the others keep their order.
 pub(super) fn without<K: Resource>(object: &K, finalizer: &str) -> Value {
     let mut all = object.meta().finalizers.clone().unwrap_or_default();
     all.retain(|one| one != finalizer);
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finalizers_come_once_and_go() {
+    fn finalizer_is_added_once_and_removed() {
         let has = |finalizers: &[&str]| ConfigMap {
             metadata: ObjectMeta {
                 uid: Some("u".to_owned()),

@@ -1,9 +1,9 @@
-//! What a driver is going to be asked for, on the claim before it is asked: a finalizer that keeps the claim, and an annotation
-//! with everything that the call and the volume's object need. So a class that is changed, replaced or deleted meanwhile
-//! changes nothing, and after a crash the very same request is sent again (I9). Pure.
+//! The request to a driver, written to the claim before the call: a finalizer that keeps the claim, and an annotation with
+//! everything that the call and the volume's object need. A class that is changed, replaced or deleted in the meantime changes
+//! nothing, and after a crash the same request is sent again (I9). Pure.
 //!
-//! Values of secrets are not in it; which secrets they are, is. They are read again for every call. Who may write claims may
-//! write this annotation, too: a driver is asked only for what `seal` says that orlop itself has written.
+//! It contains references to secrets but not their values, which are read again for every call. Users with write access to
+//! claims can write this annotation, too: a driver is called only for a note that orlop itself has written according to `seal`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,47 +23,47 @@ use crate::translate;
 use orlop_client::meta::{annotation, has_finalizer};
 use orlop_client::names::{ANN_CREATE_REQUEST, ANN_SELECTED_NODE, FINALIZER_PROVISIONING};
 
-/// A CreateVolume request and what becomes of its answer.
+/// A CreateVolume request and the plan for its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Intent {
-    /// Who is asked.
+    /// The driver to call.
     pub driver: String,
-    /// What driver and API call the volume: `pvc-` and the UID of the claim.
+    /// The volume's name for driver and API: `pvc-` and the UID of the claim.
     pub name: String,
-    /// Least size.
+    /// Minimum size.
     pub bytes: i64,
-    /// Access modes, with CSI's words.
+    /// Access modes, with CSI's names.
     pub modes: Vec<String>,
-    /// A device instead of files.
+    /// A block device instead of a file system.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub block: bool,
-    /// File system, empty for the driver's choice.
+    /// File system type, empty for the driver's choice.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fs_type: String,
-    /// Of the class.
+    /// The class's mount options.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mount_options: Vec<String>,
-    /// Of the class, without what is reserved.
+    /// The class's parameters, without reserved keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
-    /// Of the attributes class.
+    /// The parameters of the attributes class.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mutable_parameters: BTreeMap<String, String>,
-    /// What the volume is made of.
+    /// The source of the volume's content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
-    /// From where it has to be reachable.
+    /// The topology from which it has to be accessible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<Requirement>,
-    /// What becomes of the answer.
+    /// The plan for the result.
     pub volume: Plan,
-    /// That orlop wrote this and nobody else, see `seal`.
+    /// Proof that orlop wrote this note, see `seal`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub seal: String,
 }
 
-/// What the class said about the volume's object.
+/// What the class determines about the volume's object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
@@ -71,17 +71,17 @@ pub struct Plan {
     pub class: String,
     /// The provisioner that it names.
     pub provisioner: String,
-    /// What becomes of the volume after its claim.
+    /// The volume's reclaim policy.
     pub reclaim_policy: String,
     /// Name of the attributes class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes_class: Option<String>,
-    /// Secrets, by what they are for.
+    /// Secrets by purpose.
     #[serde(default)]
     pub secrets: Secrets,
 }
 
-/// Which secrets a volume needs in its life.
+/// The secrets that a volume needs during its lifetime.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Secrets {
@@ -108,20 +108,20 @@ pub struct Secrets {
     pub controller_modify: Option<SecretReference>,
 }
 
-/// What a claim says about a request that is under way.
+/// The note of a claim about a request in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Noted {
-    /// Nothing.
+    /// None.
     None,
-    /// This.
+    /// This request.
     Intent(Box<Intent>),
-    /// The finalizer alone: somebody took the annotation away.
+    /// Only the finalizer: the annotation was removed.
     FinalizerAlone,
-    /// Something that cannot be read, and why. Nothing is done then: what the driver was asked for is not known.
+    /// It cannot be parsed, and why. Nothing is done then: the request to the driver is unknown.
     Unreadable(String),
 }
 
-/// Reads what a claim says.
+/// Reads a claim's note.
 pub fn noted(claim: &PersistentVolumeClaim) -> Noted {
     let held = has_finalizer(claim, FINALIZER_PROVISIONING);
     match annotation(claim, ANN_CREATE_REQUEST) {
@@ -129,7 +129,7 @@ pub fn noted(claim: &PersistentVolumeClaim) -> Noted {
         None => Noted::None,
         Some(text) => match serde_json::from_str::<Intent>(text) {
             Err(error) => Noted::Unreadable(error.to_string()),
-            // The name is what ties a volume to its claim. One that was copied from elsewhere is no intent.
+            // The name ties a volume to its claim. A note copied from elsewhere is no intent.
             Ok(intent) if intent.name != volume_name(claim) => Noted::Unreadable(format!(
                 "it is about {}, which is not the volume of this claim",
                 intent.name
@@ -139,12 +139,12 @@ pub fn noted(claim: &PersistentVolumeClaim) -> Noted {
     }
 }
 
-/// The name of the volume that is made for a claim.
+/// The name of the volume that is created for a claim.
 pub fn volume_name(claim: &PersistentVolumeClaim) -> String {
     format!("pvc-{}", claim.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// Whether an intent is fulfilled by a volume that is saved: then nothing is forgotten when it goes.
+/// Whether a saved volume fulfills an intent: then the intent can be removed without forgetting the volume.
 pub fn is_fulfilled(intent: &Intent, volume: &PersistentVolume) -> bool {
     let name = volume.metadata.name.as_deref() == Some(intent.name.as_str());
     let driver =
@@ -152,7 +152,7 @@ pub fn is_fulfilled(intent: &Intent, volume: &PersistentVolume) -> bool {
     name && driver == Some(intent.driver.as_str())
 }
 
-/// Takes a fulfilled intent off a claim that is about to be written anyway, because it is bound to that volume now. True if
+/// Removes a fulfilled intent from a claim that is about to be written anyway because it is now bound to that volume. True if
 /// something changed.
 pub fn settle(claim: &mut PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     let Noted::Intent(intent) = noted(claim) else { return false };
@@ -169,16 +169,16 @@ pub fn settle(claim: &mut PersistentVolumeClaim, volume: &PersistentVolume) -> b
     true
 }
 
-/// The change that puts an intent onto a claim, conditional on its version.
+/// The patch that adds an intent to a claim, conditional on its version.
 pub(super) fn put(claim: &PersistentVolumeClaim, intent: &Intent) -> Value {
-    // A struct of texts and numbers has no value that JSON cannot hold.
+    // A struct of strings and numbers always serializes to JSON.
     let text = serde_json::to_string(intent).unwrap_or_default();
     let mut change = finalizers::with(claim, FINALIZER_PROVISIONING);
     change["metadata"]["annotations"] = json!({ANN_CREATE_REQUEST: text});
     change
 }
 
-/// The change that takes it off again, and with `reschedule` the chosen node as well.
+/// The patch that removes it, and with `reschedule` the selected node as well.
 pub(super) fn take(claim: &PersistentVolumeClaim, reschedule: bool) -> Value {
     let mut change = finalizers::without(claim, FINALIZER_PROVISIONING);
     change["metadata"]["annotations"] = json!({ANN_CREATE_REQUEST: null});

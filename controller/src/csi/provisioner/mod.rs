@@ -1,11 +1,11 @@
-//! Volumes for claims, made by CSI drivers, and their end (upstream: the external-provisioner sidecar). Only drivers that can
-//! be reached from here are served; a claim of another driver waits for a sidecar elsewhere.
+//! Creates and deletes the volumes of claims with CSI drivers (upstream: the external-provisioner sidecar). Only reachable
+//! drivers are served; a claim of another driver waits for a sidecar elsewhere.
 //!
-//! * `decide`: what is due, as named situations. `request`, `topology`, `source`: what the driver is asked for. [`intent`]: the
-//!   same as a note on the claim, written before the driver is asked, so that nothing is forgotten (I9). `volume`: the answer
-//!   as an object. `finalizers`. All pure. `seal`: that a note is our own.
-//! * `prepare`, `create`, `save`, `note`, `delete`: the effects. `sources`: what clones and restores hold on to. `capacity`: room that is left, for the
-//!   scheduler. `attempts`: what failed and has to wait.
+//! * `decide`: the next action, as named situations. `request`, `topology`, `source`: the request to the driver. [`intent`]: the
+//!   same as a note on the claim, written before the driver is called, so that nothing is forgotten (I9). `volume`: the response
+//!   as an object. `finalizers`. All pure. `seal`: proves that a note is our own.
+//! * `prepare`, `create`, `save`, `note`, `delete`: the effects. `sources`: finalizers on the sources of clones and restores.
+//!   `capacity`: free capacity, for the scheduler. `attempts`: failures and their backoff.
 
 mod attempts;
 mod capacity;
@@ -63,7 +63,7 @@ use orlop_client::recorder::{EventSink, Recorder};
 use orlop_client::strip_managed_fields::Lean;
 use orlop_client::worker;
 
-/// Index of claims without a volume, by their driver; also of those whose driver was asked already.
+/// Index of claims without a volume, by their driver; includes claims whose driver was called already.
 const OPEN_BY_DRIVER: &str = "csi-open-by-driver";
 /// Index of claims without a volume, by their class.
 const OPEN_BY_CLASS: &str = "csi-open-by-class";
@@ -76,13 +76,14 @@ const BY_HANDLE: &str = "csi-handle";
 /// Index of attachments by the name of their volume.
 const ATTACHED: &str = "csi-attached-volume";
 
-/// A write lost against another one. The change that was faster comes by itself; this is for when it does not.
+/// The delay after a write conflict. The winning change normally queues the key; this is for when it does not.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Looks that may have begun. Most of them wait for their driver's turn, so that a driver that hangs holds up nobody else (I12).
+/// Syncs that may have begun. Most of them wait for a permit of their driver, so that a hanging driver does not delay the
+/// others (I12).
 const BEGUN: usize = 1 << 20;
 
-/// Why something is not finished. All of it is tried again.
+/// Why a sync is not finished. All of them are retried.
 #[derive(Debug, thiserror::Error)]
 enum ProvisionError {
     #[error("cannot note on claim {claim} what its driver is to be asked for: {cause}")]
@@ -103,7 +104,7 @@ enum ProvisionError {
     Seal(#[from] SealError),
 }
 
-/// The controller.
+/// Runs the controller.
 struct Provisioner {
     client: Client,
     options: Arc<Options>,
@@ -120,27 +121,27 @@ struct Provisioner {
     claim_queue: WorkQueue<String>,
     /// Names of volumes.
     volume_queue: WorkQueue<String>,
-    /// Of what clones and restores are made.
+    /// Sources of clones and restores.
     source_queue: WorkQueue<String>,
     attempts: Attempts,
     seals: Seals,
-    /// `--csi-worker-threads` for each driver, of volumes that are made and of those that are deleted.
+    /// `--csi-worker-threads` permits for each driver, separately for creation and deletion.
     turns: [Mutex<HashMap<String, Arc<Semaphore>>>; 2],
     memory: Mutex<Memory>,
     recorders: Mutex<HashMap<String, Recorder>>,
 }
 
-/// What a driver is asked.
+/// The kind of call to a driver.
 #[derive(Clone, Copy)]
 enum Turn {
     Create,
     Delete,
 }
 
-/// What this process has done and the caches may not show yet.
+/// Actions of this process that the caches may not show yet.
 #[derive(Default)]
 struct Memory {
-    /// Version of the last write, by key of claim: an older one in the cache is old news.
+    /// Version of the last write, by claim key: an older one in the cache is stale.
     written: HashMap<String, u64>,
     /// Claims whose volume is saved, by UID.
     saved: HashMap<String, Instant>,
@@ -251,7 +252,7 @@ impl Provisioner {
         );
     }
 
-    /// From now on changes fill the queues. What is there already is handed over first.
+    /// Registers the handlers that fill the queues from changes. Existing objects are delivered first.
     fn attach(self: &Arc<Self>) -> Vec<Registration> {
         let this = Arc::clone(self);
         let claims = self.claims.add_handler(move |change| this.claim_changed(change));
@@ -309,7 +310,7 @@ impl Provisioner {
         {
             return;
         }
-        // Whoever clones it may have waited for this.
+        // Its clones may have waited for this change.
         for waiting in self.claims.by_index(CLONES, change.key()) {
             self.attempts.hurry(waiting.metadata.uid.as_deref().unwrap_or_default());
             self.claim_queue.add(orlop_client::informer::key_of(waiting.as_ref()));
@@ -322,7 +323,7 @@ impl Provisioner {
         }
         let Some(volume) = &change.new else { return };
         if let Some(csi) = source_of(volume) {
-            // The cache knows it now.
+            // The cache has it now.
             self.memory().handles.remove(&handle::unique_name(&csi.driver, &csi.volume_handle));
         }
         if decide::volume(volume, |driver| self.serves(driver)) != decide::VolumeSituation::Nothing {
@@ -330,7 +331,7 @@ impl Provisioner {
         }
     }
 
-    /// A driver came, or can do something else: everything that may have waited for it is looked at.
+    /// A driver appeared or changed its capabilities: everything that may wait for it is queued.
     fn drivers_changed(&self) {
         for driver in self.drivers.all() {
             for claim in self.claims.by_index(OPEN_BY_DRIVER, driver.name()) {
@@ -356,7 +357,7 @@ impl Provisioner {
         self.drivers.get(driver).is_some()
     }
 
-    /// Waits until a driver may be asked for one more. The turn ends when the answer is dropped.
+    /// Waits for a permit to call a driver once more. The permit is released when the returned value is dropped.
     async fn turn(&self, what: Turn, driver: &str) -> Option<OwnedSemaphorePermit> {
         let semaphore = {
             let mut turns = self.turns[what as usize].lock().unwrap_or_else(PoisonError::into_inner);
@@ -367,7 +368,7 @@ impl Provisioner {
         semaphore.acquire_owned().await.ok()
     }
 
-    /// Events carry the name of the driver, as those of its sidecar would.
+    /// Events carry the driver's name, as those of its sidecar would.
     fn recorder(&self, driver: &str) -> Recorder {
         let mut recorders = self.recorders.lock().unwrap_or_else(PoisonError::into_inner);
         recorders.entry(driver.to_owned()).or_insert_with(|| self.events.recorder(driver)).clone()
@@ -386,7 +387,7 @@ impl Provisioner {
     }
 }
 
-/// What a volume is to its driver; of one that a driver took over, what it is called there.
+/// The CSI source of a volume; for a migrated volume, the translated one.
 fn source_of(volume: &PersistentVolume) -> Option<Cow<'_, CSIPersistentVolumeSource>> {
     if let Some(csi) = handle::source(volume) {
         return Some(Cow::Borrowed(csi));
@@ -395,28 +396,28 @@ fn source_of(volume: &PersistentVolume) -> Option<Cow<'_, CSIPersistentVolumeSou
     translate::to_csi(volume)?.spec?.csi.map(Cow::Owned)
 }
 
-/// A claim that has no volume.
+/// Whether a claim has no volume.
 fn is_open(claim: &PersistentVolumeClaim) -> bool {
     decide::named_volume(claim).is_empty()
 }
 
-/// The class of a claim: the old annotation if it is there, else the field.
+/// The class of a claim: the old annotation if it is present, else the field.
 fn class_name(claim: &PersistentVolumeClaim) -> &str {
     let field = || claim.spec.as_ref()?.storage_class_name.as_deref();
     annotation(claim, ANN_BETA_STORAGE_CLASS).or_else(field).unwrap_or_default()
 }
 
-/// The key of something in the namespace of a claim.
+/// The key of an object in the namespace of a claim.
 fn sibling(claim: &PersistentVolumeClaim, name: &str) -> String {
     format!("{}/{name}", claim.metadata.namespace.as_deref().unwrap_or_default())
 }
 
-/// A version as a number; the server's are.
+/// A resource version as a number, as this server's are.
 fn version(of: &kube::core::ObjectMeta) -> u64 {
     of.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
-/// Whether a claim carries this very intent.
+/// Whether a claim carries exactly this intent.
 fn carries(claim: &PersistentVolumeClaim, intent: &intent::Intent) -> bool {
     matches!(intent::noted(claim), Noted::Intent(noted) if *noted == *intent)
 }

@@ -1,4 +1,4 @@
-//! The note on a claim is taken off: once its volume is saved, or when the driver has nothing and does nothing.
+//! Removes the note from a claim: once its volume is saved, or when the driver has no volume and is not creating one.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{Patch, PatchParams};
@@ -12,11 +12,11 @@ use orlop_client::informer::{key_of, split_key};
 use orlop_client::names::reason;
 use orlop_client::recorder::EventType;
 
-/// How often a write that lost against another one is tried with what is there now, before it waits for its next turn.
+/// How often a conflicting write is repeated on the current object before the key is requeued.
 const TRIES: usize = 5;
 
 impl Provisioner {
-    /// Tells people that a note is of no use. It stays, because what the driver has is not known.
+    /// Reports an unusable note to the user. It stays, because the driver's state is unknown.
     pub(super) fn tell_of_note(&self, claim: &PersistentVolumeClaim, why: &str) {
         let driver = decide::provisioner(claim).unwrap_or("csi.orlop.dev");
         let message = format!(
@@ -26,7 +26,8 @@ impl Provisioner {
         self.recorder(driver).event(claim, EventType::Warning, reason::PROVISIONING_FAILED, message);
     }
 
-    /// Takes the note off a claim whose volume is saved. The cached version will do: another one wins, and comes back here.
+    /// Removes the note from a claim whose volume is saved. The cached version is sufficient: after a conflict, the newer one is
+    /// queued.
     pub(super) async fn settle(
         &self,
         key: &str,
@@ -43,8 +44,7 @@ impl Provisioner {
         }
     }
 
-    /// Takes the note off after an outcome that left nothing. Somebody may have written the claim meanwhile; what they wrote
-    /// stays.
+    /// Removes the note after an outcome that left no volume. Concurrent changes of the claim are preserved.
     pub(super) async fn take_note_off(
         &self,
         key: &str,
@@ -68,7 +68,7 @@ impl Provisioner {
             }
             current = live;
         }
-        // The note stays, and the same request is made once more.
+        // The note stays, and the same request is sent once more.
         Ok(())
     }
 
@@ -86,7 +86,7 @@ impl Provisioner {
 
     pub(super) fn wrote(&self, key: &str, claim: &PersistentVolumeClaim) {
         debug_assert_eq!(key, key_of(claim));
-        // A claim whose last finalizer this was is gone, and no change brings a newer version.
+        // If this was the last finalizer, the claim is gone and no event brings a newer version.
         if orlop_client::meta::is_terminating(claim) {
             return;
         }

@@ -1,5 +1,5 @@
-//! What a request is made of, collected: the class as its driver knows it, the topology, what the volume is to be filled with,
-//! and the secrets. Nothing is asked of the driver here, and nothing noted.
+//! Collects the input of a request: the class as its driver's parameters, the topology, the content source, and the secrets.
+//! Nothing is requested from the driver here, and nothing is noted.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -23,7 +23,7 @@ use orlop_client::recorder::EventType;
 pub(super) type Secrets = std::collections::HashMap<String, String>;
 
 impl Provisioner {
-    /// Collects everything that the request needs. None when another has to fill the volume.
+    /// Collects everything that the request needs. None when another controller has to populate the volume.
     pub(super) async fn prepare(
         &self,
         key: &str,
@@ -55,7 +55,7 @@ impl Provisioner {
         let content = match wish.check()? {
             RequestedSource::Empty => None,
             RequestedSource::Other(kind) => {
-                tracing::debug!(claim = key, kind, "somebody else fills this volume");
+                tracing::debug!(claim = key, kind, "another controller populates this volume");
                 let text = "Assuming an external populator will provision the volume";
                 self.recorder(driver.name()).event(claim, EventType::Normal, reason::PROVISIONING, text);
                 return Ok(None);
@@ -115,7 +115,7 @@ impl Provisioner {
         let found = self.claims.get(&source_key);
         let volume = found.as_ref().and_then(|found| self.volumes.get(decide::named_volume(found)));
         let content = source::of_claim(claim, name, found.as_deref(), volume.as_deref(), driver)?;
-        // Found, or there would be no content.
+        // If it was missing, there would be no content.
         if let Some(found) = found {
             self.hold_claim(&source_key, &found)
                 .await

@@ -1,5 +1,5 @@
-//! A driver's answer becomes an object. Nobody has two objects for one volume: a handle is reserved from before its object is
-//! written until the cache shows it.
+//! Saves a driver's response as an object. A volume never has two objects: a handle is reserved from before its object is
+//! written until the cache has it.
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::api::PostParams;
@@ -12,7 +12,7 @@ use orlop_client::client::{is_already_exists, message_of};
 use orlop_client::strip_managed_fields::Lean;
 
 impl Provisioner {
-    /// Saves the volume's object. Nobody has two objects for one volume.
+    /// Saves the volume's object, unless another object has the same handle.
     pub(super) async fn save(
         &self,
         intent: &Intent,
@@ -25,7 +25,7 @@ impl Provisioner {
         match api.create(&PostParams::default(), &Lean(object)).await {
             Ok(_) => Ok(()),
             Err(error) if is_already_exists(&error) => match api.get_opt(&intent.name).await {
-                // It is our own of an earlier attempt, or somebody else's who was quick.
+                // Either our own from an earlier attempt, or another client's.
                 Ok(Some(found)) => match source_of(&found.0) {
                     Some(csi) if csi.driver == intent.driver && csi.volume_handle == id => Ok(()),
                     Some(_) | None => Err(format!(
@@ -41,7 +41,7 @@ impl Provisioner {
         }
     }
 
-    /// Keeps a handle for the volume of this name, unless another one has it.
+    /// Reserves a handle for the volume with this name, unless another volume has it.
     pub(super) fn reserve(&self, driver: &str, id: &str, name: &str) -> Result<(), String> {
         if let Some(other) = self.other_volume(driver, id, name) {
             return Err(other);
@@ -66,7 +66,7 @@ impl Provisioner {
     }
 }
 
-/// Why a volume is not taken.
+/// Why a volume is not accepted.
 pub(super) fn in_use(id: &str, other: &str) -> String {
     format!("the CSI driver answered with volume id {id:?}, which PersistentVolume {other} has already")
 }

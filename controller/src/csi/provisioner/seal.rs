@@ -1,7 +1,7 @@
-//! That a note on a claim is orlop's own. Who may write a claim may write its annotations, and the note says which secrets,
-//! parameters and contents a driver is given; so it carries a code that only orlop can make (HMAC-SHA256, RFC 2104), under a key
-//! that is kept in a Secret. It covers the whole request, whose name holds the UID of the claim: a note that was copied, or
-//! changed in one letter, is none. The class cannot be asked instead: it may be gone, and the volume must not be forgotten (I9).
+//! Proves that a note on a claim is orlop's own. A client with write access to claims can write their annotations, and the note
+//! determines which secrets, parameters and contents a driver receives; so it carries a code that only orlop can compute
+//! (HMAC-SHA256, RFC 2104), with a key from a Secret. The code covers the whole request, whose name contains the claim's UID: a
+//! copied or altered note is invalid. The class is no substitute: it may be gone, and the volume must not be forgotten (I9).
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -14,25 +14,25 @@ use tokio::sync::OnceCell;
 use super::intent::Intent;
 use orlop_client::client::is_already_exists;
 
-/// Where the key is.
+/// The location of the key.
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "orlop-csi-notes";
 const FIELD: &str = "key";
-/// Bytes of the key.
+/// Length of the key in bytes.
 const LENGTH: usize = 32;
-/// Bytes that SHA-256 takes at a time.
+/// Block size of SHA-256 in bytes.
 const BLOCK: usize = 64;
 
-/// Why nothing can be sealed or looked at.
+/// Why a note cannot be sealed or verified.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SealError {
-    /// The server does not give the key.
+    /// The key cannot be read from the server.
     #[error("cannot read the key of notes in Secret {NAMESPACE}/{NAME}: {0}")]
     Read(kube::Error),
-    /// There is no key yet, and none can be saved.
+    /// There is no key yet, and a new one cannot be saved.
     #[error("cannot save a key of notes in Secret {NAMESPACE}/{NAME}: {0}")]
     Save(kube::Error),
-    /// Somebody else wrote it.
+    /// The Secret was written by another client.
     #[error(
         "Secret {NAMESPACE}/{NAME} has no {FIELD:?} of {LENGTH} bytes; delete it, and a new one is made as soon as it is needed"
     )]
@@ -41,7 +41,7 @@ pub(super) enum SealError {
 
 struct Key([u8; LENGTH]);
 
-/// Makes seals and looks at them.
+/// Creates and verifies seals.
 pub(super) struct Seals {
     client: Client,
     key: OnceCell<Key>,
@@ -52,28 +52,28 @@ impl Seals {
         Seals { client, key: OnceCell::new() }
     }
 
-    /// The intent with its seal.
+    /// Returns the intent with its seal.
     ///
     /// # Errors
-    /// There is no key.
+    /// The key cannot be read or created.
     pub(super) async fn seal(&self, mut intent: Intent) -> Result<Intent, SealError> {
         intent.seal = of(self.key().await?, &intent);
         Ok(intent)
     }
 
-    /// Whether orlop wrote this.
+    /// Whether orlop wrote this intent.
     ///
     /// # Errors
-    /// There is no key.
+    /// The key cannot be read or created.
     pub(super) async fn is_ours(&self, intent: &Intent) -> Result<bool, SealError> {
         let expected = of(self.key().await?, intent);
         let (expected, given) = (expected.as_bytes(), intent.seal.as_bytes());
-        // How long it takes tells nothing about how much is right.
+        // Constant time: the duration does not reveal how many bytes match.
         let differ = expected.iter().zip(given).fold(0, |differ, (one, other)| differ | (one ^ other));
         Ok(expected.len() == given.len() && differ == 0)
     }
 
-    /// The key, made with the first note of all.
+    /// The key, created with the first note.
     async fn key(&self) -> Result<&Key, SealError> {
         self.key.get_or_try_init(|| self.load()).await
     }
@@ -92,7 +92,7 @@ impl Seals {
         };
         match api.create(&PostParams::default(), &secret).await {
             Ok(_) => Ok(Key(key)),
-            // Another process was faster.
+            // Another process created it first.
             Err(error) if is_already_exists(&error) => key_of(&api.get(NAME).await.map_err(SealError::Read)?),
             Err(error) => Err(SealError::Save(error)),
         }
@@ -105,15 +105,15 @@ fn key_of(secret: &Secret) -> Result<Key, SealError> {
     key.map(Key).ok_or(SealError::Malformed)
 }
 
-/// The seal of an intent, whatever seal it has.
+/// Computes the seal of an intent, ignoring its present one.
 fn of(key: &Key, intent: &Intent) -> String {
     let plain = Intent { seal: String::new(), ..intent.clone() };
-    // A struct of texts and numbers has no value that JSON cannot hold; its fields and maps have one order.
+    // A struct of strings and numbers always serializes to JSON; its fields and maps have a fixed order.
     let text = serde_json::to_vec(&plain).unwrap_or_default();
     hmac(&key.0, &text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// HMAC-SHA256 for keys of up to a block (RFC 2104).
+/// HMAC-SHA256 for keys of at most one block (RFC 2104).
 fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
     debug_assert!(key.len() <= BLOCK);
     let padded = |with: u8| {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn known_codes() {
+    fn hmac_matches_rfc_4231() {
         // RFC 4231, test cases 1 and 2.
         assert_eq!(
             hex(&hmac(&[0x0b; 20], b"Hi There")),
@@ -155,26 +155,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn seals_hold_over_starts_and_for_nothing_else() {
+    async fn seal_survives_a_restart_and_rejects_forgeries() {
         let api = FakeApi::new();
         let first = Seals::new(api.client());
         let sealed = first.seal(intent("a")).await.expect("a key is made");
         assert!(first.is_ours(&sealed).await.expect("the key is there"));
         let again = Seals::new(api.client());
-        assert!(again.is_ours(&sealed).await.expect("the key is kept"));
+        assert!(again.is_ours(&sealed).await.expect("the key is stored"));
         for (name, forged) in [
             ("no seal", intent("a")),
             ("another request", Intent { seal: sealed.seal.clone(), ..intent("b") }),
             ("a part of a seal", Intent { seal: sealed.seal[..8].to_owned(), ..intent("a") }),
         ] {
-            assert!(!again.is_ours(&forged).await.expect("the key is kept"), "{name}");
+            assert!(!again.is_ours(&forged).await.expect("the key is stored"), "{name}");
         }
         let elsewhere = Seals::new(FakeApi::new().client());
         assert!(!elsewhere.is_ours(&sealed).await.expect("another key"), "keys are not alike");
     }
 
     #[tokio::test]
-    async fn a_key_that_somebody_spoiled_is_told() {
+    async fn invalid_key_is_reported() {
         let api = FakeApi::new();
         api.seed(serde_json::json!({"kind": "Secret", "metadata": {"namespace": NAMESPACE, "name": NAME},
             "data": {"key": "aHVzaA=="}}));

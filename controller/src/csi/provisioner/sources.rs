@@ -1,6 +1,6 @@
-//! What volumes are made of must stay until they are made: a finalizer holds the claim that is cloned and the snapshot that is
-//! restored (upstream: external-provisioner's clone-controller and its sweep over snapshots). It is set before the driver is
-//! asked, and goes when no claim without a volume names the source any more.
+//! The sources of volumes must exist until the volumes are created: a finalizer protects the claim to clone and the snapshot to
+//! restore (upstream: external-provisioner's clone-controller and its sweep over snapshots). It is added before the driver is
+//! called, and removed when no claim without a volume names the source any more.
 
 use std::time::Duration;
 
@@ -17,23 +17,23 @@ use orlop_client::names::{FINALIZER_CLONING, FINALIZER_SNAPSHOT_SOURCE};
 
 use super::AGAIN;
 
-/// How often all snapshots are looked at: for those whose last claim went while nobody looked.
+/// How often all snapshots are checked, for those whose last claim was deleted while no process ran.
 const SWEEP: Duration = Duration::from_secs(300);
 const CLAIM: &str = "claim ";
 const SNAPSHOT: &str = "snapshot ";
 
-/// The key of a claim as a source.
+/// The queue key of a claim as a source.
 pub(super) fn claim_key(key: &str) -> String {
     format!("{CLAIM}{key}")
 }
 
-/// The key of a snapshot as a source.
+/// The queue key of a snapshot as a source.
 pub(super) fn snapshot_key(key: &str) -> String {
     format!("{SNAPSHOT}{key}")
 }
 
 impl Provisioner {
-    /// Holds a claim that is to be cloned.
+    /// Adds the finalizer to a claim that is to be cloned.
     pub(super) async fn hold_claim(
         &self,
         key: &str,
@@ -48,7 +48,7 @@ impl Provisioner {
         patched.map(drop).map_err(|cause| ProvisionError::Source { source_key: claim_key(key), cause })
     }
 
-    /// Holds a snapshot that is to be restored.
+    /// Adds the finalizer to a snapshot that is to be restored.
     pub(super) async fn hold_snapshot(&self, snapshot: &VolumeSnapshot) -> Result<(), ProvisionError> {
         if has_finalizer(snapshot, FINALIZER_SNAPSHOT_SOURCE) {
             return Ok(());
@@ -60,11 +60,11 @@ impl Provisioner {
         patched.map(drop).map_err(|cause| ProvisionError::Source { source_key: snapshot_key(&key), cause })
     }
 
-    /// Lets go of a source that nobody needs.
+    /// Removes the finalizer from a source that is no longer needed.
     pub(super) async fn sync_source(&self, source: String) -> Result<(), ProvisionError> {
         let (written, source_key) = if let Some(key) = source.strip_prefix(CLAIM) {
             let Some(claim) = self.claims.get(key) else { return Ok(()) };
-            // As upstream: one that stays may keep it for the next clone.
+            // As upstream: a claim that is not being deleted may keep it for the next clone.
             let held = has_finalizer(claim.as_ref(), FINALIZER_CLONING) && is_terminating(claim.as_ref());
             if !held || self.claims.has_indexed(CLONES, key) {
                 return Ok(());
@@ -99,7 +99,7 @@ impl Provisioner {
         }
     }
 
-    /// Looks at all held snapshots now and then. Where the server knows no snapshots there are none.
+    /// Checks all protected snapshots periodically. A server without the snapshot API has none.
     pub(super) async fn sweep_snapshots(&self) {
         loop {
             let all: Api<VolumeSnapshot> = Api::all(self.client.clone());

@@ -1,20 +1,20 @@
-//! The conditions of a claim that speak of its resize. Pure. A condition that says the same as before keeps its time, so
-//! that an attempt that changes nothing writes nothing.
+//! The conditions of a claim about its resize. Pure. A condition with unchanged content keeps its time, so that an attempt
+//! that changes nothing writes nothing.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaimCondition as Condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// A resize is under way.
+/// A resize is in progress.
 pub const RESIZING: &str = "Resizing";
-/// The rest waits for the node.
+/// The file system has to be resized on the node.
 pub const FILE_SYSTEM_PENDING: &str = "FileSystemResizePending";
 /// The driver refused.
 pub const CONTROLLER_ERROR: &str = "ControllerResizeError";
-/// The node could not do it.
+/// The node failed.
 pub const NODE_ERROR: &str = "NodeResizeError";
 
-/// What a user has to do for [`FILE_SYSTEM_PENDING`].
+/// The user's instruction for [`FILE_SYSTEM_PENDING`].
 pub const PENDING_MESSAGE: &str =
     "Waiting for user to (re-)start a pod to finish file system resize of volume on node.";
 
@@ -22,25 +22,25 @@ fn is_of_resize(condition: &Condition) -> bool {
     matches!(condition.type_.as_str(), RESIZING | FILE_SYSTEM_PENDING | CONTROLLER_ERROR | NODE_ERROR)
 }
 
-/// A condition that holds since `now`.
+/// A condition that is true since `now`.
 pub fn holds(type_: &str, message: Option<String>, now: Timestamp) -> Condition {
     Condition {
         type_: type_.to_owned(),
         status: "True".to_owned(),
         message,
-        // API times have whole seconds.
+        // API timestamps have a resolution of one second.
         last_transition_time: Some(Time(Timestamp::from_second(now.as_second()).unwrap_or(now))),
         ..Condition::default()
     }
 }
 
-/// Apart from times.
+/// Equality except for times.
 fn says_the_same(a: &Condition, b: &Condition) -> bool {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     a.status == b.status && text(&a.message) == text(&b.message) && text(&a.reason) == text(&b.reason)
 }
 
-/// The conditions with `new` among them. Other conditions of a resize stay when `keep`; all others stay anyway.
+/// Merges `new` into the conditions. Other conditions of a resize are preserved with `keep`; all others are always preserved.
 pub fn merged(old: &[Condition], new: Option<Condition>, keep: bool) -> Vec<Condition> {
     let of_new = |condition: &Condition| new.as_ref().is_some_and(|new| new.type_ == condition.type_);
     let mut all: Vec<Condition> = old
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn merging() {
+    fn merged_conditions_replace_only_those_of_a_resize() {
         let other = Condition { type_: "Other".to_owned(), ..Condition::default() };
         let (error, resizing) =
             (holds(CONTROLLER_ERROR, Some("no".into()), at(1)), holds(RESIZING, None, at(2)));

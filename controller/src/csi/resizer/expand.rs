@@ -1,6 +1,6 @@
-//! The steps of one resize. The order of the writes: the size goes on record in the claim before the driver is asked, the
-//! volume is written before the claim says that it is done. Each write is conditional on what was read, so whoever fails
-//! or comes second begins again, and the driver is asked for the same size again.
+//! The steps of one resize. The order of the writes: the size is recorded in the claim before the driver is called, and the
+//! volume is written before the claim reports completion. Each write is conditional on the version that was read, so after a
+//! failure or a conflict the sync starts over, and the driver is called with the same size again.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use orlop_apimachinery::quantity::Quantity;
@@ -21,33 +21,33 @@ use orlop_client::names::{ANN_NODE_EXPANSION_NOT_REQUIRED, ANN_PRE_RESIZE_CAPACI
 use orlop_client::pods;
 use orlop_client::recorder::EventType::{Normal, Warning};
 
-/// Why a claim has not the size that it asks for.
+/// Why a claim does not have the size that it requests.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResizeError {
-    /// Claim or volume could not be read.
+    /// Claim or volume cannot be read.
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// The mark of an old capacity could not be taken away.
+    /// The annotation with the old capacity cannot be removed.
     #[error("cannot take the capacity before its resize from volume {volume}: {cause}")]
     Unmark { volume: String, cause: kube::Error },
-    /// What is about to be asked could not be put on record.
+    /// The resize cannot be recorded before the call.
     #[error("cannot put on record that claim {claim} is resized: {cause}")]
     Begin { claim: String, cause: kube::Error },
-    /// The driver failed, or could not be asked.
+    /// The driver failed, or could not be called.
     #[error("resize volume \"{volume}\" by resizer \"{driver}\" failed: {cause}")]
     Driver { volume: String, driver: String, cause: AskError },
-    /// The failure could not be written.
+    /// The failure cannot be recorded.
     #[error("cannot say in claim {claim} that its resize failed: {cause}")]
     Failure { claim: String, cause: kube::Error },
-    /// The volume is larger, and that could not be written.
+    /// The volume is expanded, but the write of its capacity failed.
     #[error("cannot write the new capacity of volume {volume}: {cause}")]
     Capacity { volume: String, cause: kube::Error },
-    /// The resize is done, and that could not be written.
+    /// The resize is done, but the write to the claim failed.
     #[error("cannot say in claim {claim} that its volume is resized: {cause}")]
     Finish { claim: String, cause: kube::Error },
 }
 
-/// Why the driver has not done it.
+/// Why the driver has not expanded the volume.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
     #[error(transparent)]
@@ -62,14 +62,14 @@ pub(super) enum AskError {
     Source,
 }
 
-/// What the driver answered.
+/// The driver's response.
 struct Expanded {
     size: Quantity,
     by_node: bool,
 }
 
-/// The same request fails again until somebody changes it (upstream: IsInfeasibleError). For a resize two more codes
-/// than elsewhere say so: a size that the driver has not, and a volume that it has not.
+/// Whether the same request fails until a user changes it (upstream: IsInfeasibleError). A resize has two more such codes
+/// than other calls: an unsupported size, and a volume that the driver does not have.
 fn is_infeasible(error: &CallError) -> bool {
     match error.meaning() {
         Meaning::Infeasible => true,
@@ -79,7 +79,7 @@ fn is_infeasible(error: &CallError) -> bool {
 }
 
 impl Resizer {
-    /// Brings a claim to a size.
+    /// Expands a claim to a size.
     pub(super) async fn expand(
         &self,
         key: &str,
@@ -88,10 +88,10 @@ impl Resizer {
         size: Quantity,
         again: bool,
     ) -> Result<(), ResizeError> {
-        // From here on the size is on record: after a crash it is asked for again.
+        // From here on the size is recorded: after a crash it is requested again.
         let claim = self.begin(key, claim, &size, again).await?;
         if self.memory.is_in_use(key) && self.is_used(key) {
-            // The pod that lets go of it wakes the claim.
+            // The pod that stops using it queues the claim.
             let message = format!(
                 "Unable to expand {key} because CSI driver {} only supports offline expansion and volume is currently in-use",
                 self.name
@@ -113,7 +113,7 @@ impl Resizer {
         };
         self.memory.set_settled(key, false);
         self.memory.speed_up(key);
-        // The volume first: from its capacity nodes learn what to do, and the claim still says that it is under way.
+        // The volume first: nodes act on its capacity, and the claim still reports the resize as in progress.
         self.write_capacity(&claim, &volume, &expanded).await?;
         self.finish(key, &claim, &expanded).await
     }
@@ -168,7 +168,7 @@ impl Resizer {
             volume_capability: Some(modes::of_volume(spec, driver.can())?),
         };
         let answer = driver.controller_expand_volume(request).await?;
-        // Taken at its word, such a driver would be asked again at once and for ever.
+        // If its response were accepted, such a driver would be called again immediately, forever.
         if answer.capacity_bytes < size.value() {
             let text = format!("the driver answered {} bytes to {}", answer.capacity_bytes, size.value());
             return Err(CallError::broken(text).into());
@@ -179,7 +179,7 @@ impl Resizer {
         })
     }
 
-    /// Remembers and writes a failure. What may be under way yet is not written: the record stays as it is.
+    /// Records a failure, in memory and in the claim. The record of a resize that may be in progress stays unchanged.
     async fn failed(
         &self,
         key: &str,
@@ -266,7 +266,7 @@ impl Resizer {
         let patch = if expanded.by_node {
             let pending =
                 conditions::holds(FILE_SYSTEM_PENDING, Some(PENDING_MESSAGE.to_owned()), self.clock.now());
-            // The driver has done its part: an error of it before is of no use any more.
+            // The driver has done its part: its earlier error is obsolete.
             let old: Vec<_> =
                 old.iter().filter(|condition| condition.type_ != CONTROLLER_ERROR).cloned().collect();
             json!({
@@ -294,7 +294,7 @@ impl Resizer {
         Ok(())
     }
 
-    /// The claim has what its volume has: the note of what it had before is of no use any more.
+    /// The claim has the volume's capacity: the annotation with the previous one is obsolete.
     pub(super) async fn unmark(&self, volume: &PersistentVolume) -> Result<(), ResizeError> {
         let patch = json!({"metadata": {"resourceVersion": volume.metadata.resource_version,
             "annotations": {ANN_PRE_RESIZE_CAPACITY: null}}});

@@ -40,19 +40,19 @@ use orlop_client::worker;
 use expand::ResizeError;
 use target::{Facts, Stage, Target};
 
-/// First and longest wait for a driver that does not say what its nodes can do.
+/// First and longest delay for a driver that does not report its node capabilities.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Who expands volumes of a driver.
+/// What expands the volumes of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
-    /// The driver, and nodes after it if it says so.
+    /// The driver, followed by nodes if it reports so.
     Controller,
-    /// Nodes alone.
+    /// Nodes only.
     Node,
 }
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let (claims, volumes, pods) =
@@ -111,7 +111,7 @@ async fn serve(
     .await;
 }
 
-/// Who expands. None when nobody does, or the end was asked for before that was known.
+/// What expands the volumes. None when neither does, or shutdown came before this was known.
 async fn means(context: &Context, driver: &Driver) -> Option<Means> {
     if driver.can().can(Rpc::ExpandVolume) {
         return Some(Means::Controller);
@@ -137,7 +137,7 @@ async fn means(context: &Context, driver: &Driver) -> Option<Means> {
     }
 }
 
-/// A change that is worth a look. What a resize writes itself is none.
+/// Whether a change needs a sync. The resizer's own writes do not.
 fn matters(change: &Change<PersistentVolumeClaim>) -> bool {
     let Some(new) = change.new.as_deref().filter(|claim| target::is_bound(claim)) else { return false };
     if change.is_new() || change.replaced() {
@@ -161,7 +161,7 @@ struct Resizer {
     recorder: Recorder,
     memory: Arc<Memory>,
     queue: WorkQueue<String>,
-    /// Of the driver.
+    /// The driver's name.
     name: String,
     means: Means,
     claims: Informer<PersistentVolumeClaim>,
@@ -175,7 +175,7 @@ impl Resizer {
             return Ok(());
         };
         let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
-        // One that is not there yet wakes its claim.
+        // A missing volume queues its claim when it appears.
         let Some(volume) = volume.and_then(|name| self.volumes.get(name)) else { return Ok(()) };
         if !self.serves(&volume, &claim) || !handle::is_bound_to(&volume, &claim) {
             return Ok(());
@@ -187,7 +187,7 @@ impl Resizer {
         if !target::is_needed(&claim) {
             return Ok(());
         }
-        // Decided and written on both as the server has them.
+        // Decided and written on the server's state of both.
         let Some((claim, volume)) = live::claim_and_volume(&self.client, &key).await? else { return Ok(()) };
         if !target::is_needed(&claim)
             || !handle::is_bound_to(&volume, &claim)
@@ -222,7 +222,8 @@ impl Resizer {
         }
     }
 
-    /// Whether a volume is this driver's: its own, or one whose in-tree plugin it took over and whose claim was handed to it.
+    /// Whether this driver serves a volume: its own, or one whose in-tree plugin was migrated to it and whose claim names it as the
+    /// resizer.
     fn serves(&self, volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
         match handle::source(volume) {
             Some(source) => source.driver == self.name,

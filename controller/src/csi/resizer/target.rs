@@ -1,8 +1,8 @@
-//! Which size a claim is to be brought to next. Pure.
+//! Decides the size that a claim is expanded to next. Pure.
 //!
-//! A claim may ask for another size while the last one is still under way, also for a smaller one, to recover from one that
-//! cannot be had. The size that is under way is on record in the claim's status, and it is the first to be finished unless
-//! it is known that nothing is under way any more (upstream: external-resizer, expandAndRecover).
+//! A claim may request another size while the last resize is in progress, also a smaller one, to recover from a size that
+//! cannot be provided. The size in progress is recorded in the claim's status and is finished first, unless it is known that no
+//! operation is in progress any more (upstream: external-resizer, expandAndRecover).
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use orlop_apimachinery::quantity::Quantity;
 use std::collections::BTreeMap;
 
-/// `status.allocatedResourceStatuses.storage`: how far the last resize is.
+/// `status.allocatedResourceStatuses.storage`: the stage of the last resize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Nothing is under way.
+    /// No resize is in progress.
     None,
-    /// The driver was asked, or is about to be.
+    /// The driver was called, or is about to be.
     ControllerInProgress,
-    /// The driver cannot do it.
+    /// The driver cannot expand to this size.
     ControllerInfeasible,
-    /// The rest waits for the node.
+    /// The file system has to be resized on the node.
     NodePending,
-    /// The node is at it.
+    /// The node is resizing.
     NodeInProgress,
-    /// The node cannot do it.
+    /// The node cannot resize.
     NodeInfeasible,
 }
 
@@ -53,51 +53,51 @@ impl Stage {
     }
 }
 
-/// All that decides.
+/// The input of the decision.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// What the claim asks for.
+    /// The requested size.
     pub request: Quantity,
-    /// The size that was under way last, or is.
+    /// The size of the last or current resize.
     pub allocated: Option<Quantity>,
     /// The volume's capacity.
     pub volume: Quantity,
-    /// How far it is.
+    /// The stage of the resize.
     pub stage: Stage,
     /// Condition FileSystemResizePending.
     pub waits_for_node: bool,
-    /// The last error of this process was final: nothing is under way.
+    /// The last error in this process was final: no operation is in progress.
     pub settled: bool,
     /// The driver expands volumes, not only nodes do.
     pub controller_expands: bool,
-    /// An infeasible attempt still rests for this long.
+    /// The remaining delay of an infeasible attempt.
     pub rests: Option<Duration>,
 }
 
-/// What is next.
+/// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A node has to finish first.
     Wait,
-    /// The same was infeasible a short while ago.
+    /// The same size was infeasible recently.
     Later(Duration),
-    /// This size is asked of the driver. `again`: it is on record already.
+    /// Call the driver with this size. `again`: it is recorded already.
     Expand {
         /// The size.
         size: Quantity,
-        /// The status says so already.
+        /// The status has it already.
         again: bool,
     },
 }
 
-/// Decides.
+/// Decides the next action.
 pub fn decide(facts: &Facts) -> Target {
     let Facts { request, allocated, volume, stage, .. } = facts;
     let recorded = || allocated.as_ref().unwrap_or(request);
     let size = if volume < request {
         match stage {
             Stage::NodeInfeasible => recorded(),
-            // A request to the driver would be harmless here, but it is not needed: the node comes first.
+            // A call of the driver would be harmless here, but it is not needed: the node comes first.
             Stage::NodePending | Stage::NodeInProgress if volume >= recorded() => return Target::Wait,
             Stage::NodePending | Stage::NodeInProgress => recorded(),
             Stage::ControllerInProgress if facts.settled => request,
@@ -109,9 +109,9 @@ pub fn decide(facts: &Facts) -> Target {
             Stage::NodePending | Stage::NodeInProgress => return Target::Wait,
             Stage::NodeInfeasible if facts.controller_expands => recorded(),
             Stage::NodeInfeasible => request,
-            // The driver is done and that was not written, or the claim asks for less than before.
+            // The driver is done without a record of it, or the claim requests less than before.
             Stage::ControllerInProgress | Stage::ControllerInfeasible => recorded(),
-            // An API server from before the status was kept.
+            // From an API server without this status field.
             Stage::None if allocated.is_none() && facts.waits_for_node => return Target::Wait,
             Stage::None => recorded(),
         }
@@ -123,41 +123,41 @@ pub fn decide(facts: &Facts) -> Target {
     }
 }
 
-/// The storage entry of a list of quantities. The server admits none that cannot be read.
+/// The storage entry of a resource list. The server admits no unparsable quantity.
 pub fn storage(resources: Option<&BTreeMap<String, Text>>) -> Option<Quantity> {
     Quantity::parse(&resources?.get("storage")?.0).ok()
 }
 
-/// What the claim asks for.
+/// The size that the claim requests.
 pub fn requested(claim: &PersistentVolumeClaim) -> Quantity {
     let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     storage(resources.and_then(|resources| resources.requests.as_ref())).unwrap_or(Quantity::ZERO)
 }
 
-/// What the claim has.
+/// The capacity of the claim.
 pub fn capacity(claim: &PersistentVolumeClaim) -> Quantity {
     let status = claim.status.as_ref();
     storage(status.and_then(|status| status.capacity.as_ref())).unwrap_or(Quantity::ZERO)
 }
 
-/// What the volume has.
+/// The capacity of the volume.
 pub fn volume_capacity(volume: &PersistentVolume) -> Quantity {
     let spec = volume.spec.as_ref();
     storage(spec.and_then(|spec| spec.capacity.as_ref())).unwrap_or(Quantity::ZERO)
 }
 
-/// The size on record.
+/// The size recorded in the claim's status.
 pub fn allocated(claim: &PersistentVolumeClaim) -> Option<Quantity> {
     storage(claim.status.as_ref()?.allocated_resources.as_ref())
 }
 
-/// How far the claim is.
+/// The stage of the claim's resize.
 pub fn stage(claim: &PersistentVolumeClaim) -> Stage {
     let statuses = claim.status.as_ref().and_then(|status| status.allocated_resource_statuses.as_ref());
     Stage::of(statuses.and_then(|statuses| statuses.get("storage")).map(String::as_str))
 }
 
-/// A bound claim that asks for more than it has.
+/// Whether a bound claim requests more than its capacity.
 pub fn is_needed(claim: &PersistentVolumeClaim) -> bool {
     is_bound(claim) && requested(claim) > capacity(claim)
 }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_next() {
+    fn next_target_for_every_state() {
         use Stage::{
             ControllerInProgress, ControllerInfeasible, NodeInProgress, NodeInfeasible, NodePending, None,
         };
@@ -231,7 +231,7 @@ mod tests {
                 to("2Gi", true),
             ),
             ("status lost", facts("2Gi", "2Gi", "2Gi", None), to("2Gi", false)),
-            ("no status was ever kept", facts("2Gi", "2Gi", "", None), to("2Gi", false)),
+            ("no status was recorded", facts("2Gi", "2Gi", "", None), to("2Gi", false)),
             (
                 "the same, and the node has it",
                 Facts { waits_for_node: true, ..facts("2Gi", "2Gi", "", None) },
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_infeasible_rests_and_another_size_does_not() {
+    fn infeasible_size_is_delayed_and_another_is_not() {
         let rests = Some(Duration::from_secs(7));
         let same = Facts { rests, ..facts("1Gi", "9Gi", "9Gi", Stage::ControllerInfeasible) };
         assert_eq!(decide(&same), Target::Later(Duration::from_secs(7)));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_are_what_the_api_says() {
+    fn stages_match_the_api_values() {
         assert_eq!(Stage::of(Some("NodeResizePending")), Stage::NodePending);
         assert_eq!(Stage::of(Option::None), Stage::None);
         assert_eq!(Stage::of(Some("Odd")), Stage::None, "a value of another time");

@@ -1,5 +1,5 @@
-//! Calls of a driver about one content, and what is written of them. Before CreateSnapshot it is on record that it is asked;
-//! the record goes when its outcome is on record, or when it is sure that there is none (I9).
+//! Calls a driver for one content, and records the results. The call is recorded before CreateSnapshot; the record is removed
+//! when the outcome is recorded, or when it is certain that there is none (I9).
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ use orlop_client::names::{
 use orlop_client::recorder::EventType::Warning;
 use orlop_client::strip_managed_fields::Lean;
 
-/// What is known of a snapshot.
+/// The reported snapshot.
 struct SnapshotInfo {
     handle: String,
     ready: bool,
@@ -43,7 +43,7 @@ fn name_of(content: &VolumeSnapshotContent) -> &str {
     content.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// Whether the driver has nothing of a request and does nothing for it.
+/// Whether the driver has no result of a request and is not working on it.
 fn is_certain(error: &CallError, repeats: bool) -> bool {
     let meaning = if repeats { error.meaning_of_repetition() } else { error.meaning() };
     match meaning {
@@ -53,7 +53,7 @@ fn is_certain(error: &CallError, repeats: bool) -> bool {
 }
 
 impl Snapshotter {
-    /// Asks for a snapshot, and writes what it is.
+    /// Creates a snapshot, and records the result.
     pub(super) async fn create(
         &self,
         content: VolumeSnapshotContent,
@@ -81,7 +81,7 @@ impl Snapshotter {
                     ),
                 };
                 let content = match &failure {
-                    // It is sure that there is no snapshot of this request, nor of one whose answer was lost (I9).
+                    // It is certain that neither this request nor an earlier one with a lost response has a snapshot (I9).
                     CallFailure::Call(error) if is_certain(error, repeats) => self.unmark(&content).await?,
                     _ => content,
                 };
@@ -90,7 +90,7 @@ impl Snapshotter {
                 return Err(failure);
             }
         };
-        // First the handle, then that nothing is under way: in between it is asked for once more, by its name.
+        // The handle first, then the removal of the record: a crash in between repeats the request with the same name.
         let content = self.write_found(&content, &found).await?;
         let content = self.unmark(&content).await?;
         self.ready_or_later(content)
@@ -113,7 +113,7 @@ impl Snapshotter {
         let secrets = self.credentials(content).await?;
         let driver = self.driver()?;
         let content = self.mark(content).await?;
-        // From here on a snapshot of this name may be there.
+        // From here on a snapshot of this name may exist.
         let request = CreateSnapshotRequest { source_volume_id: volume, name, secrets, parameters };
         let answer = driver.create_snapshot(request.clone()).await.and_then(|answer| {
             let snapshot = answer
@@ -125,7 +125,7 @@ impl Snapshotter {
         Ok((content, answer.map_err(CallFailure::from)))
     }
 
-    /// Looks how a snapshot is that was there already.
+    /// Reads the state of a snapshot that existed before.
     pub(super) async fn check(
         &self,
         content: VolumeSnapshotContent,
@@ -157,7 +157,7 @@ impl Snapshotter {
         let driver = self.driver()?;
         let now = self.clock.now();
         if !driver.can().can(Rpc::ListSnapshots) {
-            // Nobody can say otherwise.
+            // The driver does not report the time.
             let taken = nanoseconds(now);
             return Ok(SnapshotInfo { handle: snapshot.to_owned(), ready: true, taken, bytes: 0 });
         }
@@ -184,7 +184,7 @@ impl Snapshotter {
         Ok(checked(found, Some(snapshot), "", now)?)
     }
 
-    /// Deletes a snapshot. One that is not there counts as deleted.
+    /// Deletes a snapshot. A missing one counts as deleted.
     pub(super) async fn delete(
         &self,
         content: &VolumeSnapshotContent,
@@ -206,7 +206,7 @@ impl Snapshotter {
         Ok(())
     }
 
-    /// Lets the content go. After a crash before this the snapshot is deleted once more, which changes nothing.
+    /// Removes the content's finalizer. After a crash before this the snapshot is deleted once more, which changes nothing.
     pub(super) async fn release(&self, content: &VolumeSnapshotContent) -> Result<(), CallFailure> {
         let held = protect::present(content, &[FINALIZER_SNAPSHOT_CONTENT]);
         if held.is_empty() {
@@ -226,7 +226,7 @@ impl Snapshotter {
         self.annotate(content, json!(YES)).await
     }
 
-    /// Nothing is under way any more.
+    /// Records that no request is in progress any more.
     pub(super) async fn unmark(
         &self,
         content: &VolumeSnapshotContent,
@@ -271,7 +271,7 @@ impl Snapshotter {
         self.write_status(content, patch).await
     }
 
-    /// Writes a failure and tells it, once.
+    /// Records a failure and reports it, once.
     async fn fail(
         &self,
         content: &VolumeSnapshotContent,
@@ -301,7 +301,7 @@ impl Snapshotter {
         written.map(|content| content.0).map_err(|cause| failed("write the status of", content, cause))
     }
 
-    /// The values of the secret that was put on the content when it was made.
+    /// The values of the secret that the content named when it was created.
     async fn credentials(
         &self,
         content: &VolumeSnapshotContent,
@@ -321,7 +321,7 @@ impl Snapshotter {
         self.drivers.get(&self.name).ok_or_else(|| CallFailure::Input("the driver is gone".to_owned()))
     }
 
-    /// A snapshot that is taken and not ready is looked at again after a while, a longer one each time.
+    /// A snapshot that is taken but not ready is checked again with an increasing delay.
     fn ready_or_later(&self, content: VolumeSnapshotContent) -> Result<VolumeSnapshotContent, CallFailure> {
         match content::next(&content) {
             Step::Create { .. } | Step::Check { .. } => {}
@@ -339,8 +339,7 @@ fn nanoseconds(at: Timestamp) -> i64 {
     i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX)
 }
 
-/// What a driver says of a snapshot, if it can be believed: it has a handle, the one that is known if one is known, and is of
-/// the volume that was asked for.
+/// Validates the driver's response: it has a handle, which matches a known one, and belongs to the requested volume.
 fn checked(
     snapshot: Snapshot,
     known: Option<&str>,

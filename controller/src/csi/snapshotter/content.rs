@@ -1,8 +1,7 @@
-//! What is next for a content, on the side of its driver. Pure.
+//! Decides the next step for a content, on the driver's side. Pure.
 //!
-//! A snapshot that the driver was asked for and that nobody knows the outcome of is asked for again, by its name, even when
-//! its content is deleted meanwhile: only what is known can be deleted (upstream: external-snapshotter,
-//! pkg/sidecar-controller).
+//! A snapshot request with an unknown outcome is repeated, with its name, even when its content is deleted in the meantime:
+//! only a known snapshot can be deleted (upstream: external-snapshotter, pkg/sidecar-controller).
 
 use crate::snapshot::{DeletionPolicy, VolumeSnapshotContent};
 use orlop_client::meta::{annotation, has_finalizer, is_terminating};
@@ -11,35 +10,35 @@ use orlop_client::names::{
     FINALIZER_SNAPSHOT_CONTENT,
 };
 
-/// What is next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// All is as it has to be, or somebody else has to act.
+    /// Nothing is left to do here.
     Nothing,
-    /// The snapshot is asked for.
+    /// Create the snapshot.
     Create {
-        /// Name of the snapshot for the driver.
+        /// The snapshot's name for the driver.
         name: String,
-        /// Of the volume.
+        /// The volume's handle.
         volume: String,
     },
-    /// It is known how a snapshot that was there already is.
+    /// Read the state of a snapshot that existed before.
     Check {
         /// Handle of the snapshot.
         snapshot: String,
     },
-    /// It is written that nothing is under way.
+    /// Record that no request is in progress.
     Unmark,
-    /// The snapshot is deleted.
+    /// Delete the snapshot.
     Delete {
         /// Handle of the snapshot.
         snapshot: String,
     },
-    /// The content is let go.
+    /// Remove the content's finalizer.
     Release,
 }
 
-/// Decides.
+/// Decides the next step.
 pub fn next(content: &VolumeSnapshotContent) -> Step {
     if is_to_go(content) {
         return leaving(content);
@@ -51,7 +50,7 @@ pub fn next(content: &VolumeSnapshotContent) -> Step {
     let status = content.status.as_ref();
     let is_taken = status.is_some_and(|status| status.snapshot_handle.is_some());
     if is_terminating(content) && !is_marked && !is_taken {
-        // Nothing new is begun for it.
+        // No new request is begun for it.
         return Step::Nothing;
     }
     let source = &content.spec.source;
@@ -68,14 +67,14 @@ fn create(content: &VolumeSnapshotContent, volume: &str) -> Step {
         return Step::Nothing;
     }
     match content.spec.volume_snapshot_ref.uid.as_deref() {
-        // The name for the driver is made of it.
+        // The name for the driver is derived from it.
         None | Some("") => Step::Nothing,
         Some(uid) => Step::Create { name: format!("snapshot-{uid}"), volume: volume.to_owned() },
     }
 }
 
-/// Whether a content that is deleted may go. One that was never bound may at once; else the snapshot has to be deleted too,
-/// and what was asked of the driver has to have an outcome.
+/// Whether a deleted content can be released. One that was never bound can be released immediately; otherwise the snapshot has
+/// to be deleted too, and the request to the driver needs an outcome.
 fn is_to_go(content: &VolumeSnapshotContent) -> bool {
     let is_bound = content.spec.volume_snapshot_ref.uid.as_deref().is_some_and(|uid| !uid.is_empty());
     if !is_terminating(content) {
@@ -90,12 +89,12 @@ fn is_to_go(content: &VolumeSnapshotContent) -> bool {
 
 fn leaving(content: &VolumeSnapshotContent) -> Step {
     if !has_finalizer(content, FINALIZER_SNAPSHOT_CONTENT) {
-        // It may be asked about no more: it is gone but for others.
+        // No further calls: only finalizers of other controllers remain.
         return Step::Nothing;
     }
     let status = content.status.as_ref();
     let of_group = status.is_some_and(|status| status.volume_group_snapshot_handle.is_some());
-    // A content that was made for a snapshot that is there has its handle before anybody has looked at it.
+    // A content created for an existing snapshot has its handle before the first check.
     let given = || content.spec.source.snapshot_handle.clone();
     let handle = status.and_then(|status| status.snapshot_handle.clone()).or_else(given);
     let handle = handle.filter(|handle| !handle.is_empty());
@@ -105,7 +104,7 @@ fn leaving(content: &VolumeSnapshotContent) -> Step {
     }
 }
 
-/// A volume can be made of it.
+/// Whether a volume can be restored from it.
 pub fn is_ready(content: &VolumeSnapshotContent) -> bool {
     content.status.as_ref().and_then(|status| status.ready_to_use) == Some(true)
 }
@@ -148,7 +147,7 @@ mod tests {
     const THEN: &str = "2026-01-01T00:00:00Z";
 
     #[test]
-    fn what_is_next() {
+    fn next_step_for_every_state() {
         let create = Step::Create { name: "snapshot-u".to_owned(), volume: "h".to_owned() };
         let check = Step::Check { snapshot: "sh".to_owned() };
         let delete = Step::Delete { snapshot: "sh".to_owned() };
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_that_wake() {
+    fn only_relevant_changes_queue_a_content() {
         let of = |change: Value| matters(&content(json!({})), &content(change));
         assert!(!of(json!({})) && !of(json!({"status": {"snapshotHandle": "sh"}})));
         assert!(!of(json!({"metadata": {"annotations": {ANN_SNAPSHOT_BEING_CREATED: "yes"}}})));

@@ -4,36 +4,36 @@ use orlop_csi::error::CallError;
 
 use crate::csi::secrets::SecretError;
 
-/// Why a step was not done.
+/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SnapshotError {
-    /// A write of a snapshot.
+    /// A write of a snapshot failed.
     #[error("cannot {what} snapshot {snapshot}: {cause}")]
     Snapshot { what: &'static str, snapshot: String, cause: kube::Error },
-    /// A read or write of a content.
+    /// A read or write of a content failed.
     #[error("cannot {what} content {content}: {cause}")]
     Content { what: &'static str, content: String, cause: kube::Error },
-    /// A write of a claim.
+    /// A write of a claim failed.
     #[error("cannot {what} claim {claim} for its snapshots: {cause}")]
     Claim { what: &'static str, claim: String, cause: kube::Error },
 }
 
-/// Why a content is not yet as it has to be.
+/// Why a content is not yet in its desired state.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallFailure {
-    /// The API.
+    /// The API failed.
     #[error(transparent)]
     Api(#[from] SnapshotError),
-    /// What is needed to ask.
+    /// The input of the call is missing.
     #[error("{0}")]
     Input(String),
-    /// The driver.
+    /// The driver failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// A secret.
+    /// The secret cannot be read.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// The driver is not done yet.
+    /// The snapshot is not ready to use yet.
     #[error("the snapshot of content {0} is not ready to use yet")]
     NotReady(String),
 }

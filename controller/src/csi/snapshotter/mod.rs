@@ -20,35 +20,35 @@ mod steps;
 
 use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
-/// Name of the content that is made for a snapshot.
+/// Name of the content that is created for a snapshot.
 pub fn content_name(snapshot: &VolumeSnapshot) -> String {
     format!("snapcontent-{}", snapshot.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// The content is this very snapshot's.
+/// Whether the content belongs to exactly this snapshot.
 pub fn points_to(content: &VolumeSnapshotContent, snapshot: &VolumeSnapshot) -> bool {
     let reference = &content.spec.volume_snapshot_ref;
     names(content, snapshot) && reference.uid.is_some() && reference.uid == snapshot.metadata.uid
 }
 
-/// The content is reserved for a snapshot of this name.
+/// Whether the content is reserved for a snapshot of this name.
 pub fn names(content: &VolumeSnapshotContent, snapshot: &VolumeSnapshot) -> bool {
     let reference = &content.spec.volume_snapshot_ref;
     reference.name == snapshot.metadata.name && reference.namespace == snapshot.metadata.namespace
 }
 
-/// A volume can be made of it.
+/// Whether a volume can be restored from it.
 pub fn is_ready(snapshot: &VolumeSnapshot) -> bool {
     snapshot.status.as_ref().and_then(|status| status.ready_to_use) == Some(true)
 }
 
-/// The content that the snapshot says it is bound to.
+/// The content in the snapshot's status.
 pub fn bound_content(snapshot: &VolumeSnapshot) -> Option<&str> {
     let name = snapshot.status.as_ref()?.bound_volume_snapshot_content_name.as_deref();
     name.filter(|name| !name.is_empty())
 }
 
-/// The content whose snapshot or whose wish it is, whether it is there or not.
+/// The content that the snapshot is bound to or requests, whether it exists or not.
 pub fn wanted_content(snapshot: &VolumeSnapshot) -> String {
     if let Some(name) = bound_content(snapshot) {
         return name.to_owned();

@@ -1,5 +1,5 @@
-//! Which secrets a snapshot class names for which calls (upstream: external-snapshotter's GetSecretReference), and which of
-//! its parameters a driver gets to see. Pure.
+//! Resolves the secrets that a snapshot class names for each call (upstream: external-snapshotter's GetSecretReference), and the
+//! parameters that a driver receives. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use orlop_apimachinery::names::{dns_label, dns_subdomain};
 use crate::csi::secrets::{PREFIX, SecretError, resolved};
 use crate::snapshot::VolumeSnapshot;
 
-/// Reserved keys that there are, without the prefix. Those of groups are known and of no use here.
+/// The reserved keys, without the prefix. Those of groups are accepted and unused.
 const KNOWN: [&str; 8] = [
     "snapshotter-secret-name",
     "snapshotter-secret-namespace",
@@ -21,7 +21,7 @@ const KNOWN: [&str; 8] = [
     "group-snapshotter-get-secret-namespace",
 ];
 
-/// What a secret is for.
+/// The purpose of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// CreateSnapshot and DeleteSnapshot.
@@ -30,7 +30,7 @@ pub enum Purpose {
     List,
 }
 
-/// The secret that a class names for a purpose, with its templates filled in. Names of the snapshot are known only where
+/// The secret that a class names for a purpose, with its templates resolved. Names of the snapshot are available only where
 /// there is one.
 ///
 /// # Errors
@@ -71,10 +71,10 @@ pub fn reference(
     Ok(Some(SecretReference { name: Some(name), namespace: Some(namespace) }))
 }
 
-/// The parameters that a driver is told.
+/// The parameters that a driver receives.
 ///
 /// # Errors
-/// A reserved one that means nothing.
+/// An unknown reserved key.
 pub fn parameters(all: &BTreeMap<String, String>) -> Result<HashMap<String, String>, String> {
     let mut told = HashMap::new();
     for (key, value) in all {
@@ -104,7 +104,7 @@ mod tests {
     const NAMESPACE: &str = "csi.storage.k8s.io/snapshotter-secret-namespace";
 
     #[test]
-    fn templates() {
+    fn secret_templates_are_resolved() {
         let mut snapshot = VolumeSnapshot::default();
         snapshot.metadata.name = Some("s".to_owned());
         snapshot.metadata.namespace = Some("ns".to_owned());
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_is_told() {
+    fn driver_receives_unreserved_parameters_only() {
         let told = parameters(&map(&[("tier", "cold"), (NAME, "s"), (NAMESPACE, "ns")])).unwrap_or_default();
         assert_eq!(told, [("tier".to_owned(), "cold".to_owned())].into());
         let error = parameters(&map(&[("csi.storage.k8s.io/odd", "x")])).unwrap_err();

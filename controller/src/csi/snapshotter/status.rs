@@ -1,4 +1,4 @@
-//! What a snapshot says of its content. Pure.
+//! The status of a snapshot, derived from its content. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
@@ -7,7 +7,7 @@ use orlop_apimachinery::quantity::Quantity;
 
 use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotError, VolumeSnapshotStatus};
 
-/// The status that a snapshot has to have. What was once learned of time and size stays, as upstream has it.
+/// The status that a snapshot should have. Known values of time and size are preserved, as upstream does.
 pub fn of_content(snapshot: &VolumeSnapshot, content: &VolumeSnapshotContent) -> VolumeSnapshotStatus {
     let old = snapshot.status.clone().unwrap_or_default();
     let said = content.status.clone().unwrap_or_default();
@@ -26,12 +26,12 @@ pub fn of_content(snapshot: &VolumeSnapshot, content: &VolumeSnapshotContent) ->
     }
 }
 
-/// API times have whole seconds.
+/// API timestamps have a resolution of one second.
 fn second_of(nanoseconds: i64) -> Option<Time> {
     Timestamp::from_second(nanoseconds.div_euclid(1_000_000_000)).ok().map(Time)
 }
 
-/// The status of a snapshot with an error. None when it says so already. `unready`: it cannot be used any more.
+/// The status of a snapshot with an error. None when it has that error already. `unready`: it cannot be used any more.
 pub fn with_error(
     snapshot: &VolumeSnapshot,
     message: &str,
@@ -49,7 +49,7 @@ pub fn with_error(
     Some(status)
 }
 
-/// An error of now.
+/// An error with the time `now`.
 pub fn error(message: &str, now: Timestamp) -> VolumeSnapshotError {
     let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
     VolumeSnapshotError { time: Some(Time(time)), message: Some(message.to_owned()) }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_content_says() {
+    fn status_is_derived_from_the_content() {
         let ns = 1_767_225_600_500_000_000_i64;
         let full = json!({"boundVolumeSnapshotContentName": "c", "creationTime": "2026-01-01T00:00:00Z",
             "readyToUse": true, "restoreSize": "1Gi"});
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_said_once() {
+    fn same_error_is_written_once() {
         let now = Timestamp::from_second(1).expect("a time");
         let mut snapshot = VolumeSnapshot::default();
         let status = with_error(&snapshot, "no", true, now).expect("new");

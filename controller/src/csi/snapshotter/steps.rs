@@ -1,5 +1,5 @@
-//! The writes of the controller of snapshots: one per step, each conditional on the version that was decided on. Who loses
-//! begins again with what is there then.
+//! The writes of the snapshot controller: one per step, each conditional on the version that the decision was based on. After a
+//! conflict, the sync starts over with the new version.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use orlop_client::names::{
 use orlop_client::recorder::EventType::{Normal, Warning};
 use orlop_client::strip_managed_fields::Lean;
 
-/// A patch of a content.
+/// Patches a content.
 pub(super) async fn patch_content(
     client: &Client,
     name: &str,
@@ -32,7 +32,7 @@ pub(super) async fn patch_content(
     Ok(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?.0)
 }
 
-/// A content as the server has it.
+/// Reads a content from the server.
 pub(super) async fn read_content(
     client: &Client,
     name: &str,
@@ -46,7 +46,7 @@ pub(super) async fn read_content(
 }
 
 impl Common {
-    /// Does a step. False when there is nothing to do after it.
+    /// Performs a step. False when no step follows.
     pub(super) async fn apply(&self, key: &str, held: &mut Held, step: Step) -> Result<bool, SnapshotError> {
         match step {
             Step::Nothing => return Ok(false),
@@ -105,7 +105,7 @@ impl Common {
         Ok(true)
     }
 
-    /// What changed for the better.
+    /// Records events for the progress of a snapshot.
     fn tell(&self, key: &str, before: &VolumeSnapshot, after: &VolumeSnapshot) {
         let is_taken =
             |s: &VolumeSnapshot| s.status.as_ref().is_some_and(|status| status.creation_time.is_some());
@@ -134,7 +134,7 @@ impl Common {
                 self.recorder.event(&held.snapshot, Normal, reason::CREATING_SNAPSHOT, message);
                 Ok(made.0)
             }
-            // The cache had not heard of it. Whose it is, is looked at next.
+            // The cache did not have it yet. Its owner is checked next.
             Err(error) if is_already_exists(&error) => {
                 api.get(name).await.map(|content| content.0).map_err(failed)
             }
@@ -142,7 +142,7 @@ impl Common {
         }
     }
 
-    /// Deletes this very content, and gives what is left of it.
+    /// Deletes exactly this content, and returns the object if finalizers remain.
     async fn delete_content(&self, held: &Held) -> Result<Option<VolumeSnapshotContent>, SnapshotError> {
         let Some(content) = &held.content else { return Ok(None) };
         let name = content.metadata.name.as_deref().unwrap_or_default();
@@ -159,7 +159,7 @@ impl Common {
         self.live_content(name).await
     }
 
-    /// The content as the server has it.
+    /// Reads the content from the server.
     pub(super) async fn live_content(
         &self,
         name: &str,
@@ -182,7 +182,7 @@ impl Common {
         Ok(())
     }
 
-    /// A content that is bound stays until its snapshot is gone.
+    /// Adds the finalizer to a bound content, which protects it until its snapshot is gone.
     pub(super) async fn protect_content(&self, content: &VolumeSnapshotContent) -> Result<(), SnapshotError> {
         let missing = protect::missing(content, &[FINALIZER_SNAPSHOT_CONTENT]);
         if missing.is_empty() {
@@ -222,7 +222,7 @@ impl Common {
         let api: Api<Lean<VolumeSnapshot>> = Api::namespaced(self.client.clone(), namespace);
         let mut patch =
             json!({"metadata": {"resourceVersion": snapshot.metadata.resource_version}, "status": status});
-        // What is not there any more has to be named.
+        // A merge patch has to name removed keys.
         if status.error.is_none() {
             patch["status"]["error"] = Value::Null;
         }
@@ -242,7 +242,7 @@ impl Common {
         Ok(true)
     }
 
-    /// No snapshot of the claim is under way any more.
+    /// Removes the finalizer from a claim none of whose snapshots is in progress.
     pub(super) async fn release_claim(&self, claim: &PersistentVolumeClaim) -> Result<(), SnapshotError> {
         let patch = removing_finalizers(claim, &[FINALIZER_SNAPSHOT_CLAIM]);
         match self.patch_claim(claim, "let go", &patch).await {

@@ -1,6 +1,6 @@
-//! Drivers that register: a driver puts a socket into the plugin directory, is asked there for its name and its CSI socket, and
-//! is told that it was taken (upstream: kubelet's pluginmanager, registration v1). A socket that goes takes the driver with it,
-//! unless the driver is behind another one as well.
+//! Driver registration: a driver creates a socket in the plugin directory, reports its name and CSI socket there, and is
+//! notified that it was registered (upstream: kubelet's pluginmanager, registration v1). When the socket disappears, the driver is
+//! removed, unless it is registered by another socket as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -17,17 +17,17 @@ use tokio_util::sync::CancellationToken;
 use super::folder::Folder;
 use super::{Drivers, Endpoint};
 
-/// The type of plugin that a CSI driver says that it is.
+/// The plugin type that a CSI driver reports.
 const CSI_PLUGIN: &str = "CSIPlugin";
-/// How often the directory is read while somebody in it does not answer, or where the kernel does not tell of changes.
+/// How often the directory is read while a socket in it does not answer, or without change notifications from the kernel.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often it is read when nothing is told: a file system may have been mounted over it.
+/// How often it is read without a notification: a file system may have been mounted over it.
 const LONG: Duration = Duration::from_secs(60);
-/// The longest that a driver may take to say who it is.
+/// The longest that a driver may take to report its identity.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What tells a socket apart from another one of the same name. File systems give the number of a file that went to the next
-/// one that comes, so the time of its last change is looked at as well.
+/// Distinguishes a socket from a later one with the same name. File systems reuse inode numbers, so the time of the last change
+/// is compared as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     inode: u64,
@@ -47,14 +47,14 @@ struct SeenSocket {
     mark: Mark,
 }
 
-/// Follows a directory until `shutdown`. Drivers that `named` holds are not taken away from here.
+/// Follows a directory until `shutdown`. Drivers in `named` are never removed from here.
 pub(super) async fn follow(drivers: &Drivers, named: &[Endpoint], dir: &Path, shutdown: &CancellationToken) {
     let mut follower = Follower::new(drivers, named, dir, shutdown);
     let mut said = None;
     let mut folder = None;
     loop {
         if folder.is_none() {
-            // Before the look, so that no change is missed.
+            // Watched before the directory is read, so that no change is missed.
             folder = Folder::of(dir).ok();
         }
         let Some(looked) = shutdown.run_until_cancelled(follower.look()).await else { return };
@@ -85,16 +85,16 @@ async fn changed(folder: &mut Option<Folder>) -> std::io::Result<()> {
     }
 }
 
-/// A directory and what was seen in it.
+/// A directory and the sockets found in it.
 struct Follower<'a> {
     drivers: &'a Drivers,
     named: &'a [Endpoint],
     dir: &'a Path,
     shutdown: &'a CancellationToken,
     seen: BTreeMap<OsString, SeenSocket>,
-    /// Sockets where nobody has said yet who it is.
+    /// Sockets that have not reported an identity yet.
     unanswered: usize,
-    /// One for each socket that was seen. Dropping it ends them.
+    /// One task for each socket. Dropping it aborts them.
     tasks: JoinSet<()>,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Looks at the directory once.
+    /// Reads the directory once.
     async fn look(&mut self) -> std::io::Result<()> {
         let now = sockets(self.dir)?;
         let all = now.len();
@@ -132,7 +132,7 @@ impl<'a> Follower<'a> {
             left.insert(known.at.name.clone());
             false
         });
-        // A replaced socket may be the same driver's, which need not be forgotten then.
+        // A replaced socket may belong to the same driver, which is not removed then.
         gone.retain(|name| !replaced.contains(name));
         self.left(gone);
         let new = now.into_iter().filter(|(name, _)| !self.seen.contains_key(name));
@@ -150,7 +150,7 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Takes drivers away whose socket is gone. One that is behind another socket as well is asked there at once, because it
+    /// Removes the drivers whose socket is gone. A driver that has another socket is contacted there immediately, because it
     /// may have been reached through the one that is gone.
     fn left(&mut self, names: BTreeSet<String>) {
         for name in names {
@@ -168,7 +168,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Keeps a driver known until the answer is cancelled.
+    /// Polls a driver until the returned token is cancelled.
     fn keep(&mut self, at: Endpoint) -> CancellationToken {
         let stop = self.shutdown.child_token();
         let (drivers, ended) = (self.drivers.clone(), stop.clone());
@@ -177,7 +177,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// The sockets of a directory, by name, with what tells a new one of the same name apart.
+/// The sockets of a directory by name, each with the mark that distinguishes a new socket of the same name.
 fn sockets(dir: &Path) -> std::io::Result<BTreeMap<OsString, Mark>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(dir)? {
@@ -190,14 +190,14 @@ fn sockets(dir: &Path) -> std::io::Result<BTreeMap<OsString, Mark>> {
     Ok(found)
 }
 
-/// Asks a registration socket who is there, and says that it was taken.
+/// Asks a registration socket for its driver, and confirms the registration.
 async fn register(path: &Path) -> Option<PluginInfo> {
     let channel = socket::connect(&path.display().to_string()).ok()?;
     let mut client = RegistrationClient::new(channel);
     let info = match tokio::time::timeout(PATIENCE, client.get_info(InfoRequest {})).await {
         Ok(Ok(info)) => info.into_inner(),
         Ok(Err(error)) => {
-            tracing::debug!(socket = %path.display(), %error, "nobody registers there");
+            tracing::debug!(socket = %path.display(), %error, "cannot register the driver of this socket");
             return None;
         }
         Err(_) => return None,
@@ -217,7 +217,7 @@ async fn register(path: &Path) -> Option<PluginInfo> {
             tracing::debug!(driver = info.name, %error, "the driver does not hear that it was taken");
         }
         Err(_) => {
-            tracing::debug!(driver = info.name, "the driver does not say that it heard that it was taken")
+            tracing::debug!(driver = info.name, "the driver did not acknowledge its registration")
         }
     }
     Some(info)

@@ -16,7 +16,7 @@ struct Rig {
     shutdown: CancellationToken,
 }
 
-/// A driver that serves.
+/// A running driver.
 struct Served {
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
@@ -40,7 +40,7 @@ impl Rig {
         self.dir.path().join("plugins")
     }
 
-    /// Starts a driver of this name that registers with the socket `at`, and waits until it serves.
+    /// Starts a driver of this name that registers with the socket `at`, and waits until it is reachable.
     async fn serve(&self, name: &str, at: &str) -> Served {
         let own = self.dir.path().join(format!("{at}-{name}"));
         let endpoint = format!("unix://{}", own.join("csi.sock").display());
@@ -69,7 +69,7 @@ impl Rig {
 }
 
 #[tokio::test]
-async fn a_driver_behind_two_sockets_goes_with_the_second() {
+async fn driver_with_two_sockets_is_removed_with_the_second() {
     let rig = Rig::new();
     let plugins = rig.plugins();
     let mut follower = Follower::new(&rig.drivers, &[], &plugins, &rig.shutdown);
@@ -81,7 +81,7 @@ async fn a_driver_behind_two_sockets_goes_with_the_second() {
     let driver = rig.drivers.get("d.example").expect("it is behind the other socket still");
     drop(driver);
     let answers = async {
-        // Reached through the socket that is left, as soon as it was asked there.
+        // It is reached through the other socket as soon as it was contacted there.
         while rig.drivers.get("d.example").unwrap().list_volumes(Default::default()).await.is_err() {
             tokio::task::yield_now().await;
         }
@@ -93,7 +93,7 @@ async fn a_driver_behind_two_sockets_goes_with_the_second() {
 }
 
 #[tokio::test]
-async fn a_driver_that_the_command_line_names_is_not_taken_away() {
+async fn driver_of_the_command_line_is_not_removed() {
     let rig = Rig::new();
     let plugins = rig.plugins();
     let named = [Endpoint { name: "d.example".to_owned(), endpoint: "unix:///elsewhere".to_owned() }];
@@ -107,14 +107,14 @@ async fn a_driver_that_the_command_line_names_is_not_taken_away() {
 }
 
 #[tokio::test]
-async fn a_replaced_socket_is_another_driver() {
+async fn replaced_socket_is_another_driver() {
     let rig = Rig::new();
     let plugins = rig.plugins();
     let mut follower = Follower::new(&rig.drivers, &[], &plugins, &rig.shutdown);
     let first = rig.serve("d.example", "one").await;
     follower.look().await.unwrap();
     rig.until(|drivers| drivers.get("d.example").is_some()).await;
-    // Nobody looks between the two.
+    // The directory is not read between the two.
     first.ends().await;
     let _second = rig.serve("e.example", "one").await;
     follower.look().await.unwrap();
@@ -123,7 +123,7 @@ async fn a_replaced_socket_is_another_driver() {
 }
 
 #[test]
-fn one_number_at_another_time_is_another_socket() {
+fn reused_inode_is_another_socket() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let _listener = UnixListener::bind(&path).unwrap();
@@ -131,7 +131,7 @@ fn one_number_at_another_time_is_another_socket() {
     let before = mark();
     assert_eq!(mark(), before);
     let begin = std::time::Instant::now();
-    // Clocks of file systems have ticks of milliseconds.
+    // File system timestamps have a granularity of milliseconds.
     while mark() == before {
         assert!(begin.elapsed() < Duration::from_secs(10), "the time of the change is not looked at");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -140,10 +140,10 @@ fn one_number_at_another_time_is_another_socket() {
 }
 
 #[tokio::test]
-async fn sockets_where_nobody_answers_do_not_hold_up_the_end_or_each_other() {
+async fn silent_sockets_do_not_delay_shutdown_or_each_other() {
     let rig = Rig::new();
     let (registering, csi) = (rig.plugins().join("hangs"), rig.dir.path().join("csi-hangs"));
-    // They take connections and say nothing.
+    // They accept connections and never answer.
     let _listeners = [&registering, &csi].map(|path| UnixListener::bind(path).unwrap());
     let named =
         [Endpoint { name: "hangs.example".to_owned(), endpoint: format!("unix://{}", csi.display()) }];
@@ -158,7 +158,7 @@ async fn sockets_where_nobody_answers_do_not_hold_up_the_end_or_each_other() {
 }
 
 #[tokio::test]
-async fn what_is_stopped_takes_no_driver_up() {
+async fn stopped_endpoint_adds_no_driver() {
     let rig = Rig::new();
     let _served = rig.serve("d.example", "one").await;
     let csi = rig.dir.path().join("one-d.example/csi.sock");
@@ -166,7 +166,7 @@ async fn what_is_stopped_takes_no_driver_up() {
     let driver = rig.drivers.ask(&at).await.unwrap();
     let stop = CancellationToken::new();
     stop.cancel();
-    // It was asked before it was stopped, and the answer came after.
+    // It was asked before the stop, and the answer arrived afterwards.
     rig.drivers.take_up(driver.clone(), false, &stop);
     assert!(rig.drivers.get("d.example").is_none());
     rig.drivers.take_up(driver, false, &CancellationToken::new());

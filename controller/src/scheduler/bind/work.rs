@@ -1,4 +1,4 @@
-//! One pod on its way to its node.
+//! The binding of one pod.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -21,40 +21,40 @@ use orlop_client::names::{ANN_SELECTED_NODE, reason};
 use orlop_client::recorder::EventType;
 use orlop_client::worker::panic_text;
 
-/// Why a pod did not get to its node. The texts are upstream's.
+/// Why a pod could not be bound to its node. The texts are upstream's.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// A volume could not be written.
+    /// A volume cannot be written.
     #[error("running PreBind plugin \"VolumeBinding\": {}", message_of(.source))]
     Volume {
         /// The volume.
         volume: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
-    /// A claim could not be written.
+    /// A claim cannot be written.
     #[error("running PreBind plugin \"VolumeBinding\": {}", message_of(.source))]
     Claim {
         /// The claim.
         claim: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// The claims cannot be bound, or were not bound in time.
     #[error("running PreBind plugin \"VolumeBinding\": binding volumes: {0}")]
     Unbound(String),
-    /// The pod could not be told its node.
+    /// The pod's node cannot be written.
     #[error("running Bind plugin \"DefaultBinder\": {}", message_of(.0))]
     Pod(kube::Error),
-    /// The pod is gone, or being deleted: nobody has to be told.
+    /// The pod is gone, or being deleted: there is nothing to report.
     #[error("the pod is gone")]
     Gone,
-    /// A fault of this program.
+    /// A bug in this program.
     #[error("the binding failed: {0}")]
     Panicked(String),
 }
 
-/// What has to be done for one pod.
+/// The binding work of one pod.
 pub struct Work {
     ticket: Ticket,
     pub(super) pod: Arc<Pod>,
@@ -66,7 +66,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Counts the pod on its node and believes what will be written, so that the next decision knows of it.
+    /// Counts the pod on its node and assumes its volume writes, so that the next decision sees them.
     pub fn reserve(
         ticket: &Ticket,
         pod: &Arc<Pod>,
@@ -109,7 +109,7 @@ impl Work {
         work
     }
 
-    /// Nothing of it is believed any more. What was written stays.
+    /// Drops the assumptions. Completed writes stay.
     fn undo(&self, known: &mut Known) {
         known.cluster.forget(&self.ticket.key, &self.facts.uid);
         for volume in &self.volumes {
@@ -131,7 +131,7 @@ impl Work {
 }
 
 impl Scheduler {
-    /// Does all of it, or undoes what was believed. A panic is a failure of this pod alone (I12).
+    /// Performs all steps, or drops the assumptions. A panic fails only this pod (I12).
     pub(in super::super) async fn carry_out(&self, work: Work) {
         let done = AssertUnwindSafe(self.bind(&work)).catch_unwind().await;
         let done = done.unwrap_or_else(|panic| {
@@ -163,27 +163,27 @@ impl Scheduler {
         for volume in &work.volumes {
             let written = self.write_volume(volume).await?;
             self.lock().volumes.volume_written(written);
-            // Saved: the volume is the claim's. Not saved: the others, and the pod has no node. Who finishes: the binder
-            // binds this claim; the next attempt finds it bound, or the volume first of all.
+            // Saved: the volume's claim. Not saved: the other volumes, and the pod has no node. Continues with: the binder binds
+            // this claim; the next attempt finds it bound, or selects the volume first.
         }
         for claim in &work.claims {
             let written = self.write_claim(claim).await?;
             self.lock().volumes.claim_written(written);
-            // Saved: somebody makes a volume on this node. Who finishes: the next attempt takes this node and no other one,
-            // until the provisioner takes the mark away.
+            // Saved: the node to provision a volume for. Continues with: the next attempt, which selects only this node until the
+            // provisioner removes the annotation.
         }
         if !work.awaited.is_empty() {
             let bound = tokio::time::timeout(self.bind_timeout, self.wait_until_bound(work)).await;
             bound.unwrap_or_else(|_| Err(BindError::Unbound("context deadline exceeded".to_owned())))?;
         }
-        // Saved: everything but the node of the pod, which the next attempt finds again.
+        // Saved: everything but the pod's node, which the next attempt finds again.
         self.tell_node(work).await
     }
 
     async fn wait_until_bound(&self, work: &Work) -> Result<(), BindError> {
         loop {
             let mut bind_notify = work.bind_notify();
-            // A volume that was made for a claim is known by the claim's word first.
+            // A provisioned volume is known first by the name in its claim.
             for awaited in &work.awaited {
                 let claim = self.lock().volumes.claim(&awaited.claim);
                 let volume = claim.map(|claim| object::volume_name(&claim).to_owned());

@@ -1,5 +1,5 @@
-//! The writes of the scheduler. Each is conditional on what was looked at (I5): volumes and claims on their version, the pod
-//! on its UID and on having no node.
+//! The writes of the scheduler. Each is conditional on the state that was read (I5): volumes and claims on their version, the
+//! pod on its UID and on having no node.
 
 use std::time::Duration;
 
@@ -43,8 +43,8 @@ impl Scheduler {
         written.map_err(|source| BindError::Claim { claim: key.clone(), source })
     }
 
-    /// Tells the pod its node. When no answer comes the server is asked what became of it: a pod that has its node takes
-    /// room there, and nobody else may be given that room.
+    /// Binds the pod to its node. Without a response the pod is read from the server: a pod that has its node uses resources
+    /// there, which must not be assigned to another one.
     pub(super) async fn tell_node(&self, work: &Work) -> Result<(), BindError> {
         let (namespace, name) = Self::names(work);
         let binding = Binding {
@@ -64,7 +64,7 @@ impl Scheduler {
         let permit = self.writes.acquire().await;
         let told: Result<serde_json::Value, _> =
             api.create_subresource("binding", name, &PostParams::default(), &binding).await;
-        // Looking what became of it may take long: others write meanwhile.
+        // Reading it may take long: other writes continue meanwhile.
         drop(permit);
         let Err(error) = told else { return Ok(()) };
         if status_of(&error).is_some_and(|status| status.code == 404) {

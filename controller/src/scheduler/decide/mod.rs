@@ -1,5 +1,5 @@
-//! The decision about one pod: all rules for all nodes, the best of those that will do, or upstream's sentence why there is
-//! none. No I/O, no clock.
+//! The decision about one pod: all filters for all nodes, then the best of the feasible nodes, or upstream's message why there
+//! is none. No I/O, no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use super::volumes::Volumes;
 use super::{message, score};
 use crate::pv::object;
 
-/// What was decided.
+/// The result of a decision.
 #[derive(Debug, PartialEq)]
 pub enum Decision {
-    /// The pod goes here.
+    /// A node was selected.
     Place {
         /// The node.
         node: String,
-        /// What has to happen to its claims first.
+        /// The volume operations to do first.
         volumes: PodVolumes,
     },
-    /// No node will do.
+    /// No node is feasible.
     Unfit {
-        /// The sentence for people.
+        /// The message for the user.
         message: String,
-        /// Whose no it was: what may change it.
+        /// The rules that rejected nodes; changes that affect them may help.
         rules: Rules,
     },
 }
 
-/// Decides where a pod goes.
+/// Selects a node for a pod.
 pub fn decide(
     pod: &Pod,
     facts: &PodFacts,
@@ -109,13 +109,13 @@ fn unfit(pod: &Pod, facts: &PodFacts, misfits: &[(&NodeState, Misfit)]) -> Decis
     Decision::Unfit { message, rules }
 }
 
-/// Why no node is asked.
+/// Why no node was checked.
 enum PodRefusal {
     Unfit { text: String, rule: Rule },
     Broken(Broken),
 }
 
-/// What is asked of every node about one pod.
+/// A pod and everything that the rules need to know of it.
 struct Question<'a> {
     pod: &'a Pod,
     facts: &'a PodFacts,
@@ -170,7 +170,7 @@ impl<'a> Question<'a> {
         })
     }
 
-    /// All rules, in upstream's order.
+    /// Applies all rules, in upstream's order.
     fn ask(&self, node: &NodeState, volumes: &Volumes) -> Result<Result<Plan, Misfit>, Broken> {
         if let Err(misfit) = self.before_volumes(node) {
             return Ok(Err(misfit));
@@ -208,14 +208,14 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Whether a node that came or changed may be one for this pod: the rules that look at nothing but the node.
+/// Whether a new or changed node may be feasible for this pod: applies the rules that read only the node.
 pub fn may_suit(pod: &Pod, node: &super::cluster::NodeFacts) -> bool {
     unschedulable::check(pod, node).is_ok()
         && taints::check(pod, node).is_ok()
         && node_affinity::check(pod, node).is_ok()
 }
 
-/// A pod as it is decided about.
+/// The facts of a pod that decisions read.
 pub fn facts_of(pod: &Pod) -> Arc<PodFacts> {
     Arc::new(PodFacts::of(pod))
 }

@@ -1,4 +1,4 @@
-//! The sentence about a pod, from all rules together.
+//! The message about a pod, from all rules together.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn ask(pod: &Pod, cluster: &mut Cluster) -> Result<String, String> {
 }
 
 #[test]
-fn each_node_gives_the_reasons_of_its_first_rule() {
+fn node_reports_the_reasons_of_its_first_failed_rule() {
     let mut three = cluster(json!([
         {"metadata": {"name": "a"}, "spec": {"unschedulable": true, "taints": [{"key": "t", "effect": "NoSchedule"}]}},
         {"metadata": {"name": "b"}, "spec": {"taints": [{"key": "t", "effect": "NoSchedule"}]},
@@ -67,7 +67,7 @@ fn each_node_gives_the_reasons_of_its_first_rule() {
 }
 
 #[test]
-fn what_eviction_would_help_is_told() {
+fn message_says_whether_preemption_would_help() {
     let mut one =
         cluster(json!([{"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}}]));
     assert_eq!(ask(&pod(json!({})), &mut one), Ok("a".to_owned()));

@@ -1,12 +1,12 @@
-//! Which disks of CSI drivers are on which node, and how many of each driver a node takes. Kept by single changes: a pod, a
-//! claim, a volume, an attachment or a CSINode that changes costs what hangs on it, and a question about a node costs the
-//! disks that are asked about.
+//! Tracks the disks of CSI drivers on each node, and each driver's limit there. Updated incrementally: a change of a pod, claim,
+//! volume, attachment or CSINode costs as much as the entries that depend on it, and a query about a node as much as the disks in
+//! the query.
 //!
-//! A disk is on a node because a pod there uses a claim, or because it is attached there; both together count once. What the
-//! disk of a claim or an attachment is says the volume, for a volume to come the class. So that nothing can drift, each of
-//! the two holds exactly the disk that was counted for it, and only that is taken back; what a holder's disk was told by is
-//! noted, and when that changes the holder is *stale* until [`Disks::settle`] has looked again. How many disks of a driver
-//! there are is the size of a set, never a number of its own.
+//! A disk is on a node because a pod there uses a claim, or because it is attached there; both together count once. The volume
+//! determines the disk of a claim or an attachment, or the class if the volume is not provisioned yet. To avoid drift, each
+//! claim and attachment stores the disk that was counted for it, and only that one is subtracted again; it also stores the object
+//! that determined its disk, and when that object changes, the entry is *stale* until [`Disks::settle`] resolves it again. The
+//! number of a driver's disks is the size of a set, never a separate counter.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use super::volumes::Volumes;
 /// The disks of one driver on one node.
 #[derive(Debug, Default, PartialEq)]
 pub struct OfDriver {
-    /// How many the node takes; none: any number.
+    /// The limit of the node; none for unlimited.
     limit: Option<usize>,
-    /// The disks, each with the number of its holders.
+    /// The disks, each with its reference count.
     disks: HashMap<Arc<CsiDisk>, usize>,
 }
 
 impl OfDriver {
-    /// How many the node takes; none: any number.
+    /// The limit of the node; none for unlimited.
     pub fn limit(&self) -> Option<usize> {
         self.limit
     }
 
-    /// How many are there.
+    /// The number of disks.
     pub fn count(&self) -> usize {
         self.disks.len()
     }
 
-    /// Whether this one is there.
+    /// Whether this disk is present.
     pub fn has(&self, disk: &CsiDisk) -> bool {
         self.disks.contains_key(disk)
     }
@@ -53,26 +53,26 @@ pub struct NodeDisks {
 }
 
 impl NodeDisks {
-    /// Those of a driver.
+    /// The disks of one driver.
     pub fn of(&self, driver: &str) -> Option<&OfDriver> {
         self.drivers.get(driver)
     }
 }
 
-/// Who a disk is on a node for.
+/// The reason that a disk is on a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Holder {
-    /// A claim, by key, that pods on nodes use.
+    /// A claim, by key, used by pods on nodes.
     Claim(String),
     /// An attachment, by name.
     Attachment(String),
 }
 
-/// A claim that pods on nodes use.
+/// A claim used by pods on nodes.
 #[derive(Debug, Default)]
 struct Used {
     told: ClaimDisk,
-    /// How many pods use it, by node.
+    /// The number of pods that use it, by node.
     nodes: BTreeMap<String, usize>,
 }
 
@@ -80,7 +80,7 @@ struct Used {
 #[derive(Debug)]
 struct Attached {
     node: String,
-    /// None if the attachment says itself what is attached.
+    /// None if the attachment has an inline source.
     volume: Option<String>,
     disk: Option<Arc<CsiDisk>>,
 }
@@ -91,11 +91,11 @@ pub struct Disks {
     nodes: HashMap<String, NodeDisks>,
     claims: HashMap<String, Used>,
     attachments: HashMap<String, Attached>,
-    /// Whose disk a volume tells, whether it is there or not.
+    /// Entries whose disk a volume determines, whether it exists or not.
     by_volume: HashMap<String, BTreeSet<Holder>>,
-    /// Claims whose disk a class tells.
+    /// Claims whose disk a class determines.
     by_class: HashMap<String, BTreeSet<String>>,
-    /// Whose disk may be another one by now.
+    /// Entries whose disk may have changed.
     stale: BTreeSet<Holder>,
 }
 
@@ -115,7 +115,7 @@ impl Disks {
         }
     }
 
-    /// The pod of an earlier [`pod_came`](Self::pod_came) takes nothing any more.
+    /// The pod of an earlier [`pod_came`](Self::pod_came) is no longer counted.
     pub fn pod_left(&mut self, claims: &[String], node: &str) {
         for claim in claims {
             let Some(used) = self.claims.get_mut(claim) else { continue };
@@ -133,7 +133,7 @@ impl Disks {
         }
     }
 
-    /// An attachment is new or changed; none when it is gone.
+    /// An attachment was added or changed; none when it was deleted.
     pub fn put_attachment(&mut self, name: &str, attachment: Option<&VolumeAttachment>) {
         let source = attachment.map(|attachment| &attachment.spec.source);
         let volume = source.and_then(|source| source.persistent_volume_name.clone());
@@ -161,7 +161,7 @@ impl Disks {
         self.attachments.insert(name.to_owned(), Attached { node, volume, disk });
     }
 
-    /// A CSINode is new or changed; none when it is gone. True if the node takes another number of disks now.
+    /// A CSINode was added or changed; none when it was deleted. True if the node's limits changed.
     pub fn put_csi_node(&mut self, name: &str, node: Option<&CSINode>) -> bool {
         let limits = volume_limits(node);
         let known = self.nodes.entry(name.to_owned()).or_default();
@@ -183,7 +183,7 @@ impl Disks {
         changed
     }
 
-    /// Looks again at all whose disk may have changed. Costs nothing when nothing has.
+    /// Resolves all stale entries. Costs nothing when there are none.
     pub fn settle(&mut self, volumes: &mut Volumes) {
         let touched = volumes.take_touched();
         let used = touched.claims.into_iter().filter(|claim| self.claims.contains_key(claim));
@@ -212,12 +212,12 @@ impl Disks {
         }
     }
 
-    /// The disks of a node; nothing if it has neither disks nor limits.
+    /// The disks of a node; none if it has neither disks nor limits.
     pub fn on(&self, node: &str) -> Option<&NodeDisks> {
         self.nodes.get(node)
     }
 
-    /// A claim's disk is this one now.
+    /// Sets the disk of a claim.
     fn tell(&mut self, claim: &str, told: ClaimDisk) {
         let Some(used) = self.claims.get_mut(claim).filter(|used| used.told != told) else { return };
         let old = std::mem::replace(&mut used.told, told);
@@ -231,14 +231,14 @@ impl Disks {
     }
 }
 
-/// One holder more.
+/// Adds a reference to a disk.
 fn hold(nodes: &mut HashMap<String, NodeDisks>, node: &str, disk: Option<&Arc<CsiDisk>>) {
     let Some(disk) = disk else { return };
     let of = nodes.entry(node.to_owned()).or_default().drivers.entry(disk.0.clone()).or_default();
     *of.disks.entry(Arc::clone(disk)).or_default() += 1;
 }
 
-/// One holder less.
+/// Removes a reference to a disk.
 fn release(nodes: &mut HashMap<String, NodeDisks>, node: &str, disk: Option<&Arc<CsiDisk>>) {
     let Some(disk) = disk else { return };
     let Some(known) = nodes.get_mut(node) else { return };
@@ -257,7 +257,7 @@ fn release(nodes: &mut HashMap<String, NodeDisks>, node: &str, disk: Option<&Arc
     }
 }
 
-/// Moves one who depends on something from there to here.
+/// Moves an entry from one dependency to another.
 fn depend<T: Ord + Clone>(
     map: &mut HashMap<String, BTreeSet<T>>,
     from: Option<&String>,

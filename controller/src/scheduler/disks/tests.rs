@@ -1,4 +1,4 @@
-//! What is counted is at every time what counting everything anew would find.
+//! The incremental counts always equal a full recount.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -14,12 +14,12 @@ use super::*;
 
 const STEPS: usize = 4_000;
 
-/// Everything that disks depend on, and where the pods are.
+/// Everything that disks depend on, and the pods' nodes.
 struct World {
     caches: Caches,
     volumes: Volumes,
     cluster: Cluster,
-    /// Node, claims, and whether the server has not said so.
+    /// Node, claims, and whether the placement is only assumed.
     pods: BTreeMap<String, (String, Vec<String>, bool)>,
     attachments: BTreeMap<String, VolumeAttachment>,
     csi_nodes: BTreeMap<String, CSINode>,
@@ -148,7 +148,7 @@ impl World {
         self.csi_nodes.insert(name.to_owned(), node);
     }
 
-    /// Everything counted anew.
+    /// The full recount.
     fn anew(&self) -> Counted {
         let mut all = Counted::new();
         let mut uses = BTreeSet::new();
@@ -177,7 +177,7 @@ impl World {
         all
     }
 
-    /// What is kept.
+    /// The incremental counts.
     fn kept(&mut self) -> Counted {
         self.cluster.settle_disks(&mut self.volumes);
         let mut all = Counted::new();
@@ -202,7 +202,7 @@ fn csi(driver: &str, handle: &str) -> Value {
 }
 
 #[test]
-fn a_disk_that_is_attached_and_used_counts_once_and_in_any_order() {
+fn attached_and_used_disk_counts_once_in_any_order() {
     let mut world = World::new();
     let claims = || vec!["c".to_owned()];
     world.attach("a", "n", json!({"persistentVolumeName": "v"}));
@@ -285,7 +285,7 @@ fn step(world: &mut World, random: &mut StdRng) {
 }
 
 #[test]
-fn whatever_happens_the_counts_are_those_of_counting_anew() {
+fn incremental_counts_equal_a_full_recount() {
     let seed = std::env::var("ORLOP_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_121);
     println!("ORLOP_TEST_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
@@ -293,7 +293,7 @@ fn whatever_happens_the_counts_are_those_of_counting_anew() {
     let mut most = 0;
     for nth in 0..STEPS {
         step(&mut world, &mut random);
-        // Not after every step: several changes may come before anybody looks.
+        // Not after every step: several changes may precede a query.
         if random.random_range(0..3) == 0 {
             let (kept, anew) = (world.kept(), world.anew());
             assert_eq!(kept, anew, "seed {seed}, step {nth}");

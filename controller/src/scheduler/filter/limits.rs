@@ -1,4 +1,4 @@
-//! How many volumes of a CSI driver a node takes, as its CSINode says.
+//! The number of volumes of a CSI driver that a node can attach, from its CSINode.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use super::{Misfit, Rule};
 
 const REASON: &str = "node(s) exceed max volume count";
 
-/// Disks that a pod brings, by driver.
+/// A pod's disks, by driver.
 pub type Brought = BTreeMap<String, BTreeSet<Arc<CsiDisk>>>;
 
-/// The rule: what a pod brings beside what is there, each disk counted once.
+/// The rule: the pod's disks plus those on the node, each counted once, must not exceed the limit.
 pub fn check(brought: &Brought, there: Option<&NodeDisks>) -> Result<(), Misfit> {
     let Some(there) = there else { return Ok(()) };
     let exceeds = |(driver, disks): (&String, &BTreeSet<Arc<CsiDisk>>)| {
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn how_many_volumes_a_node_takes() {
+    fn volume_limit_counts_each_disk_once() {
         let node: CSINode = serde_json::from_value(json!({"metadata": {}, "spec": {"drivers": [
             {"name": "d", "nodeID": "n", "allocatable": {"count": 2}},
             {"name": "e", "nodeID": "n"}, {"name": "f", "nodeID": "n", "allocatable": {}},
@@ -60,11 +60,11 @@ mod tests {
         assert_eq!(limits.len(), 2);
         type Named<'a> = &'a [(&'a str, &'a str)];
         let table: [(&str, Named, Named, bool); 8] = [
-            ("room", &[("d", "1")], &[("d", "2")], true),
+            ("below the limit", &[("d", "1")], &[("d", "2")], true),
             ("full", &[("d", "3")], &[("d", "1"), ("d", "2")], false),
             ("full, but it is there", &[("d", "2")], &[("d", "1"), ("d", "2")], true),
             ("more than the limit there, nothing new", &[], &[("d", "1"), ("d", "2"), ("d", "3")], true),
-            ("two at once", &[("d", "2"), ("d", "3")], &[("d", "1")], false),
+            ("two together", &[("d", "2"), ("d", "3")], &[("d", "1")], false),
             ("another driver", &[("e", "1")], &[("d", "1"), ("d", "2")], true),
             ("no count", &[("f", "1")], &[], true),
             ("none at all", &[("z", "1")], &[], false),

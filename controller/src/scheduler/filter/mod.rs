@@ -1,6 +1,6 @@
-//! May a pod go to a node? One file per rule, each pure: what is asked comes in, an answer with upstream's reason comes out.
+//! Filters the nodes for a pod. One file per rule, each a pure function that returns upstream's reason.
 //!
-//! The order is upstream's, and so is its way of telling: the first rule that says no gives the reasons for a node.
+//! The order is upstream's, and so is the reporting: the first rule that rejects a node provides its reasons.
 
 pub mod limits;
 pub mod node_affinity;
@@ -19,19 +19,19 @@ pub mod zone;
 pub enum Rule {
     /// There are no nodes.
     NoNodes,
-    /// The node is closed.
+    /// The node is cordoned.
     Unschedulable,
     /// Taints and tolerations.
     Taints,
     /// Node selector and node affinity.
     NodeAffinity,
-    /// Ports of the node.
+    /// Host ports.
     Ports,
-    /// Room on the node.
+    /// Free resources on the node.
     Resources,
-    /// Disks and claims that not everybody may use at once.
+    /// Disks and claims with exclusive access.
     Restrictions,
-    /// How many volumes of a driver a node takes.
+    /// Volume limits of drivers.
     Limits,
     /// Claims and their volumes.
     VolumeBinding,
@@ -39,13 +39,13 @@ pub enum Rule {
     Zone,
     /// Spread constraints.
     Spread,
-    /// Where other pods are.
+    /// Affinity and anti-affinity to other pods.
     PodAffinity,
-    /// What this scheduler cannot do.
+    /// Features that this scheduler does not support.
     Unsupported,
 }
 
-/// More than there are rules.
+/// An upper bound of the number of rules.
 pub const RULES: usize = 16;
 
 /// A set of rules.
@@ -53,46 +53,46 @@ pub const RULES: usize = 16;
 pub struct Rules(u16);
 
 impl Rules {
-    /// Exactly these.
+    /// The set of exactly these rules.
     pub fn of(rules: &[Rule]) -> Self {
         Self(rules.iter().fold(0, |set, rule| set | 1 << *rule as u16))
     }
 
-    /// One more.
+    /// Adds a rule.
     pub fn insert(&mut self, rule: Rule) {
         self.0 |= 1 << rule as u16;
     }
 
-    /// Their numbers, each below [`RULES`].
+    /// The rules' numbers, each below [`RULES`].
     pub fn numbers(self) -> impl Iterator<Item = usize> {
         (0..RULES).filter(move |number| self.0 & (1 << number) != 0)
     }
 }
 
-/// Why a node is not for a pod.
+/// Why a node is infeasible for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// Upstream's words, all that apply.
+    /// Upstream's texts of all reasons that apply.
     pub reasons: Vec<String>,
-    /// Fewer pods on the node may help.
+    /// Removing pods from the node may help.
     pub resolvable: bool,
-    /// Whose words they are.
+    /// The rule that rejected the node.
     pub rule: Rule,
 }
 
 impl Misfit {
-    /// One reason that does not depend on what else is on the node.
+    /// A reason that does not depend on other pods on the node.
     pub fn fixed(rule: Rule, reason: &str) -> Self {
         Self { reasons: vec![reason.to_owned()], resolvable: false, rule }
     }
 
-    /// One reason that may go with other pods.
+    /// A reason that may disappear with other pods.
     pub fn passing(rule: Rule, reason: &str) -> Self {
         Self { reasons: vec![reason.to_owned()], resolvable: true, rule }
     }
 }
 
-/// Why there is no answer about a pod: not its fault and not the nodes'.
+/// Why a pod cannot be decided about: the fault is neither its own nor the nodes'.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Broken(pub String);

@@ -1,4 +1,4 @@
-//! Node selector and required node affinity of a pod.
+//! The rule for a pod's node selector and required node affinity.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use super::{Misfit, Rule};
 use crate::pv::affinity::term_matches;
 
 const REASON: &str = "node(s) didn't match Pod's node affinity/selector";
-/// Upstream's word for nodes that the names in a pod's affinity leave out.
+/// Upstream's text for nodes that a pod's affinity by name excludes.
 pub const NOT_NAMED: &str = "node(s) didn't satisfy plugin(s) [NodeAffinity]";
-/// Upstream's word for names that no node can have.
+/// Upstream's text for names that no node can have.
 pub const CONFLICT: &str = "pod affinity terms conflict";
 
 /// The rule.
@@ -19,7 +19,7 @@ pub fn check(pod: &Pod, node: &NodeFacts) -> Result<(), Misfit> {
     if accepts(pod, node) { Ok(()) } else { Err(Misfit::fixed(Rule::NodeAffinity, REASON)) }
 }
 
-/// Whether the pod's selector and required affinity accept a node.
+/// Whether a node matches the pod's selector and required affinity.
 pub fn accepts(pod: &Pod, node: &NodeFacts) -> bool {
     let selector = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref());
     let selected = selector.into_iter().flatten().all(|(key, value)| node.labels.get(key) == Some(value));
@@ -34,8 +34,8 @@ fn required(pod: &Pod) -> Option<&[NodeSelectorTerm]> {
     Some(&required.node_selector_terms)
 }
 
-/// The only nodes that may do, if every alternative of the pod's affinity names its nodes. An empty set: the names
-/// contradict each other.
+/// The only feasible nodes, if every alternative of the pod's affinity names nodes. An empty set: the names contradict each
+/// other.
 pub fn named_nodes(pod: &Pod) -> Option<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     let terms = required(pod)?;
@@ -55,12 +55,12 @@ pub fn named_nodes(pod: &Pod) -> Option<BTreeSet<String>> {
     Some(all)
 }
 
-/// The sum of the weights of the preferences that a node meets.
+/// The sum of the weights of the preferences that a node matches.
 pub fn preference(pod: &Pod, node: &NodeFacts) -> i64 {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()?.node_affinity.as_ref());
     let wishes =
         affinity.and_then(|affinity| affinity.preferred_during_scheduling_ignored_during_execution.as_ref());
-    // A preference without any requirement is met everywhere and tells nothing.
+    // A preference without requirements matches every node and does not distinguish any.
     wishes
         .into_iter()
         .flatten()
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn which_nodes_a_pod_accepts() {
+    fn selector_and_affinity_restrict_nodes() {
         let one = |key: &str, operator: &str, values: Value| {
             terms(json!([{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]))
         };
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn which_nodes_are_named() {
+    fn affinity_by_name_yields_the_named_nodes() {
         let field = |values: Value| json!({"key": "metadata.name", "operator": "In", "values": values});
         let table = [
             ("nobody", pod(json!({})), None),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn preferences_add_up() {
+    fn weights_of_matching_preferences_add_up() {
         let wish = |weight: i64, key: &str| {
             json!({"weight": weight, "preference": {"matchExpressions":
             [{"key": key, "operator": "Exists"}]}})

@@ -1,4 +1,4 @@
-//! Required pod affinity and anti-affinity, of the pod and of those that are there.
+//! The rule for required pod affinity and anti-affinity, both of the pod and of existing pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,25 +11,25 @@ const AFFINITY: &str = "node(s) didn't match pod affinity rules";
 const ANTI_AFFINITY: &str = "node(s) didn't match pod anti-affinity rules";
 const EXISTING: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
 
-/// Places: values of node labels, by label.
+/// Topology domains: values of node labels, by label key.
 type Values = BTreeMap<String, BTreeSet<String>>;
 
-/// Where a pod has to be and must not be.
+/// The domains that a pod has to be in and must not be in.
 #[derive(Debug, Default)]
 pub struct Places {
-    /// Labels of the places that it has to share with others.
+    /// The topology keys of its affinity terms.
     wanted: Vec<String>,
-    /// Places of pods that meet all terms of its affinity.
+    /// Domains of pods that match all terms of its affinity.
     company: Values,
-    /// It meets its own affinity, so that it may be the first.
+    /// It matches its own affinity, so that it may be the first.
     may_be_first: bool,
-    /// Places of pods that it keeps away from.
+    /// Domains of pods that its anti-affinity matches.
     avoided: Values,
-    /// Places of pods that keep it away.
+    /// Domains of pods whose anti-affinity matches it.
     forbidden: Values,
 }
 
-/// Finds the places, for one pod.
+/// Computes the domains for one pod.
 pub fn places(pod: &PodFacts, cluster: &Cluster) -> Places {
     let mut places = Places {
         wanted: pod.affinity.iter().map(|term| term.topology_key.clone()).collect(),
@@ -72,7 +72,7 @@ fn note(places: &mut Values, term: &Term, node: &NodeFacts) {
     }
 }
 
-/// Whether a node is in one of these places.
+/// Whether a node is in one of these domains.
 fn is_in(node: &NodeFacts, places: &Values) -> bool {
     places.iter().any(|(key, values)| node.labels.get(key).is_some_and(|value| values.contains(value)))
 }
@@ -131,7 +131,7 @@ mod tests {
         json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
     }
 
-    /// Nodes a1, a2 in zone a and b1 in zone b, each with its host; bare without labels.
+    /// Nodes a1, a2 in zone a and b1 in zone b, each with its hostname; bare has no labels.
     fn cluster(pods: Vec<(PodFacts, &str)>) -> Cluster {
         let mut cluster = Cluster::default();
         for (name, zone) in [("a1", "a"), ("a2", "a"), ("b1", "b")] {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_pod_may_go() {
+    fn affinity_and_anti_affinity_restrict_nodes() {
         let db = |affinity: Value| (pod("db", "db", affinity), "a1");
         let all = ["a1", "a2", "b1", "bare"];
         type There<'a> = Vec<(PodFacts, &'a str)>;
@@ -165,7 +165,7 @@ mod tests {
                 pod("p", "web", with(json!([term("db", "host")]))),
                 &["a1"],
             ),
-            ("with nobody", vec![], pod("p", "web", with(json!([term("db", "zone")]))), &[]),
+            ("affinity without a match", vec![], pod("p", "web", with(json!([term("db", "zone")]))), &[]),
             (
                 "the first of its kind",
                 vec![],
@@ -179,7 +179,7 @@ mod tests {
                 &["a1", "a2"],
             ),
             (
-                "two wishes, nobody meets both",
+                "two terms, no pod matches both",
                 vec![db(json!({}))],
                 pod("p", "web", with(json!([term("db", "zone"), term("web", "zone")]))),
                 &[],
@@ -203,7 +203,7 @@ mod tests {
                 &["b1", "bare"],
             ),
             (
-                "not kept away",
+                "no anti-affinity match",
                 vec![db(apart(json!([term("other", "zone")])))],
                 pod("p", "web", json!({})),
                 &all,
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_each_rule() {
+    fn each_rule_has_upstreams_reason() {
         let there = |affinity: Value| cluster(vec![(pod("db", "db", affinity), "a1")]);
         let why = |cluster: &Cluster, pod: &PodFacts| {
             places(pod, cluster).check(&cluster.node("a1").unwrap().facts).unwrap_err()

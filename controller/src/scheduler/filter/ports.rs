@@ -1,4 +1,4 @@
-//! Ports of the node: each is for one pod.
+//! The rule for host ports: each can be used by one pod.
 
 use super::super::cluster::NodeState;
 use super::super::pod::HostPort;
@@ -29,7 +29,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_that_are_taken() {
+    fn used_host_port_rejects_the_node() {
         let there = Arc::new(pod(json!([{"containerPort": 1, "hostPort": 80},
             {"containerPort": 2, "hostPort": 90, "hostIP": "10.0.0.1"}])));
         let mut node = NodeState::default();

@@ -1,4 +1,4 @@
-//! Room on a node: every resource that a pod asks for has to be left, and a place for a pod.
+//! The rule for resources: the node needs enough free capacity of every requested resource, and a free pod slot.
 
 use orlop_apimachinery::quantity::Quantity;
 
@@ -6,8 +6,7 @@ use super::super::amounts::{Amounts, PODS};
 use super::super::cluster::NodeState;
 use super::{Misfit, Rule};
 
-/// The rule. A resource that is missing because of others may be there when they go; one that the whole node has not got
-/// never is.
+/// The rule. Resources used by other pods may be freed; a request above the node's allocatable can never be met.
 pub fn check(requests: &Amounts, node: &NodeState) -> Result<(), Misfit> {
     let allocatable = &node.facts.allocatable;
     let mut misfit = Misfit { reasons: Vec::new(), resolvable: true, rule: Rule::Resources };
@@ -41,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn room_on_a_node() {
+    fn requests_must_fit_the_free_resources() {
         let mut cluster = Cluster::default();
         let allocatable =
             amounts(&[("cpu", "4"), ("memory", "8Gi"), ("pods", "2"), ("example.com/gpu", "1")]);

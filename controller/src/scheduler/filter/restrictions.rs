@@ -1,4 +1,4 @@
-//! Disks that not every pod of a node may use at once, and claims that only one pod may use at all.
+//! The rule for disks that the pods of a node cannot share, and claims that only one pod may use.
 
 use super::super::cluster::NodeState;
 use super::super::pod::Disk;
@@ -7,7 +7,7 @@ use super::{Misfit, Rule};
 const DISK: &str = "node(s) had no available disk";
 const ONE_POD: &str = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
 
-/// The rule. `claim_in_use`: a pod somewhere uses a claim of this pod that is for one pod.
+/// The rule. `claim_in_use`: an existing pod uses a ReadWriteOncePod claim of this pod.
 pub fn check(disks: &[Disk], claim_in_use: bool, node: &NodeState) -> Result<(), Misfit> {
     let used = |disk: &Disk| node.pods.values().flat_map(|pod| &pod.disks).any(|other| other.conflicts(disk));
     if disks.iter().any(used) {
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_in_use() {
+    fn conflicting_disks_reject_the_node() {
         let gce = |reads: bool| json!({"gcePersistentDisk": {"pdName": "d", "readOnly": reads}});
         let aws = |id: &str| json!({"awsElasticBlockStore": {"volumeID": id, "readOnly": true}});
         let iscsi = |lun: i32, reads: bool| json!({"iscsi": {"iqn": "i", "lun": lun, "targetPortal": "t", "readOnly": reads}});
@@ -45,7 +45,7 @@ mod tests {
             ("gce, both read", gce(true), gce(true), true),
             ("aws, never twice", aws("a"), aws("a"), false),
             ("aws, another one", aws("a"), aws("b"), true),
-            ("iscsi, whatever the lun", iscsi(0, false), iscsi(1, false), false),
+            ("iscsi, any lun", iscsi(0, false), iscsi(1, false), false),
             ("iscsi, both read", iscsi(0, true), iscsi(0, true), true),
             ("rbd, one monitor in common", rbd("x", json!("p"), false), rbd("y", json!("p"), false), false),
             ("rbd, the usual pool", rbd("x", json!(null), false), rbd("y", json!("rbd"), false), false),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_for_one_pod() {
+    fn read_write_once_pod_claim_is_exclusive() {
         let node = NodeState::default();
         assert_eq!(check(&[], true, &node), Err(Misfit::passing(Rule::Restrictions, ONE_POD)));
         assert_eq!(check(&[], false, &node), Ok(()));

@@ -1,4 +1,5 @@
-//! Spread constraints that have to hold: no domain may have many more of the counted pods than the one with the fewest.
+//! The rule for required spread constraints: no domain may exceed the minimum number of matching pods by more than the maximum
+//! skew.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +13,16 @@ use super::{Misfit, Rule, node_affinity, taints};
 const REASON: &str = "node(s) didn't match pod topology spread constraints";
 const NO_LABEL: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
 
-/// A constraint with the pods that each domain has.
+/// A constraint with the number of matching pods per domain.
 #[derive(Debug)]
 pub struct Counted {
     constraint: Spread,
     pods: BTreeMap<String, i64>,
-    /// The pod itself counts.
+    /// 1 if the pod matches its own constraint.
     own: i64,
 }
 
-/// Counts the pods of all domains, for one pod.
+/// Counts the matching pods of all domains, for one pod.
 pub fn count(pod: &Pod, facts: &PodFacts, cluster: &Cluster) -> Vec<Counted> {
     let constraints = pod.spec.iter().flat_map(|spec| spec.topology_spread_constraints.iter().flatten());
     let constraints: Vec<Spread> =
@@ -116,12 +117,12 @@ mod tests {
     }
 
     #[test]
-    fn where_a_pod_may_go() {
+    fn skew_restricts_nodes() {
         let skip_c = json!({"nodeTaintsPolicy": "Honor"});
         let other = json!({"labelSelector": {"matchLabels": {"app": "y"}}});
         type There<'a> = &'a [(&'a str, &'a str)];
         let table: [(&str, There<'_>, Value, &[&str]); 9] = [
-            ("nobody there", &[], json!({}), &["a1", "a2", "b1", "c1"]),
+            ("no pods", &[], json!({}), &["a1", "a2", "b1", "c1"]),
             ("one in a", &[("1", "a1")], json!({}), &["b1", "c1"]),
             (
                 "one in a, b and c",
@@ -131,7 +132,7 @@ mod tests {
             ),
             ("c does not count", &[("1", "a1"), ("2", "b1")], skip_c, &["a1", "a2", "b1", "c1"]),
             ("more may be", &[("1", "a1")], json!({"maxSkew": 2}), &["a1", "a2", "b1", "c1"]),
-            ("more domains wanted", &[("1", "a1"), ("2", "b1"), ("3", "c1")], json!({"minDomains": 4}), &[]),
+            ("too few domains", &[("1", "a1"), ("2", "b1"), ("3", "c1")], json!({"minDomains": 4}), &[]),
             (
                 "only a wish",
                 &[("1", "a1")],
@@ -140,7 +141,7 @@ mod tests {
             ),
             ("others count", &[("1", "a1")], other, &["a1", "a2", "b1", "c1"]),
             (
-                "a pod without a selector counts nobody",
+                "a constraint without a selector matches no pods",
                 &[("1", "a1"), ("2", "a1")],
                 json!({"labelSelector": null}),
                 &["a1", "a2", "b1", "c1"],

@@ -1,4 +1,4 @@
-//! Taints of nodes and what pods tolerate.
+//! The rule for taints and tolerations.
 
 use k8s_openapi::api::core::v1::{Pod, Taint, Toleration};
 
@@ -22,7 +22,7 @@ pub fn tolerates(pod: &Pod, taint: &Taint) -> bool {
     tolerations.iter().any(|toleration| covers(toleration, taint))
 }
 
-/// How many taints the pod would rather avoid.
+/// The number of PreferNoSchedule taints that the pod does not tolerate.
 pub fn unwelcome(pod: &Pod, node: &NodeFacts) -> usize {
     let soft = |taint: &&Taint| taint.effect == "PreferNoSchedule" && !tolerates(pod, taint);
     node.taints.iter().filter(soft).count()
@@ -36,7 +36,7 @@ pub fn covers(toleration: &Toleration, taint: &Taint) -> bool {
     let same_value = match toleration.operator.as_deref().unwrap_or_default() {
         "Exists" => true,
         "" | "Equal" => toleration.value.as_deref().unwrap_or("") == taint.value.as_deref().unwrap_or(""),
-        // The operators that compare numbers are behind a gate that is off.
+        // The operators for numeric comparison are behind a disabled feature gate.
         _ => false,
     };
     same_effect && same_key && same_value
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn which_taints_keep_which_pods_away() {
+    fn untolerated_taints_reject_the_node() {
         let taint = json!([{"key": "a", "value": "1", "effect": "NoSchedule"}]);
         let table = [
             ("no taint", json!([]), json!([]), true),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_counted() {
+    fn prefer_no_schedule_taints_are_counted() {
         let taints = node(
             json!([{"key": "a", "effect": "PreferNoSchedule"}, {"key": "b", "effect": "PreferNoSchedule"},
             {"key": "c", "effect": "NoSchedule"}]),

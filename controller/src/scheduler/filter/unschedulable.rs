@@ -1,4 +1,4 @@
-//! A node that somebody closed takes only pods that tolerate that.
+//! The rule for cordoned nodes, which accept only pods with the toleration.
 
 use k8s_openapi::api::core::v1::{Pod, Taint};
 
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn closed_nodes() {
+    fn cordoned_node_needs_a_toleration() {
         let table = [
             ("open", false, json!([]), true),
             ("closed", true, json!([]), false),

@@ -1,4 +1,4 @@
-//! Zones and regions of volumes: a volume whose labels say where it is goes only to nodes that are there.
+//! The rule for zone and region labels of volumes: a volume with such labels can be used only on nodes with a matching label.
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 
@@ -7,15 +7,15 @@ use super::super::terms::Labels;
 use super::{Misfit, Rule};
 
 const REASON: &str = "node(s) had no available volume zone";
-/// Both generations of each label.
+/// The current and the deprecated key of each label.
 const PAIRS: [[&str; 2]; 2] = [
     ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"],
     ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"],
 ];
-/// Between the values of a volume that is in several zones.
+/// Separates the values of a volume in several zones.
 const BETWEEN: &str = "__";
 
-/// The rule. A node that says nothing of zones takes everything.
+/// The rule. A node without zone labels accepts every volume.
 pub fn check(volume: &PersistentVolume, node: &NodeFacts) -> Result<(), Misfit> {
     let Some(labels) = &volume.metadata.labels else { return Ok(()) };
     if PAIRS.iter().flatten().all(|key| !node.labels.contains_key(*key)) {
@@ -27,7 +27,7 @@ pub fn check(volume: &PersistentVolume, node: &NodeFacts) -> Result<(), Misfit> 
 
 fn is_there(volume: &Labels, key: &str, pair: &[&str; 2], node: &Labels) -> bool {
     let Some(values) = volume.get(key) else { return true };
-    // The node may use the other generation of the label.
+    // The node may use the other key of the label.
     let own = node.get(key).or_else(|| pair.iter().find_map(|other| node.get(*other)));
     own.is_some_and(|own| values.split(BETWEEN).any(|value| value == own))
 }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn volumes_and_nodes_in_zones() {
+    fn volume_zone_must_match_the_node() {
         let (zone, old) = (PAIRS[0][0], PAIRS[0][1]);
         let region = PAIRS[1][0];
         let table = [
@@ -49,8 +49,8 @@ mod tests {
             ("another", json!({zone: "a"}), json!({zone: "b"}), false),
             ("one of several", json!({zone: "a__b"}), json!({zone: "b"}), true),
             ("none of several", json!({zone: "a__b"}), json!({zone: "c"}), false),
-            ("the node says nothing", json!({zone: "a"}), json!({"x": "y"}), true),
-            ("the node says only its region", json!({zone: "a"}), json!({region: "r"}), false),
+            ("the node has no topology labels", json!({zone: "a"}), json!({"x": "y"}), true),
+            ("the node has only a region", json!({zone: "a"}), json!({region: "r"}), false),
             ("the volume in old words", json!({old: "a"}), json!({zone: "a"}), true),
             ("the node in old words", json!({zone: "a"}), json!({old: "a"}), true),
             ("zone and region", json!({zone: "a", region: "r"}), json!({zone: "a", region: "r"}), true),

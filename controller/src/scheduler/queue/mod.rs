@@ -1,6 +1,5 @@
-//! The pods that wait for a node. A pod is ready, waits out its delay after a failure, is parked until something changes
-//! that may help it, or is being worked on. Higher priorities go first, among equals who came first. Delays run on tokio's
-//! clock.
+//! The queue of pods without a node. A pod is ready, backing off after a failure, parked until a change that may help it, or
+//! being scheduled. Higher priorities go first, and within a priority the order is FIFO. Delays use tokio's clock.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,13 +15,13 @@ use super::filter::{RULES, Rules};
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest delay. Upstream: podMaxBackoffSeconds.
 const LONGEST: Duration = Duration::from_secs(10);
-/// A parked pod is looked at after this long whatever happened; a safety net. Upstream: flushUnschedulablePodsLeftover.
+/// A parked pod is retried after this time without any event, as a safety net. Upstream: flushUnschedulablePodsLeftover.
 const PARKED: Duration = Duration::from_secs(300);
 
 /// The key of a pod.
 pub type Key = Arc<str>;
 
-/// A pod that was taken. One that was deleted and made anew has another ticket.
+/// A pod taken from the queue. After it is deleted and created again, it has another ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// The pod.
@@ -46,14 +45,14 @@ struct Shared {
 struct QueueState {
     pods: HashMap<Key, Entry>,
     ready: BTreeSet<Turn>,
-    /// Who becomes ready by time.
+    /// Pods that become ready at a time.
     timed: BTreeMap<(Instant, u64), Key>,
-    /// Parked pods, and pods that are decided about, by the claims they name.
+    /// Parked pods, and pods being scheduled, by the claims that they name.
     by_claim: HashMap<String, BTreeSet<Key>>,
-    /// Parked pods by the rules that sent them away.
+    /// Parked pods by the rules that rejected them.
     by_rule: [BTreeSet<Key>; RULES],
     sequence: u64,
-    /// How many changes there were that a rule looks at, for each.
+    /// The number of relevant changes so far, for each rule.
     moves: [u64; RULES],
     closed: bool,
 }
@@ -65,7 +64,7 @@ struct Entry {
     priority: i32,
     arrived: u64,
     failures: u32,
-    /// Not before.
+    /// The end of its delay.
     rested: Option<Instant>,
     place: Place,
 }
@@ -80,19 +79,19 @@ enum Place {
         rules: Rules,
         claims: Vec<String>,
     },
-    /// `again`: the pod or one of the `claims` has changed since it was looked at.
+    /// `again`: the pod or one of the `claims` has changed since scheduling began.
     Taken {
         again: bool,
         claims: Vec<String>,
     },
 }
 
-/// What had changed when a decision began, see [`PodQueue::look`].
+/// The numbers of changes when a decision began, see [`PodQueue::look`].
 #[derive(Clone, Copy, Debug)]
 pub struct Moves([u64; RULES]);
 
 impl PodQueue {
-    /// A pod waits, or has changed in what matters.
+    /// Adds a waiting pod, or one with a relevant change.
     pub fn add(&self, key: &Key, priority: i32) {
         let mut state = self.state();
         if state.closed {
@@ -122,7 +121,7 @@ impl PodQueue {
         self.shared.changed.notify_one();
     }
 
-    /// The pod of a ticket has its node.
+    /// The pod of a ticket is bound.
     pub fn done(&self, ticket: &Ticket) {
         let mut state = self.state();
         if state.taken(ticket).is_some() {
@@ -131,14 +130,14 @@ impl PodQueue {
         }
     }
 
-    /// A pod waits no more.
+    /// Removes a pod.
     pub fn remove(&self, key: &str) {
         let mut state = self.state();
         state.leave(key);
         state.pods.remove(key);
     }
 
-    /// The next pod, or none after [`shutdown`](Self::shutdown). It is taken until [`park`](Self::park),
+    /// Takes the next pod; none after [`shutdown`](Self::shutdown). It stays taken until [`park`](Self::park),
     /// [`retry`](Self::retry), [`done`](Self::done) or [`remove`](Self::remove).
     pub async fn next(&self) -> Option<Ticket> {
         loop {
@@ -169,8 +168,8 @@ impl PodQueue {
         }
     }
 
-    /// A decision about a taken pod with these claims begins: call this before anything is read. From now on no change is
-    /// missed that concerns the rules which then send the pod away, or its claims; see [`park`](Self::park).
+    /// Begins a decision about a taken pod with these claims; call this before reading any state. No later change is missed that
+    /// concerns its claims or the rules that reject it; see [`park`](Self::park).
     pub fn look(&self, ticket: &Ticket, claims: &[String]) -> Moves {
         let mut state = self.state();
         let moves = Moves(state.moves);
@@ -187,9 +186,8 @@ impl PodQueue {
         moves
     }
 
-    /// A taken pod found no node because of these rules. It waits until something about them, or about one of its claims,
-    /// changes; if such a change came since [`look`](Self::look), it only waits out its delay. Other changes are nothing to
-    /// it.
+    /// Parks a taken pod that these rules rejected on all nodes, until a change that concerns one of the rules or one of its
+    /// claims. If such a change came after [`look`](Self::look), it only waits out its delay. Other changes do not wake it.
     pub fn park(&self, ticket: &Ticket, rules: Rules, claims: &[String], seen: Moves) {
         let mut state = self.state();
         let (now, key) = (Instant::now(), &ticket.key);
@@ -216,7 +214,7 @@ impl PodQueue {
         self.shared.changed.notify_one();
     }
 
-    /// A taken pod failed for a reason that may be gone soon: it waits out its delay.
+    /// Retries a taken pod that failed for a possibly temporary reason, after its delay.
     pub fn retry(&self, ticket: &Ticket) {
         let mut state = self.state();
         let now = Instant::now();
@@ -228,8 +226,8 @@ impl PodQueue {
         self.shared.changed.notify_one();
     }
 
-    /// Something changed that may help parked pods that these rules sent away. `for_this` looks closer at them; a pod that
-    /// is decided about right now is not looked at, for it the change counts.
+    /// A change may help parked pods that these rules rejected. `for_this` filters them; for a pod that is being scheduled, the
+    /// change is counted without the filter.
     pub fn wake(&self, rules: Rules, for_this: impl Fn(&Key) -> bool) {
         let mut state = self.state();
         rules.numbers().for_each(|rule| state.moves[rule] += 1);
@@ -242,7 +240,7 @@ impl PodQueue {
         }
     }
 
-    /// A claim changed: parked pods that name it are looked at, and those that are decided about right now will be again.
+    /// A claim changed: wakes the parked pods that name it, and marks those being scheduled for a retry.
     pub fn wake_claim(&self, claim: &str) {
         let mut state = self.state();
         let keys: Vec<Key> = state.by_claim.get(claim).into_iter().flatten().cloned().collect();
@@ -258,7 +256,7 @@ impl PodQueue {
         }
     }
 
-    /// Ends the queue.
+    /// Shuts the queue down.
     pub fn shutdown(&self) {
         self.state().closed = true;
         self.shared.changed.notify_waiters();
@@ -285,13 +283,13 @@ impl QueueState {
         (at, self.sequence)
     }
 
-    /// The pod of a ticket, if it is still that one.
+    /// The pod of a ticket, if the ticket is current.
     fn taken(&mut self, ticket: &Ticket) -> Option<&mut Entry> {
         let entry = self.pods.get_mut(&ticket.key)?;
         (entry.arrived == ticket.arrived && matches!(entry.place, Place::Taken { .. })).then_some(entry)
     }
 
-    /// Takes a pod out of where it waits or listens.
+    /// Removes a pod from the index of its state.
     fn leave(&mut self, key: &str) {
         let Some(entry) = self.pods.get(key) else { return };
         match &entry.place {
@@ -313,7 +311,7 @@ impl QueueState {
         }
     }
 
-    /// A parked pod is looked at, after its delay.
+    /// Makes a parked pod ready, after its delay.
     fn wake(&mut self, key: &Key) {
         self.leave(key);
         self.rest(key, Instant::now());
@@ -335,20 +333,20 @@ impl QueueState {
         }
     }
 
-    /// Makes ready whose time has come.
+    /// Makes all pods ready whose delay has ended.
     fn ripen(&mut self, now: Instant) {
         while let Some((at, key)) = self.timed.first_key_value().map(|(at, key)| (*at, Arc::clone(key))) {
             if at.0 > now {
                 return;
             }
             self.wake(&key);
-            // Where the entry and the time disagree the time goes, so that this ends.
+            // On a mismatch with the entry the time is removed, so that this loop ends.
             self.timed.remove(&at);
         }
     }
 }
 
-/// A pod listens to these claims no more.
+/// Removes a pod from the index of these claims.
 fn unlist(by_claim: &mut HashMap<String, BTreeSet<Key>>, claims: &[String], key: &str) {
     for claim in claims {
         if let Some(keys) = by_claim.get_mut(claim) {

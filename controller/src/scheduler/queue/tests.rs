@@ -1,4 +1,4 @@
-//! Who is next, and when.
+//! The order and timing of the queue.
 #![allow(clippy::unwrap_used)]
 
 use super::super::filter::Rule;
@@ -8,7 +8,7 @@ fn key(name: &str) -> Key {
     name.into()
 }
 
-/// The next pod and the seconds until it came.
+/// The next pod and the seconds until it was ready.
 async fn next(queue: &PodQueue) -> (Ticket, u64) {
     let began = Instant::now();
     let ticket = queue.next().await.unwrap();
@@ -18,7 +18,7 @@ async fn next(queue: &PodQueue) -> (Ticket, u64) {
 const RULES: [Rule; 1] = [Rule::Resources];
 
 #[tokio::test(start_paused = true)]
-async fn priority_then_arrival() {
+async fn order_is_priority_then_arrival() {
     let queue = PodQueue::default();
     for (name, priority) in [("a", 0), ("b", 5), ("c", 0), ("d", 9)] {
         queue.add(&key(name), priority);
@@ -33,7 +33,7 @@ async fn priority_then_arrival() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delays_double_up_to_ten_seconds() {
+async fn delay_doubles_up_to_ten_seconds() {
     let queue = PodQueue::default();
     queue.add(&key("a"), 0);
     let mut delays = Vec::new();
@@ -46,7 +46,7 @@ async fn delays_double_up_to_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parked_pod_is_woken_by_what_may_help_it() {
+async fn parked_pod_is_woken_by_a_related_change() {
     let queue = PodQueue::default();
     queue.add(&key("a"), 0);
     let claims = ["ns/c".to_owned()];
@@ -74,7 +74,7 @@ async fn a_parked_pod_is_woken_by_what_may_help_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_change_that_concerns_the_pod_keeps_it_from_being_parked() {
+async fn only_a_related_change_prevents_parking() {
     type Change = fn(&PodQueue);
     let table: [(&str, Change, bool); 7] = [
         ("nothing", |_| {}, false),
@@ -100,7 +100,7 @@ async fn only_a_change_that_concerns_the_pod_keeps_it_from_being_parked() {
         let wanted = if moved { FIRST } else { PARKED };
         let (ticket, waited) = next(&queue).await;
         assert_eq!(waited, wanted.as_secs(), "{name}");
-        // The next look begins anew.
+        // The next decision starts with new counts.
         let seen = queue.look(&ticket, &claims);
         queue.park(&ticket, Rules::of(&RULES), &claims, seen);
         assert_eq!(next(&queue).await.1, PARKED.as_secs(), "{name}, the next time");
@@ -108,7 +108,7 @@ async fn only_a_change_that_concerns_the_pod_keeps_it_from_being_parked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_listens_to_claims_when_it_is_over() {
+async fn finished_pods_leave_the_claim_index() {
     let claims = ["ns/c".to_owned(), "ns/d".to_owned()];
     type End = fn(&PodQueue, &Ticket);
     let table: [(&str, End); 3] = [
@@ -130,7 +130,7 @@ async fn nobody_listens_to_claims_when_it_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_was_made_anew_has_another_ticket() {
+async fn recreated_pod_has_another_ticket() {
     let queue = PodQueue::default();
     queue.add(&key("a"), 0);
     let (old, _) = next(&queue).await;
@@ -143,7 +143,7 @@ async fn a_pod_that_was_made_anew_has_another_ticket() {
     queue.park(&old, Rules::of(&RULES), &[], queue.look(&old, &[]));
     queue.retry(&new);
     assert_eq!(next(&queue).await, (new.clone(), 1));
-    // Changed while it was taken: it is looked at again.
+    // Changed while it was taken: it is retried.
     let seen = queue.look(&new, &[]);
     queue.add(&key("a"), 0);
     queue.park(&new, Rules::of(&RULES), &[], seen);

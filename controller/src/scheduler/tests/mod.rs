@@ -1,4 +1,4 @@
-//! The scheduler as a whole, on the fake API server and mostly together with the binder.
+//! The whole scheduler, with the fake API server and mostly together with the binder.
 #![allow(clippy::unwrap_used)]
 
 mod random;
@@ -17,14 +17,14 @@ use crate::testing::FakeApi;
 const ALONE: [Run; 1] = [run];
 const WITH_BINDER: [Run; 2] = [pv::run, run];
 
-/// A node with room for 4 CPUs and 10 pods, in a zone.
+/// A node with 4 CPUs and 10 pod slots, in a zone.
 fn node(name: &str, zone: &str) -> Value {
     json!({"kind": "Node", "metadata": {"name": name, "labels":
             {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}},
         "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}})
 }
 
-/// A pod that asks for one CPU and names claims.
+/// A pod that requests one CPU and names claims.
 fn pod(name: &str, claims: &[&str]) -> Value {
     let volume = |claim: &&str| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}});
     json!({"kind": "Pod", "metadata": {"namespace": "ns", "name": name}, "spec": {"schedulerName": "default-scheduler",
@@ -47,7 +47,7 @@ fn condition(api: &FakeApi, pod: &str) -> (String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_waits_for_the_first_node_and_gets_it() {
+async fn pod_is_bound_when_the_first_node_appears() {
     let api = FakeApi::new();
     let _running = api.start(&ALONE, Options::default());
     api.create(pod("p", &[]));
@@ -78,7 +78,7 @@ async fn a_pod_waits_for_the_first_node_and_gets_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_ours_is_left_alone_and_counts() {
+async fn pods_of_other_schedulers_are_ignored_but_counted() {
     let api = FakeApi::new();
     api.seed(node("n", "a"));
     let mut other = pod("other", &[]);
@@ -122,7 +122,7 @@ async fn higher_priorities_go_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_was_made_anew_is_another_one() {
+async fn recreated_pod_is_another_one() {
     let api = FakeApi::new();
     api.seed(node("n", "a"));
     let _running = api.start(&ALONE, Options::default());

@@ -1,4 +1,4 @@
-//! Many pods come and go, and writes fail: no node is ever given more than it has, and no claim for one pod to two.
+//! Pods are created and deleted while writes fail: no node is ever overcommitted, and no ReadWriteOncePod claim is used twice.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::testing::{FakeApi, Fault, FaultKind};
 const PODS: usize = 24;
 const STEPS: usize = 120;
 
-/// Looks at all pods as the server has them.
+/// Checks all pods on the server.
 fn check(api: &FakeApi, said: &str) {
     let mut cpus: BTreeMap<String, u64> = BTreeMap::new();
     let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -45,7 +45,7 @@ fn disturb(api: &FakeApi, random: &mut StdRng) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_node_is_given_more_than_it_has() {
+async fn no_node_is_overcommitted() {
     let seed = std::env::var("ORLOP_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_260_727);
     println!("ORLOP_TEST_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
@@ -84,7 +84,7 @@ async fn no_node_is_given_more_than_it_has() {
         tokio::time::sleep(pause).await;
         check(&api, &format!("seed {seed}, step {step}"));
     }
-    // Whoever has a node goes, until all the others had theirs: nothing was forgotten.
+    // Pods with a node are deleted until all the others have been scheduled: none was forgotten.
     let someone = || {
         let pods = api.list("pods");
         let placed = pods.iter().find(|pod| pod["spec"]["nodeName"].is_string())?;

@@ -1,5 +1,5 @@
-//! What a decision costs when the cluster grows: counted in objects that are asked for from a cache, each of which may have to
-//! be decoded, never in time.
+//! The cost of a decision as the cluster grows: counted in objects read from a cache, each of which may have to be decoded, never
+//! in time.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// Nodes that each take so many disks, and have them all: attached, and used by a pod.
+/// Nodes with a volume limit that is reached: every disk is attached, and used by a pod.
 struct World {
     caches: Caches,
     volumes: Volumes,
@@ -93,7 +93,7 @@ impl World {
         self.cluster.put_attachment(&format!("va-{claim}"), Some(&read(attachment)));
     }
 
-    /// The decision about a new pod with this claim, and what was asked for on the way.
+    /// Decides about a new pod with this claim, and counts the objects read.
     fn ask(&mut self, claim: &str) -> (Result<String, Rules>, usize) {
         let pod = read(pod("new", &[claim]));
         let before = GETS.get();
@@ -108,9 +108,9 @@ impl World {
     }
 }
 
-/// `ORLOP_TEST_NODES` and `ORLOP_TEST_DISKS` make the larger cluster another one, to look at.
+/// `ORLOP_TEST_NODES` and `ORLOP_TEST_DISKS` set the size of the larger cluster, for manual measurements.
 #[test]
-fn what_a_decision_reads_does_not_grow_with_the_cluster() {
+fn reads_of_a_decision_do_not_grow_with_the_cluster() {
     let number = |name: &str, usual: usize| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
     };
@@ -128,7 +128,7 @@ fn what_a_decision_reads_does_not_grow_with_the_cluster() {
         assert!(there.0.is_ok(), "this one is on a node already");
         let local = world.ask("found");
         assert!(local.0.is_ok(), "local volumes are on every node");
-        // Somebody leaves: what it used is still attached, then it is not.
+        // A pod is removed: its disk is still attached first, then detached.
         world.cluster.remove_pod("ns/p2-0");
         assert_eq!(world.ask("more").0, rules);
         world.cluster.put_attachment("va-c2-0", None);

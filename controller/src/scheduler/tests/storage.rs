@@ -1,4 +1,4 @@
-//! Pods with claims: on the way to their node their volumes are bound or made.
+//! Pods with claims, whose volumes are bound or provisioned before the pods.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub(super) fn claim(name: &str, class: &str, mode: &str) -> Value {
         "storageClassName": class, "accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}}})
 }
 
-/// A free volume on one node.
+/// An available volume on one node.
 pub(super) fn local(name: &str, node: &str) -> Value {
     json!({"kind": "PersistentVolume", "metadata": {"name": name}, "spec": {"storageClassName": "local",
         "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "local": {"path": "/x"},
@@ -25,7 +25,7 @@ pub(super) fn local(name: &str, node: &str) -> Value {
         "status": {"phase": "Available"}})
 }
 
-/// A pair that is bound, of a CSI driver.
+/// A bound pair of claim and volume, of a CSI driver.
 fn bound(api: &FakeApi, name: &str, mode: &str, zone: Option<&str>) {
     let mut volume = json!({"kind": "PersistentVolume", "metadata": {"name": format!("pv-{name}")}, "spec": {
         "accessModes": [mode], "capacity": {"storage": "1Gi"}, "csi": {"driver": "d", "volumeHandle": name},
@@ -55,7 +55,7 @@ fn selected(api: &FakeApi, claim: &str) -> Option<String> {
     annotations["volume.kubernetes.io/selected-node"].as_str().map(str::to_owned)
 }
 
-/// Makes the volume that a claim waits for, as a provisioner would, in a zone.
+/// Provisions the volume that a claim waits for, in a zone.
 fn provision(api: &FakeApi, name: &str, zone: &str) {
     let claim = api.get("persistentvolumeclaims", &format!("ns/{name}")).unwrap();
     api.create(json!({"kind": "PersistentVolume", "metadata": {"name": format!("made-{name}")}, "spec": {
@@ -73,7 +73,7 @@ fn three_nodes(api: &FakeApi) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_land_where_their_local_volumes_are() {
+async fn pods_follow_their_local_volumes() {
     let api = FakeApi::new();
     three_nodes(&api);
     api.seed(class("local", "kubernetes.io/no-provisioner"));
@@ -93,7 +93,7 @@ async fn pods_land_where_their_local_volumes_are() {
     assert_eq!(node_of(&api, "one").as_deref(), Some("n3"));
     assert_eq!(node_of(&api, "again").as_deref(), Some("n2"), "where its bound claim is");
     assert_eq!(volume_of(&api, "c3"), ("pv-3".to_owned(), "Bound".to_owned()));
-    // Nothing is left.
+    // No volume is left.
     api.create(claim("c4", "local", "ReadWriteOnce"));
     api.create(pod("late", &["c4"]));
     api.settle().await;
@@ -120,7 +120,7 @@ fn one_pod(api: &FakeApi) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i6_every_write_of_a_binding_may_fail_once() {
+async fn i6_any_write_of_a_binding_can_fail_once() {
     let api = survives_faults(&WITH_BINDER, Options::default(), seed_local, one_pod).await;
     assert_eq!(node_of(&api, "p").as_deref(), Some("n2"));
     let phases = ["c1", "c2"].map(|claim| volume_of(&api, claim).1);
@@ -128,7 +128,7 @@ async fn i6_every_write_of_a_binding_may_fail_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_is_made_on_the_node_and_others_do_not_wait_for_it() {
+async fn volume_is_provisioned_for_the_node_without_delaying_others() {
     let api = FakeApi::new();
     three_nodes(&api);
     let mut zonal = class("fast", "d");
@@ -140,7 +140,7 @@ async fn a_volume_is_made_on_the_node_and_others_do_not_wait_for_it() {
     api.create(pod("p", &["c"]));
     api.settle().await;
     assert_eq!((selected(&api, "c").as_deref(), node_of(&api, "p")), (Some("n2"), None));
-    // I12: it waits, the next one does not.
+    // I12: the pod waits, the next one does not.
     api.create(pod("q", &[]));
     api.settle().await;
     assert!(node_of(&api, "q").is_some());
@@ -151,7 +151,7 @@ async fn a_volume_is_made_on_the_node_and_others_do_not_wait_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provisioner_that_takes_the_node_away_gets_another_one() {
+async fn rejected_node_is_replaced_by_another() {
     let api = FakeApi::new();
     three_nodes(&api);
     api.seed(class("fast", "d"));
@@ -188,7 +188,7 @@ async fn a_provisioner_that_takes_the_node_away_gets_another_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_claim_has_an_end() {
+async fn waiting_for_a_claim_times_out() {
     let api = FakeApi::new();
     api.seed(node("n1", "a"));
     api.seed(class("fast", "d"));
@@ -203,7 +203,7 @@ async fn waiting_for_a_claim_has_an_end() {
     api.settle().await;
     let said = "running PreBind plugin \"VolumeBinding\": binding volumes: context deadline exceeded";
     assert_eq!(condition(&api, "p"), ("SchedulerError".to_owned(), said.to_owned()));
-    // The pod goes while it waits again: its room is free.
+    // The pod is deleted while it waits again: its resources are freed.
     api.delete_with("pods", "ns/p", json!({"gracePeriodSeconds": 0}));
     api.settle().await;
     for name in ["a", "b", "c", "d"] {
@@ -214,7 +214,7 @@ async fn waiting_for_a_claim_has_an_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_for_one_pod_is_used_by_one() {
+async fn read_write_once_pod_claim_is_used_by_one_pod() {
     let api = FakeApi::new();
     three_nodes(&api);
     bound(&api, "c", "ReadWriteOncePod", None);
@@ -233,7 +233,7 @@ async fn a_claim_for_one_pod_is_used_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_and_zones_of_volumes() {
+async fn volume_limits_and_zones_restrict_nodes() {
     let api = FakeApi::new();
     three_nodes(&api);
     for node in ["n1", "n2", "n3"] {
@@ -252,11 +252,11 @@ async fn limits_and_zones_of_volumes() {
     let said =
         "0/3 nodes are available: 1 node(s) exceed max volume count, 2 node(s) had no available volume zone.";
     assert!(condition(&api, "q").1.starts_with(said), "{:?}", condition(&api, "q"));
-    // The same volume counts once.
+    // The same volume is counted once.
     api.create(pod("r", &["b1"]));
     api.settle().await;
     assert_eq!(node_of(&api, "r").as_deref(), Some("n2"));
-    // The pods go, but one volume is still attached.
+    // The pods are deleted, but one volume is still attached.
     api.seed(json!({"kind": "VolumeAttachment", "metadata": {"name": "va"}, "spec": {"attacher": "d", "nodeName": "n2",
         "source": {"persistentVolumeName": "pv-b1"}}}));
     api.delete_with("pods", "ns/p", json!({"gracePeriodSeconds": 0}));
@@ -269,7 +269,7 @@ async fn limits_and_zones_of_volumes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_that_are_not_there_yet_wake_their_pod() {
+async fn created_claim_wakes_its_pod() {
     let api = FakeApi::new();
     three_nodes(&api);
     let _running = api.start(&WITH_BINDER, Options::default());
@@ -293,7 +293,7 @@ async fn claims_that_are_not_there_yet_wake_their_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_share_a_claim_wait_for_it_together() {
+async fn pods_sharing_a_claim_wait_for_it_together() {
     let api = FakeApi::new();
     three_nodes(&api);
     api.seed(class("local", "kubernetes.io/no-provisioner"));

@@ -1,5 +1,5 @@
-//! What is the next step about one attachment, from the objects alone (upstream: external-attacher's csiHandler). Each step
-//! is one write or one call; after it the decision is asked again with what is known then.
+//! Decides the next step for one attachment from the objects alone (upstream: external-attacher's csiHandler). Each step is one
+//! write or one call; after it, the decision is made again from the new state.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,36 +17,36 @@ use crate::translate::to_csi;
 use orlop_client::meta::{annotation, has_finalizer, is_terminating};
 use orlop_client::names::ANN_CSI_NODE_ID;
 
-/// What is known about an attachment.
+/// The input of a decision about an attachment.
 pub(super) struct View<'a> {
     /// The attachment.
     pub(super) attachment: &'a VolumeAttachment,
-    /// The volume that it names, if there is one.
+    /// The volume that it names, if it exists.
     pub(super) volume: Option<&'a PersistentVolume>,
-    /// The last attachment of the volume is gone and its finalizer is being taken away.
+    /// The volume's last attachment is gone and its finalizer is being removed.
     pub(super) volume_let_go: bool,
-    /// What the drivers on its node say.
+    /// The drivers registered on its node.
     pub(super) node: Option<&'a CSINode>,
-    /// What the driver can do.
+    /// The driver's capabilities.
     pub(super) can: &'a Capabilities,
-    /// The driver's own list of volumes says something else than the status does.
+    /// The driver's own volume list contradicts the status.
     pub(super) doubted: bool,
 }
 
-/// What is to be done.
+/// The next step.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
     /// Nothing.
     Rest,
-    /// The driver attaches nothing: it is attached without being asked.
+    /// The driver does not attach: report it as attached without a call.
     SayAttached,
-    /// The volume has to stay while it is attached: its finalizer is written.
+    /// Write the volume's finalizer, so that it is not deleted while attached.
     HoldVolume,
-    /// The driver is asked to publish.
+    /// Call ControllerPublishVolume.
     Publish(Box<Publish>),
-    /// The driver is asked to unpublish.
+    /// Call ControllerUnpublishVolume.
     Unpublish(Box<Unpublish>),
-    /// The driver detaches nothing: the attachment may go.
+    /// The driver does not detach: remove the attachment's finalizer.
     LetGo,
 }
 
@@ -54,13 +54,13 @@ pub(super) enum Step {
 #[derive(Debug, PartialEq)]
 pub(super) struct Publish {
     pub(super) handle: String,
-    /// As the driver calls the node.
+    /// The driver's id of the node.
     pub(super) node_id: String,
     pub(super) capability: VolumeCapability,
     pub(super) readonly: bool,
-    /// Of the volume.
+    /// The volume's attributes.
     pub(super) context: HashMap<String, String>,
-    /// Whose values belong into it.
+    /// The secret whose values are sent.
     pub(super) secret: Option<SecretReference>,
     /// Finalizer and node id are on the attachment already (I9).
     pub(super) written: bool,
@@ -70,16 +70,17 @@ pub(super) struct Publish {
 #[derive(Debug, PartialEq)]
 pub(super) struct Unpublish {
     pub(super) handle: String,
-    /// As the driver calls the node.
+    /// The driver's id of the node.
     pub(super) node_id: String,
-    /// Whose values belong into it.
+    /// The secret whose values are sent.
     pub(super) secret: Option<SecretReference>,
-    /// The driver does not say any more that it can be asked. If it cannot, there is nothing that it could take back.
+    /// The driver no longer lists the capability to publish. If it answers that the call is unimplemented, nothing is left to
+    /// detach.
     pub(super) unlisted: bool,
 }
 
 impl Publish {
-    /// With the values of its secret.
+    /// The request, with the values of its secret.
     pub(super) fn request(self, secrets: HashMap<String, String>) -> ControllerPublishVolumeRequest {
         ControllerPublishVolumeRequest {
             volume_id: self.handle,
@@ -93,13 +94,13 @@ impl Publish {
 }
 
 impl Unpublish {
-    /// With the values of its secret.
+    /// The request, with the values of its secret.
     pub(super) fn request(self, secrets: HashMap<String, String>) -> ControllerUnpublishVolumeRequest {
         ControllerUnpublishVolumeRequest { volume_id: self.handle, node_id: self.node_id, secrets }
     }
 }
 
-/// Why the driver cannot be asked. The texts are those of upstream where it has one.
+/// Why the driver cannot be called. The texts are upstream's where it has one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AttachRefusal {
     #[error("neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source")]
@@ -123,7 +124,7 @@ pub(super) enum AttachRefusal {
 }
 
 impl AttachRefusal {
-    /// Something is missing that may only be missing in the cache.
+    /// Whether the missing object may be missing only from the cache.
     pub(super) fn may_be_late(&self) -> bool {
         match self {
             AttachRefusal::NoVolume(_) | AttachRefusal::NoNode(_) | AttachRefusal::NotOnNode { .. } => true,
@@ -137,12 +138,12 @@ impl AttachRefusal {
     }
 }
 
-/// Whether there is or may be something to do: it is going, or it is not attached.
+/// Whether there may be work left: it is being deleted, or it is not attached.
 pub(super) fn is_unsettled(attachment: &VolumeAttachment) -> bool {
     is_terminating(attachment) || !is_attached(attachment)
 }
 
-/// What its status says.
+/// Whether its status reports it as attached.
 pub(super) fn is_attached(attachment: &VolumeAttachment) -> bool {
     attachment.status.as_ref().is_some_and(|status| status.attached)
 }
@@ -152,16 +153,16 @@ pub(super) fn volume_name(attachment: &VolumeAttachment) -> Option<&str> {
     attachment.spec.source.persistent_volume_name.as_deref()
 }
 
-/// A volume as the driver that serves it knows it. Volumes of drivers are that as they are; in-tree ones whose driver took
-/// them over are translated.
+/// The volume as a CSI volume of its driver. CSI volumes are returned unchanged; in-tree volumes that are migrated to a driver
+/// are translated.
 pub(super) fn of_driver(volume: &PersistentVolume) -> Cow<'_, PersistentVolume> {
     to_csi(volume).map_or(Cow::Borrowed(volume), Cow::Owned)
 }
 
-/// Decides.
+/// Decides the next step.
 ///
 /// # Errors
-/// What a person has to change before the driver can be asked.
+/// The problem that a user has to fix before the driver can be called.
 pub(super) fn decide(view: &View<'_>) -> Result<Step, AttachRefusal> {
     let trivial = !view.can.can(Rpc::PublishUnpublishVolume);
     match (is_terminating(view.attachment), trivial) {
@@ -170,13 +171,13 @@ pub(super) fn decide(view: &View<'_>) -> Result<Step, AttachRefusal> {
         (false, true) => Ok(Step::SayAttached),
         (false, false) => attach(view),
         (true, _) if !is_ours(view.attachment) && (trivial || !view.doubted) => Ok(Step::Rest),
-        // What was published has to be taken back, whatever the driver says of itself since.
+        // A published volume has to be unpublished, whatever capabilities the driver reports now.
         (true, true) if recorded(view).is_none() => Ok(Step::LetGo),
         (true, true | false) => detach(view),
     }
 }
 
-/// It carries the finalizer of its driver: publish was asked, or was about to be.
+/// Whether it carries its driver's finalizer: publish was called, or was about to be.
 pub(super) fn is_ours(attachment: &VolumeAttachment) -> bool {
     has_finalizer(attachment, &attacher_finalizer(&attachment.spec.attacher))
 }
@@ -220,7 +221,7 @@ fn detach(view: &View<'_>) -> Result<Step, AttachRefusal> {
     })))
 }
 
-/// The volume that the attachment names; none when the source stands in the attachment itself.
+/// The volume that the attachment names; none when the source is inline in the attachment.
 fn named_volume<'a>(view: &View<'a>) -> Result<Option<&'a PersistentVolume>, AttachRefusal> {
     let source = &view.attachment.spec.source;
     match (&source.persistent_volume_name, &source.inline_volume_spec) {
@@ -231,7 +232,7 @@ fn named_volume<'a>(view: &View<'a>) -> Result<Option<&'a PersistentVolume>, Att
     }
 }
 
-/// What is to be attached, as its driver knows it.
+/// The volume to attach, as its driver's CSI source.
 fn spec<'a>(view: &View<'a>) -> Result<Cow<'a, PersistentVolumeSpec>, AttachRefusal> {
     let inline = view.attachment.spec.source.inline_volume_spec.as_ref();
     let Some(volume) = named_volume(view)? else {
@@ -255,18 +256,18 @@ fn source<'a>(
     Ok(csi)
 }
 
-/// Under which id of its node publish was asked for, if it was.
+/// The node id that publish was called with, if it was called.
 fn recorded<'a>(view: &View<'a>) -> Option<&'a str> {
     annotation(view.attachment, ANN_CSI_NODE_ID)
 }
 
-/// Where the driver has the volume, if it has it. What was asked counts: a node that came back may have another id, and one
-/// that is shut down says nothing.
+/// The node id that the volume is published on, if it is. The recorded id wins: a node that came back may have another id,
+/// and one that is shut down publishes none.
 fn published_on<'a>(view: &View<'a>) -> Result<&'a str, AttachRefusal> {
     recorded(view).map_or_else(|| on_node(view), Ok)
 }
 
-/// What the driver calls the attachment's node now.
+/// The driver's current id of the attachment's node.
 fn on_node<'a>(view: &View<'a>) -> Result<&'a str, AttachRefusal> {
     let spec = &view.attachment.spec;
     let node = view.node.ok_or_else(|| AttachRefusal::NoNode(spec.node_name.clone()))?;
@@ -276,16 +277,16 @@ fn on_node<'a>(view: &View<'a>) -> Result<&'a str, AttachRefusal> {
     })
 }
 
-/// Handle and node id that an attachment is about, for a comparison with the driver's list. The list has a volume where it was
-/// published: a node with another id by now is no reason to publish there and to lose the record of the first one.
+/// Volume handle and node id of an attachment, to compare with the driver's list. The list shows a volume where it was
+/// published: a changed node id is no reason to publish again and lose the record of the first.
 pub(super) fn place(view: &View<'_>) -> Option<(String, String)> {
     let spec = spec(view).ok()?;
     let csi = source(&spec, &view.attachment.spec.attacher).ok()?;
     Some((csi.volume_handle.clone(), published_on(view).ok()?.to_owned()))
 }
 
-/// Whether the finalizer of `driver` may leave a volume: nothing is attached, and the volume is going or is no volume of
-/// this driver any more.
+/// Whether the finalizer of `driver` can be removed from a volume: nothing is attached, and the volume is being deleted or
+/// no longer belongs to this driver.
 pub(super) fn may_let_go(volume: &PersistentVolume, driver: &str, attached: bool) -> bool {
     if attached || !has_finalizer(volume, &attacher_finalizer(driver)) {
         return false;
@@ -293,7 +294,7 @@ pub(super) fn may_let_go(volume: &PersistentVolume, driver: &str, attached: bool
     is_terminating(volume) || is_of_nobody(volume, driver)
 }
 
-/// An in-tree volume whose plugin is not served by this driver (upstream: the same, by the annotation migrated-to).
+/// Whether this is an in-tree volume whose plugin this driver does not serve (upstream checks the annotation migrated-to).
 fn is_of_nobody(volume: &PersistentVolume, driver: &str) -> bool {
     let is_csi = volume.spec.as_ref().is_some_and(|spec| spec.csi.is_some());
     !is_csi && annotation(volume, orlop_client::names::ANN_MIGRATED_TO) != Some(driver)

@@ -1,4 +1,4 @@
-//! The step for every situation of an attachment.
+//! The next step for every state of an attachment.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn can(rpcs: &[Rpc]) -> Capabilities {
     Capabilities::of(rpcs, &[])
 }
 
-/// The step in a word, for tables.
+/// The step as a short text, for tables.
 fn word(step: Result<Step, AttachRefusal>) -> String {
     match step {
         Ok(Step::Rest) => "rest".to_owned(),
@@ -57,7 +57,7 @@ fn word(step: Result<Step, AttachRefusal>) -> String {
 }
 
 #[test]
-fn steps() {
+fn next_step_for_every_state() {
     let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     let ours = json!({"metadata": {"finalizers": [FINALIZER]}});
     let noted = json!({"metadata": {"annotations": {ANN_CSI_NODE_ID: "id"}}});
@@ -74,7 +74,7 @@ fn steps() {
     let unheld = Some(volume(json!({"metadata": {"finalizers": ["kubernetes.io/pv-protection"]}})));
     let elsewhere = Some(node(json!([])));
     let full = [Rpc::PublishUnpublishVolume];
-    // Attachment, volume, node, whether the driver attaches, whether the list speaks against it.
+    // Attachment, volume, node, whether the driver attaches, whether the list contradicts the status.
     type Case<'a> =
         (&'a str, &'a [&'a Value], &'a Option<PersistentVolume>, &'a Option<CSINode>, bool, bool, &'a str);
     let table: &[Case<'_>] = &[
@@ -238,7 +238,7 @@ fn steps() {
 }
 
 #[test]
-fn where_the_list_has_to_have_it() {
+fn listed_place_is_where_the_volume_was_published() {
     let noted = json!({"metadata": {"annotations": {ANN_CSI_NODE_ID: "old"}}});
     let (pv, nodes, can) = (volume(json!({})), on_its_node(), can(&[Rpc::PublishUnpublishVolume]));
     for (name, changes, node, wanted) in [
@@ -255,7 +255,7 @@ fn where_the_list_has_to_have_it() {
     }
 }
 
-/// What the driver is asked for a volume by a driver that can do this.
+/// The publish request for a volume, with these capabilities.
 fn asked(volume: &PersistentVolume, rpcs: &[Rpc], let_go: bool) -> Result<Publish, String> {
     let (attachment, node) = (attachment(&[]), on_its_node());
     let can = can(&[&[Rpc::PublishUnpublishVolume], rpcs].concat());
@@ -274,7 +274,7 @@ fn asked(volume: &PersistentVolume, rpcs: &[Rpc], let_go: bool) -> Result<Publis
 }
 
 #[test]
-fn what_the_driver_is_asked() {
+fn publish_request_follows_volume_and_capabilities() {
     let pv = volume(json!({}));
     let call = asked(&pv, &[], false).unwrap();
     assert!(!call.readonly, "a driver that does not know it is not asked for it");
@@ -299,7 +299,7 @@ fn what_the_driver_is_asked() {
 }
 
 #[test]
-fn when_a_volume_is_let_go() {
+fn volume_finalizer_is_removed_only_when_unused() {
     let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     let in_tree = json!({"spec": {"csi": null, "cinder": {"volumeID": "v"}}});
     let migrated = json!({"metadata": {"annotations": {orlop_client::names::ANN_MIGRATED_TO: DRIVER}}, "spec": in_tree["spec"]});

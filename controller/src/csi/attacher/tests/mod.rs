@@ -1,4 +1,4 @@
-//! The attacher over the fake API server and a driver in memory.
+//! The attacher with the fake API server and an in-memory driver.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn put(api: &FakeApi, double: &TestDriver) {
     api.drivers().put(double.driver().now_or_never().expect("it answers without waiting"));
 }
 
-/// Volume, node and a driver that is reached.
+/// Volume, node and a reachable driver.
 fn ground(rpcs: &[Rpc]) -> (FakeApi, TestDriver) {
     let (api, double) = (FakeApi::new(), driver_named(DRIVER, rpcs));
     api.seed(volume("pv", "h"));
@@ -60,13 +60,13 @@ fn status(api: &FakeApi, name: &str) -> Value {
     api.get("volumeattachments", name).unwrap()["status"].clone()
 }
 
-/// Time for a few requests, and for no retry.
+/// Waits long enough for a few requests, but not for a retry.
 async fn shortly() {
     tokio::time::sleep(Duration::from_millis(10)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn attached_and_detached_with_few_writes() {
+async fn attach_and_detach_need_few_writes() {
     let (api, double) = ground(&[]);
     let _running = api.start(&THIS, Options::default());
     shortly().await;
@@ -93,7 +93,7 @@ async fn attached_and_detached_with_few_writes() {
     assert_eq!(writes(&api), ["patch volumeattachments "]);
     assert_eq!(double.calls(), [PUBLISH, UNPUBLISH]);
     assert!(double.state().volumes["h"].published.is_empty());
-    // The second time the volume is held already. Nothing was asked of the server but what is watched.
+    // The volume has its finalizer already the second time. The server gets no reads beyond the watches.
     api.create(attachment("va", "pv"));
     shortly().await;
     assert_eq!(writes(&api), &of_attach[1..]);
@@ -102,7 +102,7 @@ async fn attached_and_detached_with_few_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i6_i9_every_write_may_fail() {
+async fn i6_i9_any_write_can_fail() {
     let seed = |api: &FakeApi| {
         let double = driver_named(DRIVER, &[]);
         api.seed(volume("pv", "h"));
@@ -126,7 +126,7 @@ async fn i6_i9_every_write_may_fail() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_driver_does_wrong_is_told_and_tried_again() {
+async fn driver_errors_are_recorded_and_retried() {
     let table = [
         (Failing::Refuses(Code::Internal, "no"), Code::Internal, "rpc error: code = Internal desc = no"),
         (
@@ -174,7 +174,7 @@ async fn what_the_driver_does_wrong_is_told_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i12_a_driver_that_hangs_keeps_no_other_waiting() {
+async fn i12_hanging_driver_does_not_delay_the_others() {
     let (api, hanging) = ground(&[]);
     let well = driver_named("e.example", &[]);
     put(&api, &well);
@@ -204,7 +204,7 @@ async fn i12_a_driver_that_hangs_keeps_no_other_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_missing_is_waited_for() {
+async fn attachment_continues_when_a_missing_object_appears() {
     let (api, double) = (FakeApi::new(), driver_named(DRIVER, &[]));
     let _running = api.start(&THIS, Options::default());
     shortly().await;
@@ -232,7 +232,7 @@ async fn what_was_missing_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deleted_in_the_middle_of_a_publish() {
+async fn deletion_during_publish_unpublishes() {
     let (api, double) = ground(&[]);
     double.fail(PUBLISH, 0, Failing::NoAnswer);
     let _running = api.start(&THIS, Options::default());
@@ -249,7 +249,7 @@ async fn deleted_in_the_middle_of_a_publish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_between_the_writes_and_the_call() {
+async fn crash_between_write_and_call_repeats_the_call() {
     let (api, double) = ground(&[]);
     let mut object = attachment("va", "pv");
     object["metadata"]["finalizers"] = json!(["external-attacher/d-example"]);
@@ -264,7 +264,7 @@ async fn a_crash_between_the_writes_and_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_attaches_nothing_is_not_asked() {
+async fn driver_without_attach_is_not_called() {
     let (api, double) = (FakeApi::new(), TestDriver::new(DRIVER, &[], &[]));
     put(&api, &double);
     let _running = api.start(&THIS, Options::default());
@@ -277,7 +277,7 @@ async fn a_driver_that_attaches_nothing_is_not_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn secrets_are_sent_and_never_told() {
+async fn secrets_are_sent_but_not_logged() {
     let (api, double) = ground(&[]);
     let reference =
         json!({"spec": {"csi": {"controllerPublishSecretRef": {"name": "s", "namespace": "ns"}}}});
@@ -288,7 +288,7 @@ async fn secrets_are_sent_and_never_told() {
     let told = status(&api, "va")["attachError"]["message"].as_str().unwrap().to_owned();
     assert!(told.starts_with("error getting secret s in namespace ns: "), "{told}");
     assert!(api.get("volumeattachments", "va").unwrap()["metadata"].get("finalizers").is_none());
-    // aHVzaA== is hush.
+    // "aHVzaA==" is "hush" in base64.
     let (name, data) = (json!({"namespace": "ns", "name": "s"}), json!({"key": "aHVzaA=="}));
     api.create(json!({"kind": "Secret", "metadata": name, "data": data}));
     double.fail(PUBLISH, 0, Failing::Refuses(Code::PermissionDenied, "no"));
@@ -302,7 +302,7 @@ async fn secrets_are_sent_and_never_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_list_of_the_driver_is_compared() {
+async fn driver_list_mismatch_is_corrected() {
     let (api, double) = ground(&[Rpc::ListVolumes, Rpc::ListVolumesPublishedNodes]);
     let period = Duration::from_secs(60);
     let _running = api.start(&THIS, Options { csi_reconcile_sync: period, ..Options::default() });
@@ -334,7 +334,7 @@ async fn the_list_of_the_driver_is_compared() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_is_held_until_nothing_is_attached() {
+async fn volume_keeps_its_finalizer_until_detached() {
     let (api, double) = ground(&[]);
     let _running = api.start(&THIS, Options::default());
     api.create(attachment("va-1", "pv"));
@@ -362,7 +362,7 @@ async fn a_volume_is_held_until_nothing_is_attached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_kept_is_told() {
+async fn unstorable_response_is_recorded_as_an_error() {
     let (api, _double) = ground(&[]);
     let kind = FaultKind::Status(422, "Invalid", "status.attachmentMetadata: Too long");
     api.fail(Fault { verb: "patch", resource: "volumeattachments/status", skip: 0, kind });
@@ -376,7 +376,7 @@ async fn an_answer_that_cannot_be_kept_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_attachments_of_others_are_left_alone() {
+async fn attachments_of_other_drivers_are_ignored() {
     let (api, double) = ground(&[]);
     let mut object = attachment("va", "pv");
     object["spec"]["attacher"] = json!("other.example");

@@ -1,9 +1,9 @@
-//! What was published once is taken back: from a driver that does not attach any more, and from a node that changed its id.
+//! Published volumes are unpublished even when the driver no longer attaches, or the node changed its id.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn what_was_published_is_taken_back_from_a_driver_that_does_not_attach_any_more() {
+async fn volume_is_unpublished_when_the_driver_stops_attaching() {
     let mut object = attachment("va", "pv");
     object["metadata"]["finalizers"] = json!(["external-attacher/d-example"]);
     object["metadata"]["annotations"] = json!({"csi.alpha.kubernetes.io/node-id": "id"});
@@ -36,7 +36,7 @@ async fn what_was_published_is_taken_back_from_a_driver_that_does_not_attach_any
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_came_back_with_another_id() {
+async fn changed_node_id_unpublishes_from_the_recorded_one() {
     let (api, double) = ground(&[Rpc::ListVolumes, Rpc::ListVolumesPublishedNodes]);
     let period = Duration::from_secs(60);
     let _running = api.start(&THIS, Options { csi_reconcile_sync: period, ..Options::default() });

@@ -1,4 +1,4 @@
-//! What is due for a claim, and what for a volume, as named situations (upstream: sig-storage-lib's shouldProvision and
+//! Decides the next action for a claim and for a volume, as named situations (upstream: sig-storage-lib's shouldProvision and
 //! shouldDelete, external-provisioner's ShouldProvision). Pure.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -12,26 +12,27 @@ use orlop_client::names::{
     ANN_STORAGE_PROVISIONER, FINALIZER_EXTERNAL_PROVISIONER, migrated_driver,
 };
 
-/// What is due for a claim.
+/// The situation of a claim.
 #[derive(Debug, PartialEq)]
 pub(super) enum ClaimSituation {
-    /// A driver was, or is about to be, asked for this, and it is not known to be saved.
+    /// A driver was, or is about to be, called for this, and the volume is not known to be saved.
     Asked(Box<Intent>),
-    /// It is saved, or the server has it from somebody else under that name; the note can go. `at_once` is false while the
+    /// The volume is saved, or the server has another one of that name; the note can be removed. `at_once` is false while the
     /// binder is about to write the claim anyway.
     Saved {
-        /// Nobody else is going to take the note off.
+        /// No other controller is going to remove the note.
         at_once: bool,
     },
-    /// There is a note that cannot be read.
+    /// The note cannot be parsed.
     Unreadable(String),
-    /// The finalizer alone is there. Nothing holds the claim then.
+    /// Only the finalizer is left. It protects nothing then.
     FinalizerAlone,
-    /// No driver is asked for: the claim has a volume, or is going, or waits for a node or its class, or is another's.
+    /// No driver is called: the claim has a volume, is being deleted, waits for a node or its class, or belongs to another
+    /// provisioner.
     Nothing(Idle),
-    /// A driver is to be asked.
+    /// A driver has to be called.
     Wanted {
-        /// Which one.
+        /// Its name.
         driver: String,
         /// The node that the scheduler chose.
         node: Option<String>,
@@ -39,7 +40,7 @@ pub(super) enum ClaimSituation {
 }
 
 impl ClaimSituation {
-    /// The driver that is called.
+    /// The driver to call.
     pub(super) fn asks(&self) -> Option<&str> {
         match self {
             ClaimSituation::Asked(intent) => Some(&intent.driver),
@@ -52,32 +53,32 @@ impl ClaimSituation {
     }
 }
 
-/// Why nothing is due.
+/// Why no action is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Idle {
-    /// Another provisioner's, or nobody's yet.
+    /// The claim belongs to another provisioner, or to none yet.
     NotOurs,
     /// It names a volume.
     HasVolume,
     /// It is being deleted.
     Going,
-    /// Its class is not there.
+    /// Its class does not exist.
     NoClass,
     /// Its class waits for a pod, and no node was chosen.
     WaitsForNode,
 }
 
-/// What is known around a claim.
+/// The objects around a claim.
 pub(super) struct Around<'a> {
-    /// The volume of the name that the claim's would have.
+    /// The volume with the name that the claim's volume would have.
     pub(super) volume: Option<&'a PersistentVolume>,
-    /// It was saved here a moment ago, whatever the cache says.
+    /// This process has just saved it, whatever the cache shows.
     pub(super) saved: bool,
     /// The class of the claim.
     pub(super) class: Option<&'a StorageClass>,
 }
 
-/// Who shall make the volume of a claim, if it says so.
+/// The provisioner that a claim names, if it names one.
 pub(super) fn provisioner(claim: &PersistentVolumeClaim) -> Option<&str> {
     let migrated = annotation(claim, ANN_MIGRATED_TO).filter(|driver| !driver.is_empty());
     let asked = || {
@@ -86,8 +87,8 @@ pub(super) fn provisioner(claim: &PersistentVolumeClaim) -> Option<&str> {
     migrated.or_else(asked).filter(|driver| !driver.is_empty())
 }
 
-/// The driver whose business a claim is: the one that its note says was asked, whatever else the claim says by now; without a
-/// note the one that is to be asked.
+/// The driver responsible for a claim: the one in its note, whatever the claim names by now; without a note, the one to be
+/// called.
 pub(super) fn driver_of(claim: &PersistentVolumeClaim) -> Option<String> {
     match intent::noted(claim) {
         Noted::Intent(intent) => Some(intent.driver),
@@ -95,7 +96,7 @@ pub(super) fn driver_of(claim: &PersistentVolumeClaim) -> Option<String> {
     }
 }
 
-/// Whether a class is of this driver, or of a plugin that it took over. An annotation of the claim does not make it so: the
+/// Whether a class belongs to this driver, or to a plugin migrated to it. An annotation of the claim is not sufficient: the
 /// parameters and secrets of a class are for its own driver.
 fn is_of(class: &StorageClass, driver: &str) -> bool {
     class.provisioner == driver || migrated_driver(&class.provisioner) == Some(driver)
@@ -106,7 +107,7 @@ pub(super) fn named_volume(claim: &PersistentVolumeClaim) -> &str {
     claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default()
 }
 
-/// Decides about a claim. `served` tells which drivers are called from here.
+/// Decides the situation of a claim. `served` returns which drivers are called from here.
 pub(super) fn claim(
     claim: &PersistentVolumeClaim,
     around: &Around<'_>,
@@ -136,7 +137,7 @@ pub(super) fn claim(
     if !named_volume(claim).is_empty() || around.volume.is_some() || around.saved {
         return Nothing(Idle::HasVolume);
     }
-    // The server takes no new finalizer on an object that is going, and nobody waits for its volume.
+    // The server accepts no new finalizer on an object that is being deleted, and its volume is not needed.
     if is_terminating(claim) {
         return Nothing(Idle::Going);
     }
@@ -152,30 +153,30 @@ pub(super) fn claim(
     Wanted { driver: driver.to_owned(), node: node.map(str::to_owned) }
 }
 
-/// What is due for a volume.
+/// The situation of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum VolumeSituation {
-    /// Nothing, or it is another's.
+    /// No action, or it belongs to another provisioner.
     Nothing,
-    /// It is used and to be deleted afterwards: its object must not go before that.
+    /// It is in use and has to be deleted afterwards: its object needs the finalizer.
     Protect,
-    /// It is to be kept: its object may go.
+    /// It has to be retained: its object needs no finalizer.
     Release,
-    /// Nobody wants it, and its policy says Delete.
+    /// It is released, and its policy is Delete.
     Delete {
-        /// Who has it.
+        /// Its driver.
         driver: String,
-        /// What the driver calls it.
+        /// The driver's handle of it.
         handle: String,
     },
 }
 
-/// The driver whose provisioner looks after a volume.
+/// The driver whose provisioner manages a volume.
 pub(super) fn owner(volume: &PersistentVolume) -> Option<&str> {
     let source = handle::source(volume).map(|csi| csi.driver.as_str());
     match annotation(volume, ANN_PROVISIONED_BY) {
         None => source,
-        // A migrated volume says who serves it now.
+        // A migrated volume names the driver that serves it now.
         Some(by) => {
             let migrated = annotation(volume, ANN_MIGRATED_TO).filter(|driver| !driver.is_empty());
             Some(migrated.unwrap_or(by))
@@ -183,7 +184,7 @@ pub(super) fn owner(volume: &PersistentVolume) -> Option<&str> {
     }
 }
 
-/// Decides about a volume.
+/// Decides the situation of a volume.
 pub(super) fn volume(volume: &PersistentVolume, served: impl Fn(&str) -> bool) -> VolumeSituation {
     use VolumeSituation::{Delete, Nothing, Protect, Release};
     let Some(driver) = owner(volume).filter(|driver| served(driver)) else { return Nothing };
@@ -197,7 +198,7 @@ pub(super) fn volume(volume: &PersistentVolume, served: impl Fn(&str) -> bool) -
             Some(csi) if csi.driver == driver && !csi.volume_handle.is_empty() => {
                 Delete { driver: driver.to_owned(), handle: csi.volume_handle.clone() }
             }
-            // Somebody wrote "provisioned by" onto a volume that is of another kind.
+            // The annotation "provisioned by" was added to a volume of another kind.
             Some(_) | None => Nothing,
         },
         ("Retain" | "Recycle", _) if held => Release,

@@ -1,4 +1,4 @@
-//! Which situation a claim or a volume is in.
+//! The situation of a claim or a volume.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn note(name: &str, driver: &str) -> Value {
 }
 
 #[test]
-fn claims_without_a_note() {
+fn situation_of_claims_without_a_note() {
     use ClaimSituation::{Nothing, Wanted};
     let (immediate, delayed) = (class_of("Immediate"), class_of("WaitForFirstConsumer"));
     let others = StorageClass { provisioner: "other.example".to_owned(), ..class_of("Immediate") };
@@ -85,7 +85,7 @@ fn claims_without_a_note() {
 }
 
 #[test]
-fn whose_a_claim_is() {
+fn responsible_driver_of_a_claim() {
     let by =
         |name: &str| json!({"metadata": {"annotations": {"volume.kubernetes.io/storage-provisioner": name}}});
     let mut noted = note("pvc-1", DRIVER);
@@ -102,7 +102,7 @@ fn whose_a_claim_is() {
 }
 
 #[test]
-fn claims_with_a_note() {
+fn situation_of_claims_with_a_note() {
     let none = Around { volume: None, saved: false, class: None };
     let decide =
         |more: &Value, around: &Around<'_>| claim(&claim_of(more.clone()), around, |driver| driver == DRIVER);
@@ -127,7 +127,7 @@ fn claims_with_a_note() {
 }
 
 #[test]
-fn volumes() {
+fn situation_of_volumes() {
     use VolumeSituation::{Nothing, Protect, Release};
     let held = json!({"metadata": {"finalizers": ["external-provisioner.volume.kubernetes.io/finalizer"]}});
     let with = |one: &Value, other: Value| {

@@ -1,6 +1,6 @@
-//! From a claim and its class to what the driver is asked for, or to the reason why it is not asked (upstream:
-//! external-provisioner's prepareProvision). Pure, in two steps: what the claim and class say, and then, when source and
-//! topology are known, the intent. The words are upstream's.
+//! Computes the request to the driver from a claim and its class, or the reason not to call it (upstream:
+//! external-provisioner's prepareProvision). Pure, in two steps: the checks of claim and class, and then, when source and
+//! topology are known, the intent. The texts are upstream's.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use super::topology::{Requirement, TopologyError};
 use crate::csi::modes::{self, ModeError};
 use crate::csi::secrets::{self, PREFIX, Purpose, SecretError};
 
-/// Parameter for the file system.
+/// The parameter for the file system type.
 const FS_TYPE: &str = "csi.storage.k8s.io/fstype";
-/// What follows [`PREFIX`] in parameters that only this code reads.
+/// The suffixes after [`PREFIX`] of parameters that only this code reads.
 const RESERVED: [&str; 17] = [
     "fstype",
     "secret-name",
@@ -39,7 +39,7 @@ const RESERVED: [&str; 17] = [
     "controller-modify-secret-namespace",
 ];
 
-/// Why no driver is asked.
+/// Why no driver is called.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProvisionRefusal {
     #[error(
@@ -96,28 +96,28 @@ pub(super) enum ProvisionRefusal {
 }
 
 impl ProvisionRefusal {
-    /// Another node may do better.
+    /// Whether another node may succeed.
     pub(super) fn may_reschedule(&self) -> bool {
         matches!(self, ProvisionRefusal::NoNode(_) | ProvisionRefusal::NoCsiNode(_))
     }
 }
 
-/// What is there to decide on.
+/// The input of a request.
 pub(super) struct Wish<'a> {
     pub(super) claim: &'a PersistentVolumeClaim,
     pub(super) class: &'a StorageClass,
     pub(super) driver: &'a str,
     pub(super) can: &'a Capabilities,
-    /// The attributes class that the claim names, if it is there.
+    /// The attributes class that the claim names, if it exists.
     pub(super) attributes: Option<&'a VolumeAttributesClass>,
     /// `--csi-extra-create-metadata`.
     pub(super) extra_metadata: bool,
-    /// The file system when the class names none.
+    /// The file system type when the class names none.
     pub(super) default_fs_type: &'a str,
 }
 
 impl<'a> Wish<'a> {
-    /// Everything that can be said before anything is looked up. The answer is what the volume is to be made of.
+    /// Checks everything that needs no lookup. Returns the requested content source.
     pub(super) fn check(&self) -> Result<RequestedSource<'a>, ProvisionRefusal> {
         let asked = source::asked(self.claim)?;
         if !self.can.serves(Service::ControllerService) {
@@ -147,7 +147,7 @@ impl<'a> Wish<'a> {
         Ok(asked)
     }
 
-    /// The whole request.
+    /// The complete request.
     pub(super) fn intent(
         &self,
         content: Option<Content>,
@@ -247,8 +247,8 @@ impl<'a> Wish<'a> {
         let none = BTreeMap::new();
         let parameters = self.class.parameters.as_ref().unwrap_or(&none);
         let of = |purpose| secrets::reference(purpose, parameters, volume, self.claim);
-        // Upstream fills in the provisioner's secret without the annotations of the claim: who makes claims must not choose
-        // with which rights volumes are made.
+        // Upstream resolves the provisioner's secret without the annotations of the claim: the creator of a claim must not choose
+        // the credentials that volumes are created with.
         let mut plain = self.claim.clone();
         plain.metadata.annotations = None;
         Ok(Secrets {

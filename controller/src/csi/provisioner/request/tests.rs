@@ -1,4 +1,4 @@
-//! What a driver is asked for, and why it is not asked.
+//! Requests to the driver, and the reasons for refusals.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn refusal(claim: &PersistentVolumeClaim, class: &StorageClass, can: &Capabiliti
 }
 
 #[test]
-fn a_request_has_what_claim_and_class_say() {
+fn request_carries_the_fields_of_claim_and_class() {
     let (claim, can) = (claim(json!({"spec": {"accessModes": ["ReadWriteOnce", "ReadOnlyMany"]}})), able());
     let class = class(json!({"parameters": {"kind": "fast", "csi.storage.k8s.io/fstype": "xfs"}}));
     let intent = wish(&claim, &class, &can).intent(None, None).unwrap();
@@ -58,7 +58,7 @@ fn a_request_has_what_claim_and_class_say() {
 }
 
 #[test]
-fn extra_metadata_is_told_when_it_is_asked_for() {
+fn extra_metadata_is_sent_only_with_its_option() {
     let (claim, class, can) = (claim(json!({})), class(json!({})), able());
     let with = Wish { extra_metadata: true, ..wish(&claim, &class, &can) };
     let parameters = with.intent(None, None).unwrap().parameters;
@@ -75,7 +75,7 @@ fn extra_metadata_is_told_when_it_is_asked_for() {
 }
 
 #[test]
-fn the_file_system() {
+fn file_system_type_comes_from_class_or_default() {
     let (files, can) = (claim(json!({})), able());
     let fs = |claim: &PersistentVolumeClaim, parameters: Value, default| {
         let class = class(json!({"parameters": parameters}));
@@ -89,7 +89,7 @@ fn the_file_system() {
 }
 
 #[test]
-fn refusals() {
+fn invalid_requests_are_refused() {
     let source = |kind: &str, group: Value| json!({"spec": {"dataSource": {"apiGroup": group, "kind": kind, "name": "s"}}});
     let parameters = |key: &str| json!({"parameters": {key: "x"}});
     for (name, more, class_more, can, wanted) in [
@@ -160,7 +160,7 @@ fn refusals() {
 }
 
 #[test]
-fn an_attributes_class_of_the_driver_gives_mutable_parameters() {
+fn attributes_class_of_the_driver_sets_mutable_parameters() {
     let can = Capabilities::of(&[Rpc::CreateDeleteVolume, Rpc::ModifyVolume], &[]);
     let (claim, class) = (claim(json!({"spec": {"volumeAttributesClassName": "v"}})), class(json!({})));
     let attributes = |driver: &str| -> VolumeAttributesClass {
@@ -184,7 +184,7 @@ fn an_attributes_class_of_the_driver_gives_mutable_parameters() {
 }
 
 #[test]
-fn the_provisioners_secret_is_not_chosen_by_annotations_of_the_claim() {
+fn claim_annotations_do_not_choose_the_provisioner_secret() {
     let (claim, can) = (claim(json!({})), able());
     let keys = |purpose: &str| {
         json!({"parameters": {format!("csi.storage.k8s.io/{purpose}-secret-name"): "${pvc.annotations['team']}",

@@ -1,5 +1,5 @@
-//! What a new volume is made of: nothing, another claim's volume, or a snapshot (upstream: external-provisioner's
-//! getVolumeContentSource). Pure; the words are upstream's.
+//! The content source of a new volume: none, another claim's volume, or a snapshot (upstream: external-provisioner's
+//! getVolumeContentSource). Pure; the texts are upstream's.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use orlop_apimachinery::quantity::Quantity;
@@ -12,18 +12,18 @@ use crate::snapshot::{self, VolumeSnapshot, VolumeSnapshotContent};
 use orlop_client::meta::{annotation, has_finalizer, is_terminating};
 use orlop_client::names::{ANN_ALLOW_MODE_CHANGE, FINALIZER_SNAPSHOT_SOURCE};
 
-/// The content of a volume before anybody has written to it.
+/// The initial content of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Content {
-    /// That of a volume, by its id.
+    /// A volume's content, by its id.
     Volume(String),
-    /// That of a snapshot, by its id.
+    /// A snapshot's content, by its id.
     Snapshot(String),
 }
 
 impl Content {
-    /// As CSI says it.
+    /// The CSI message.
     pub fn message(&self) -> v1::VolumeContentSource {
         use v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
         let source = match self.clone() {
@@ -34,20 +34,20 @@ impl Content {
     }
 }
 
-/// What a claim wants its volume to be made of.
+/// The content source that a claim requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestedSource<'a> {
-    /// Nothing.
+    /// None.
     Empty,
-    /// The volume of a claim of this name in the same namespace.
+    /// The volume of the claim with this name in the same namespace.
     Claim(&'a str),
-    /// A snapshot of this name in the same namespace.
+    /// The snapshot with this name in the same namespace.
     Snapshot(&'a str),
-    /// Something that others know how to fill in.
+    /// A kind that other controllers populate.
     Other(&'a str),
 }
 
-/// Why a volume cannot be made of what the claim names.
+/// Why the claim's source cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SourceError {
     #[error("the PVC source not found for PVC {0}")]
@@ -60,7 +60,7 @@ pub(super) enum SourceError {
     Unfit { kind: &'static str, name: String, cause: Unfit },
 }
 
-/// Why one source will not do.
+/// Why a single source is unsuitable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unfit {
     #[error("error getting PVC {name} (namespace {namespace:?}) from api server: not found")]
@@ -106,7 +106,8 @@ pub(super) enum Unfit {
     ModeChange { claim: String, content: String },
 }
 
-/// Reads what a claim asks for. `dataSource` wins over `dataSourceRef`; the server keeps both the same where both can say it.
+/// Reads the requested source. `dataSource` takes precedence over `dataSourceRef`; the server keeps the two equal where both can
+/// express it.
 pub(super) fn asked(claim: &PersistentVolumeClaim) -> Result<RequestedSource<'_>, SourceError> {
     let Some(spec) = &claim.spec else { return Ok(RequestedSource::Empty) };
     let (group, kind, name) = match (&spec.data_source, &spec.data_source_ref) {
@@ -125,7 +126,7 @@ pub(super) fn asked(claim: &PersistentVolumeClaim) -> Result<RequestedSource<'_>
     }
 }
 
-/// The volume of another claim as content.
+/// Another claim's volume as content.
 pub(super) fn of_claim(
     claim: &PersistentVolumeClaim,
     name: &str,
@@ -189,7 +190,7 @@ fn clone_handle(
     Ok(csi.volume_handle.clone())
 }
 
-/// A snapshot as content. `snapshot` may be an error in words.
+/// A snapshot as content. `snapshot` may be an error message.
 pub(super) fn of_snapshot(
     claim: &PersistentVolumeClaim,
     name: &str,
@@ -210,7 +211,7 @@ fn snapshot_handle(
 ) -> Result<String, Unfit> {
     let named = || name.to_owned();
     let snapshot = snapshot.map_err(|why| Unfit::NoSnapshot { name: named(), why })?;
-    // One that this very volume holds is there until the volume is made.
+    // A snapshot with this volume's finalizer exists until the volume is created.
     if is_terminating(snapshot) && !has_finalizer(snapshot, FINALIZER_SNAPSHOT_SOURCE) {
         return Err(Unfit::SnapshotGoing(named()));
     }
@@ -249,7 +250,7 @@ fn snapshot_handle(
     Ok(id)
 }
 
-/// Absent means files.
+/// Absent means Filesystem.
 fn mode(mode: Option<&str>) -> &'static str {
     if mode == Some("Block") { "Block" } else { "Filesystem" }
 }

@@ -1,4 +1,4 @@
-//! What will do as a source.
+//! Which sources are suitable.
 #![allow(clippy::unwrap_used)]
 
 use serde::de::DeserializeOwned;
@@ -32,7 +32,7 @@ fn clone_of(claim: PersistentVolumeClaim, source: Value, volume: Value) -> Resul
 }
 
 #[test]
-fn clones() {
+fn clone_source_must_be_suitable() {
     let plain = || claim(json!({}));
     assert_eq!(clone_of(plain(), json!({}), json!({})), Ok(Content::Volume("h".to_owned())));
     for (name, claim, source, volume, why) in [
@@ -120,7 +120,7 @@ fn restore_of(claim: PersistentVolumeClaim, snapshot: Value, content: Value) -> 
 }
 
 #[test]
-fn restores() {
+fn snapshot_source_must_be_suitable() {
     let plain = || claim(json!({}));
     let good = Ok(Content::Snapshot("h".to_owned()));
     assert_eq!(restore_of(plain(), json!({}), json!({})), good);
@@ -185,7 +185,7 @@ fn restores() {
 }
 
 #[test]
-fn what_is_asked_for() {
+fn requested_source_is_read_from_both_fields() {
     let of = |source: Value, reference: Value| {
         let claim = claim(json!({"spec": {"dataSource": source, "dataSourceRef": reference}}));
         asked(&claim).map(|asked| format!("{asked:?}")).map_err(|error| error.to_string())

@@ -1,10 +1,10 @@
-//! Room, published for schedulers.
+//! Published capacity.
 
 use k8s_openapi::api::storage::v1::CSIStorageCapacity;
 
 use super::*;
 
-/// Class, zone and room of everything that is published.
+/// Class, zone and capacity of all published objects.
 fn published(rig: &Rig) -> BTreeSet<(String, String, String)> {
     let all = rig.api.list("csistoragecapacities").into_iter();
     let all = all.map(|one| serde_json::from_value::<CSIStorageCapacity>(one).unwrap());
@@ -20,7 +20,7 @@ fn row(class: &str, zone: &str, room: &str) -> (String, String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_object_for_each_segment_and_class() {
+async fn each_segment_and_class_has_one_object() {
     let rig = Rig::new(&[Rpc::GetCapacity], &[Service::VolumeAccessibilityConstraints]).await;
     rig.double.state().room = Some(4 << 30);
     rig.api.seed(class("other", json!({"provisioner": "other.example"})));
@@ -33,7 +33,7 @@ async fn one_object_for_each_segment_and_class() {
     let _running = rig.start();
     rig.api.settle().await;
     assert_eq!(published(&rig), [row("c", "a", "4Gi"), row("c", "b", "4Gi")].into());
-    // A volume takes room, a class comes, a segment goes.
+    // A volume uses capacity, a class is created, a segment disappears.
     rig.api.create(claim("a", json!({})));
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     assert_eq!(published(&rig), [row("c", "a", "3Gi"), row("c", "b", "3Gi")].into());
@@ -41,14 +41,14 @@ async fn one_object_for_each_segment_and_class() {
     rig.api.delete("nodes", "n1");
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     assert_eq!(published(&rig), [row("c", "b", "3Gi"), row("d", "b", "3Gi")].into());
-    // A driver that does not answer has not lost its room.
+    // A driver that does not answer has not lost its capacity.
     rig.double.fail_times("GetCapacity", 0, 100, Failing::Refuses(Code::Unavailable, "away"));
     rig.api.settle().await;
     assert_eq!(published(&rig).len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_driver_without_topology_has_one_room_for_all_nodes() {
+async fn driver_without_topology_has_one_capacity_for_all_nodes() {
     let rig = Rig::new(&[Rpc::GetCapacity], &[]).await;
     rig.double.state().room = Some(1 << 30);
     let running = rig.start();
@@ -66,7 +66,7 @@ async fn a_driver_without_topology_has_one_room_for_all_nodes() {
     assert_eq!(published(&other).len(), 0, "switched off");
 }
 
-/// Nodes of so many zones, with these drivers on each.
+/// Nodes in `count` zones, with these drivers on each.
 fn zones(rig: &Rig, count: usize, drivers: &[&str]) {
     for zone in 0..count {
         let node = format!("n{zone}");
@@ -78,11 +78,11 @@ fn zones(rig: &Rig, count: usize, drivers: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i12_a_driver_that_does_not_answer_holds_up_nobody_and_is_not_asked_for_every_room() {
+async fn i12_dead_driver_delays_no_other_and_is_not_polled_for_every_capacity() {
     let (rpcs, services) = (&[Rpc::GetCapacity], &[Service::VolumeAccessibilityConstraints]);
     let rig = Rig::new(rpcs, services).await;
     rig.double.state().room = Some(1 << 30);
-    // By name it comes first.
+    // It is the first by name.
     let dead = TestDriver::new("a.example", rpcs, services);
     rig.api.drivers().put(dead.driver().await);
     rig.api.seed(class("dead", json!({"provisioner": "a.example"})));
@@ -92,21 +92,21 @@ async fn i12_a_driver_that_does_not_answer_holds_up_nobody_and_is_not_asked_for_
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     assert_eq!((published(&rig).len(), rig.double.calls().len()), (12, 12), "at once");
     assert_eq!(dead.calls().len(), 4, "no more at a time");
-    // While the dead one's first calls are under way the other one is asked again.
+    // While the dead driver's first calls are running, the other one is polled again.
     rig.double.state().room = Some(2 << 30);
     rig.api.create(class("d", json!({})));
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     assert_eq!(published(&rig).len(), 24);
     assert!(published(&rig).contains(&row("c", "n11", "2Gi")));
     assert_eq!(dead.calls().len(), 4);
-    // 10 s are the longest for a call; a class that came meanwhile makes a second round of it.
+    // A call takes at most 10 s; a class created in the meantime leads to a second round.
     tokio::time::sleep(std::time::Duration::from_secs(45)).await;
     let asked = dead.calls().len();
     assert!((8..=12).contains(&asked), "each round ends with its first lost answer: {asked}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_not_asked_any_more_keeps_its_room_and_a_refusal_costs_one_room() {
+async fn unpolled_capacity_is_preserved_and_a_refusal_removes_one() {
     let rig = Rig::new(&[Rpc::GetCapacity], &[Service::VolumeAccessibilityConstraints]).await;
     rig.double.state().room = Some(1 << 30);
     zones(&rig, 8, &[DRIVER]);

@@ -1,4 +1,4 @@
-//! Clones, and what holds their sources.
+//! Clones, and the finalizers of their sources.
 
 use super::*;
 use orlop_client::names::FINALIZER_CLONING;
@@ -8,7 +8,7 @@ fn clone(name: &str, of: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clone_waits_for_its_source_and_holds_it() {
+async fn clone_waits_for_its_source_and_protects_it() {
     let rig = Rig::new(&[Rpc::CloneVolume], &[]).await;
     let _running = rig.start();
     rig.api.create(clone("copy", "a"));
@@ -44,7 +44,7 @@ async fn a_clone_waits_for_its_source_and_holds_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_without_its_content_is_not_taken() {
+async fn response_without_content_source_is_rejected() {
     let rig = Rig::new(&[Rpc::CloneVolume], &[]).await;
     let _running = rig.start();
     rig.api.create(claim("a", json!({})));
@@ -58,7 +58,7 @@ async fn an_answer_without_its_content_is_not_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_fill_is_left_to_them() {
+async fn claim_with_a_foreign_data_source_is_ignored() {
     let rig = Rig::simple().await;
     let _running = rig.start();
     let source = json!({"apiGroup": "example.com", "kind": "Backup", "name": "b"});

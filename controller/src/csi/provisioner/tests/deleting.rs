@@ -1,4 +1,4 @@
-//! What becomes of volumes: policies, finalizers, attachments, volumes of others.
+//! Deletion of volumes: policies, finalizers, attachments, volumes of other provisioners.
 
 use super::*;
 use orlop_client::names::FINALIZER_EXTERNAL_PROVISIONER;
@@ -12,7 +12,7 @@ fn volume(name: &str, more: Value) -> Value {
     volume
 }
 
-/// Only this controller, on what is there.
+/// Runs only this controller on the existing objects.
 async fn alone(rig: &Rig) {
     let _running = rig.api.start(&[super::super::run], Options::default());
     rig.api.settle().await;
@@ -23,7 +23,7 @@ fn finalizers(rig: &Rig, name: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_finalizer_follows_the_policy() {
+async fn finalizer_follows_the_reclaim_policy() {
     let rig = Rig::simple().await;
     let held = json!({"metadata": {"finalizers": ["x", FINALIZER_EXTERNAL_PROVISIONER]}});
     let with = |more: Value| {
@@ -57,7 +57,7 @@ async fn the_finalizer_follows_the_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attached_volume_is_not_deleted_until_it_is_detached() {
+async fn attached_volume_is_deleted_only_after_detach() {
     let rig = Rig::simple().await;
     rig.api.seed(volume("v", json!({})));
     rig.api.seed(json!({"kind": "VolumeAttachment", "metadata": {"name": "a"},
@@ -74,7 +74,7 @@ async fn an_attached_volume_is_not_deleted_until_it_is_detached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i8_a_volume_with_two_objects_is_kept() {
+async fn i8_volume_with_two_objects_is_retained() {
     let rig = Rig::simple().await;
     rig.api.seed(volume("v", json!({})));
     rig.api.seed(volume("w", json!({"spec": {"csi": {"volumeHandle": "v"}}, "status": {"phase": "Bound"}})));
@@ -84,7 +84,7 @@ async fn i8_a_volume_with_two_objects_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_deletion_is_told_and_tried_again() {
+async fn failed_deletion_is_reported_and_retried() {
     let rig = Rig::simple().await;
     rig.double.fail_times("DeleteVolume", 0, 2, Failing::Refuses(Code::Internal, "busy"));
     rig.api.seed(volume("v", json!({"metadata": {"finalizers": [FINALIZER_EXTERNAL_PROVISIONER]}})));
@@ -97,7 +97,7 @@ async fn a_failed_deletion_is_told_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_to_be_kept_or_used_or_of_another_kind_is_not_deleted() {
+async fn retained_used_and_foreign_volumes_are_not_deleted() {
     let rig = Rig::simple().await;
     for (name, more) in [
         ("retained", json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}})),

@@ -1,9 +1,9 @@
-//! Every write of the API, and every call of the driver, may fail once in every way; and the process may die at any moment.
+//! Every API write and every driver call may fail once in every way, and the process may die at any time.
 
 use super::*;
 use crate::testing::FaultKind;
 
-/// Two claims get volumes, one is deleted again.
+/// Two claims receive volumes, and one claim is deleted again.
 async fn play(rig: &Rig) {
     rig.api.create(claim("a", json!({})));
     rig.api.create(claim("b", json!({})));
@@ -22,7 +22,7 @@ fn came_out_well(rig: &Rig, when: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i9_every_write_may_fail_once() {
+async fn i9_any_write_can_fail_once() {
     let rig = Rig::simple().await;
     let running = rig.start();
     play(&rig).await;
@@ -52,7 +52,7 @@ async fn i9_every_write_may_fail_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i9_every_call_may_fail_once() {
+async fn i9_any_call_can_fail_once() {
     for nth in 0..3 {
         for kind in [
             Failing::Refuses(Code::Internal, "no"),
@@ -75,7 +75,7 @@ async fn i9_every_call_may_fail_once() {
     }
 }
 
-/// A process that dies.
+/// Runs a process that dies after some steps.
 async fn run_for(rig: &Rig, steps: usize) {
     let running = rig.start();
     for _ in 0..steps {
@@ -85,7 +85,7 @@ async fn run_for(rig: &Rig, steps: usize) {
     tokio::task::yield_now().await;
 }
 
-/// Steps until something is so.
+/// Counts the steps until a condition is true.
 async fn steps_until(holds: impl Fn() -> bool) -> usize {
     for steps in 0..2000 {
         if holds() {
@@ -96,7 +96,7 @@ async fn steps_until(holds: impl Fn() -> bool) -> usize {
     panic!("it never came to that");
 }
 
-/// What the driver and the API have.
+/// The number of volumes in the driver and in the API.
 fn held(rig: &Rig) -> (usize, usize) {
     (rig.double.volume_ids().len(), rig.volumes().len())
 }
@@ -109,7 +109,7 @@ async fn with_two_claims() -> Rig {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i9_the_process_may_die_at_any_step() {
+async fn i9_process_can_die_at_any_step() {
     let rig = with_two_claims().await;
     let running = rig.start();
     let noted = steps_until(|| noted(&rig.claim("a")) != Noted::None).await;
@@ -120,7 +120,7 @@ async fn i9_the_process_may_die_at_any_step() {
         let rig = with_two_claims().await;
         run_for(&rig, steps).await;
         boundaries.insert(held(&rig));
-        // The class goes away while nobody looks. The claims that are noted need it no more.
+        // The class is deleted while no process runs. The claims with a note no longer need it.
         if rig.double.volume_ids().len() == 2 {
             rig.api.delete("storageclasses", "c");
         }
@@ -134,7 +134,7 @@ async fn i9_the_process_may_die_at_any_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i9_the_process_may_die_at_any_step_of_a_deletion() {
+async fn i9_process_can_die_at_any_step_of_a_deletion() {
     let bound = || async {
         let rig = with_two_claims().await;
         let running = rig.start();

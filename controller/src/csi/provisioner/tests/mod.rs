@@ -1,5 +1,5 @@
-//! The whole controller on the fake API server with a driver in memory, together with the binder. What has to hold at the end
-//! of everything: the driver's volumes and the volumes of the API are the same set (I9).
+//! The whole controller with the fake API server, an in-memory driver and the binder. The invariant at every end: the driver's
+//! volumes and the API's volumes are the same set (I9).
 #![allow(clippy::unwrap_used)]
 
 mod capacity;
@@ -67,7 +67,7 @@ impl Rig {
         self.api.events().into_iter().filter(|event| event.contains(&reason)).collect()
     }
 
-    /// I9: no volume is forgotten, none is there twice.
+    /// I9: no volume is forgotten, and none exists twice.
     fn nothing_leaks(&self, when: &str) {
         let handles: Vec<String> =
             self.volumes().into_iter().map(|v| v.spec.unwrap().csi.unwrap().volume_handle).collect();
@@ -93,7 +93,7 @@ fn class(name: &str, more: Value) -> Value {
 }
 
 fn claim(name: &str, more: Value) -> Value {
-    // The finalizer is admission's.
+    // Admission adds the finalizer.
     let mut claim = json!({"kind": "PersistentVolumeClaim",
         "metadata": {"namespace": "ns", "name": name, "finalizers": ["kubernetes.io/pvc-protection"]},
         "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "c", "volumeMode": "Filesystem",
@@ -103,7 +103,7 @@ fn claim(name: &str, more: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_gets_a_volume_and_the_volume_goes_with_it() {
+async fn claim_gets_a_volume_that_is_deleted_with_it() {
     let rig = Rig::simple().await;
     let _running = rig.start();
     rig.api.create(claim("a", json!({})));
@@ -118,7 +118,8 @@ async fn a_claim_gets_a_volume_and_the_volume_goes_with_it() {
     assert_eq!(rig.events("ProvisioningSucceeded").len(), 1);
     let written: Vec<String> =
         rig.api.take_writes().iter().map(|w| format!("{} {}", w.verb, w.resource)).collect();
-    // The binder's request, the key of notes (once for ever), the note, the volume, and the binder's three: the note goes with the first on the claim.
+    // The binder's request, the key of notes (only once), the note, the volume, and the binder's three writes: the first one on the
+    // claim removes the note.
     assert_eq!(
         written,
         [
@@ -138,7 +139,7 @@ async fn a_claim_gets_a_volume_and_the_volume_goes_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_no_endpoint_here_is_served_elsewhere() {
+async fn driver_without_endpoint_is_left_to_its_sidecar() {
     let rig = Rig::simple().await;
     rig.api.seed(class("other", json!({"provisioner": "other.example"})));
     let _running = rig.start();
@@ -149,7 +150,7 @@ async fn who_has_no_endpoint_here_is_served_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_comes_late_finds_its_claims_waiting() {
+async fn driver_that_starts_late_serves_the_waiting_claims() {
     let rig = Rig::simple().await;
     rig.api.seed(class("late", json!({"provisioner": "late.example"})));
     let _running = rig.start();
@@ -164,7 +165,7 @@ async fn a_driver_that_comes_late_finds_its_claims_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i9_a_claim_stays_until_the_outcome_is_known_and_its_volume_is_reclaimed() {
+async fn i9_deleted_claim_stays_until_its_volume_is_reclaimed() {
     let rig = Rig::simple().await;
     let _running = rig.start();
     rig.double.fail_times("CreateVolume", 0, 3, Failing::AnswerLost);
@@ -173,7 +174,7 @@ async fn i9_a_claim_stays_until_the_outcome_is_known_and_its_volume_is_reclaimed
     let Noted::Intent(intent) = noted(&rig.claim("a")) else { panic!("the note is there") };
     assert_eq!(intent.driver, DRIVER);
     assert!(rig.api.delete("persistentvolumeclaims", "ns/a"));
-    // The class is replaced meanwhile, and nothing of the new one is used.
+    // The class is replaced in the meantime, and nothing of the new one is used.
     assert!(rig.api.delete("storageclasses", "c"));
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     let going = rig.claim("a");
@@ -193,7 +194,7 @@ async fn i9_a_claim_stays_until_the_outcome_is_known_and_its_volume_is_reclaimed
 }
 
 #[tokio::test(start_paused = true)]
-async fn i9_a_driver_that_breaks_after_an_answer_was_lost_does_not_make_us_forget() {
+async fn i9_driver_failure_after_a_lost_response_forgets_no_volume() {
     let rig = Rig::simple().await;
     let _running = rig.start();
     rig.double.fail("CreateVolume", 0, Failing::AnswerLost);
@@ -210,7 +211,7 @@ async fn i9_a_driver_that_breaks_after_an_answer_was_lost_does_not_make_us_forge
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_final_error_takes_the_note_off_and_is_tried_again_later() {
+async fn final_error_removes_the_note_and_is_retried_later() {
     let rig = Rig::simple().await;
     let _running = rig.start();
     rig.double.fail_times("CreateVolume", 0, 3, Failing::Refuses(Code::Internal, "broken"));
@@ -233,7 +234,7 @@ async fn a_final_error_takes_the_note_off_and_is_tried_again_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_infeasible_request_is_retried_slowly_and_at_once_when_it_has_changed() {
+async fn infeasible_request_is_retried_slowly_but_a_changed_one_immediately() {
     let rig = Rig::simple().await;
     let _running = rig.start();
     rig.double.fail_times("CreateVolume", 0, 2, Failing::Refuses(Code::InvalidArgument, "no such kind"));
@@ -244,7 +245,7 @@ async fn an_infeasible_request_is_retried_slowly_and_at_once_when_it_has_changed
     assert!(rig.events("ProvisioningFailed")[0].contains(
         "Volume provisioning failed with infeasible error. Retries will be delayed. rpc error: code = InvalidArgument"
     ));
-    // The same name, another class: it is another request.
+    // The same name but another class is another request.
     assert!(rig.api.delete("storageclasses", "c"));
     rig.api.create(class("c", json!({})));
     rig.api.settle().await;
@@ -254,7 +255,7 @@ async fn an_infeasible_request_is_retried_slowly_and_at_once_when_it_has_changed
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_lies_never_gets_a_volume_saved_twice_or_without_a_handle() {
+async fn wrong_driver_response_saves_no_duplicate_and_no_empty_handle() {
     let rig = Rig::simple().await;
     let _running = rig.start();
     rig.double.state().volume_lie = Some(Box::new(|volume| volume.volume_id.clear()));
@@ -267,7 +268,7 @@ async fn a_driver_that_lies_never_gets_a_volume_saved_twice_or_without_a_handle(
     rig.api.settle().await;
     rig.api.settle().await;
     assert_eq!(rig.phase("a"), "Bound");
-    // From now on everything is the first volume.
+    // From now on every response names the first volume.
     rig.double.state().volume_lie = Some(Box::new(|volume| volume.volume_id = "vol-1".to_owned()));
     rig.api.create(claim("b", json!({})));
     rig.api.create(claim("d", json!({})));
@@ -283,7 +284,7 @@ async fn a_driver_that_lies_never_gets_a_volume_saved_twice_or_without_a_handle(
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_claims_that_get_one_id_at_the_same_moment_do_not_share_it() {
+async fn two_concurrent_claims_do_not_share_one_volume_id() {
     let rig = Rig::simple().await;
     let _running = rig.start();
     rig.double.state().volume_lie = Some(Box::new(|volume| volume.volume_id = "vol-1".to_owned()));
@@ -295,7 +296,7 @@ async fn two_claims_that_get_one_id_at_the_same_moment_do_not_share_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_is_too_small_goes_back_before_the_note_goes() {
+async fn too_small_volume_is_deleted_before_the_note_is_removed() {
     let rig = Rig::simple().await;
     let _running = rig.start();
     rig.double.state().volume_lie = Some(Box::new(|volume| volume.capacity_bytes = 5));
@@ -315,11 +316,11 @@ async fn a_volume_that_is_too_small_goes_back_before_the_note_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i8_a_volume_whose_object_was_saved_unheard_is_not_taken_back() {
+async fn i8_volume_saved_with_a_lost_response_is_not_deleted() {
     let rig = Rig::simple().await;
     let api = rig.api.clone();
     let saved = std::sync::atomic::AtomicBool::new(false);
-    // The object is there before this answer is looked at, and no cache has it yet.
+    // The object exists before this response is processed, and no cache has it yet.
     rig.double.state().volume_lie = Some(Box::new(move |volume| {
         volume.capacity_bytes = 5;
         if !saved.swap(true, std::sync::atomic::Ordering::Relaxed) {
@@ -339,7 +340,7 @@ async fn i8_a_volume_whose_object_was_saved_unheard_is_not_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_room_on_the_chosen_node_another_is_chosen() {
+async fn exhausted_capacity_on_the_selected_node_reschedules() {
     let rig = Rig::new(&[], &[Service::VolumeAccessibilityConstraints]).await;
     rig.api.seed(class("w", json!({"volumeBindingMode": "WaitForFirstConsumer"})));
     for node in ["n1", "n2"] {
@@ -380,7 +381,7 @@ async fn without_room_on_the_chosen_node_another_is_chosen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn secrets_are_read_for_every_call_and_are_never_noted() {
+async fn secrets_are_read_for_every_call_and_never_noted() {
     let rig = Rig::simple().await;
     let prefix = "csi.storage.k8s.io/provisioner-secret-";
     let parameters =
@@ -412,7 +413,7 @@ async fn secrets_are_read_for_every_call_and_are_never_noted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i12_a_driver_that_hangs_holds_up_nobody_else() {
+async fn i12_hanging_driver_delays_no_other() {
     let rig = Rig::simple().await;
     let slow = TestDriver::new("slow.example", &[], &[]);
     rig.api.drivers().put(slow.driver().await);

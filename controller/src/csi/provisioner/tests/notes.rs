@@ -1,4 +1,4 @@
-//! Whose a claim is, and what somebody can reach who writes the note or other annotations of a claim.
+//! The driver responsible for a claim, and what a client can reach by writing the note or other annotations of a claim.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::*;
 const OTHER: &str = "other.example";
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 
-/// A claim whose note is there, written by orlop: the driver's first answer is lost, and then the process ends.
+/// A claim with a note written by orlop: the driver's first response is lost, and then the process ends.
 async fn with_note() -> (Rig, Value) {
     let rig = Rig::simple().await;
     rig.api.seed(json!({"kind": "Secret", "metadata": {"namespace": "elsewhere", "name": "root"},
@@ -29,7 +29,7 @@ fn write(rig: &Rig, annotation: &str, text: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forged_note_reaches_no_driver_and_no_secret() {
+async fn forged_note_reaches_no_driver_and_no_secret() {
     let secret = json!({"name": "root", "namespace": "elsewhere"});
     for (name, forged) in [
         ("a secret of another namespace", json!({"volume": {"secrets": {"provisioner": secret}}})),
@@ -53,14 +53,14 @@ async fn a_forged_note_reaches_no_driver_and_no_secret() {
         assert_eq!(rig.volumes().len(), 0, "{name}");
         let told = rig.events("ProvisioningFailed");
         assert!(told.iter().any(|event| event.contains("was not written by orlop")), "{name}: {told:?}");
-        // Held, because nobody knows what the driver has.
+        // The finalizer stays, because the driver's state is unknown.
         let finalizers = rig.claim("a").metadata.finalizers.unwrap();
         assert!(finalizers.contains(&FINALIZER_PROVISIONING.to_owned()), "{name}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn i9_orlops_own_note_holds_over_a_start_without_its_class() {
+async fn i9_own_note_survives_a_restart_without_its_class() {
     let (rig, _) = with_note().await;
     assert!(rig.api.delete("storageclasses", "c"));
     let _running = rig.start();
@@ -70,7 +70,7 @@ async fn i9_orlops_own_note_holds_over_a_start_without_its_class() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_with_a_note_is_its_drivers_whatever_its_annotations_say() {
+async fn claim_with_a_note_stays_with_its_driver_despite_annotations() {
     let (rig, _) = with_note().await;
     let slow = TestDriver::new(OTHER, &[], &[]);
     rig.api.drivers().put(slow.driver().await);
@@ -92,7 +92,7 @@ async fn a_claim_with_a_note_is_its_drivers_whatever_its_annotations_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_comes_finds_the_claims_that_are_noted_for_it() {
+async fn driver_that_starts_late_serves_the_claims_noted_for_it() {
     let (rig, _) = with_note().await;
     write(&rig, PROVISIONER, OTHER);
     rig.api.drivers().remove(DRIVER);
@@ -107,7 +107,7 @@ async fn a_driver_that_comes_finds_the_claims_that_are_noted_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_driver_is_not_given_what_a_class_of_another_one_says() {
+async fn parameters_of_another_drivers_class_are_not_sent() {
     let rig = Rig::simple().await;
     let other = TestDriver::new(OTHER, &[], &[]);
     rig.api.drivers().put(other.driver().await);

@@ -1,8 +1,8 @@
-//! From where a new volume has to be reachable (upstream: external-provisioner's topology.go). Pure: what the cluster looks
-//! like is given.
+//! The topology from which a new volume has to be accessible (upstream: external-provisioner's topology.go). Pure: the cluster
+//! is an input.
 //!
-//! A term is one segment of the cluster, as labels that nodes there carry. The driver is told all terms that will do
-//! (requisite) and which it should try first (preferred).
+//! A term is one segment of the cluster, as labels of the nodes in it. The driver receives all acceptable terms (requisite) and
+//! the order in which to try them (preferred).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,29 +14,29 @@ use serde::{Deserialize, Serialize};
 /// Label keys with their values.
 pub type Term = BTreeMap<String, String>;
 
-/// What the driver is told.
+/// The topology requirement for the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requirement {
-    /// Every term that will do, in order and once each.
+    /// Every acceptable term, sorted and without duplicates.
     pub requisite: Vec<Term>,
-    /// The same, or a part of them, best first.
+    /// The same or a subset of them, best first.
     pub preferred: Vec<Term>,
 }
 
 impl Requirement {
-    /// As CSI says it.
+    /// The CSI message.
     pub fn message(&self) -> v1::TopologyRequirement {
         let all = |terms: &[Term]| terms.iter().map(segment).collect();
         v1::TopologyRequirement { requisite: all(&self.requisite), preferred: all(&self.preferred) }
     }
 }
 
-/// A term as CSI says it.
+/// A term as a CSI message.
 pub(super) fn segment(term: &Term) -> v1::Topology {
     v1::Topology { segments: term.clone().into_iter().collect() }
 }
 
-/// Why there is no requirement; the words are upstream's.
+/// Why no requirement can be computed; the texts are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TopologyError {
     #[error("no topology key found on CSINode {0}")]
@@ -53,22 +53,22 @@ pub(super) enum TopologyError {
     NotInRequisite { node: String, term: Term, requisite: Vec<Term> },
 }
 
-/// What is asked.
+/// The input for one claim.
 pub(super) struct Question<'a> {
     pub(super) driver: &'a str,
     pub(super) claim: &'a str,
     pub(super) allowed: &'a [TopologySelectorTerm],
-    /// The node that the scheduler chose, with what the driver says of it.
+    /// The node that the scheduler selected, with its CSINode.
     pub(super) selected: Option<(&'a Node, &'a CSINode)>,
     pub(super) strict: bool,
     pub(super) immediate: bool,
 }
 
-/// What the cluster looks like.
+/// The nodes and topology keys of the cluster.
 pub(super) trait Cluster {
-    /// The topology keys of the driver on any node that has some.
+    /// The driver's topology keys on any node that has some.
     fn keys(&self) -> Option<Vec<String>>;
-    /// The terms of all nodes that carry the keys.
+    /// The terms of all nodes that have the keys as labels.
     fn terms(&self, keys: &[String]) -> BTreeSet<Term>;
 }
 
@@ -84,10 +84,10 @@ pub(super) fn term_of(node: &Node, keys: &[String]) -> Option<Term> {
     keys.iter().map(|key| Some((key.clone(), labels?.get(key)?.clone()))).collect()
 }
 
-/// What the driver is told for a claim. Nothing when nothing limits it.
+/// The requirement for a claim. None when nothing limits it.
 ///
 /// # Errors
-/// Nodes and labels that do not fit together.
+/// Nodes and labels that contradict each other.
 pub(super) fn requirement(
     question: &Question<'_>,
     cluster: &impl Cluster,
@@ -103,7 +103,7 @@ pub(super) fn requirement(
         None => cluster.keys().map(|keys| cluster.terms(&keys)).unwrap_or_default(),
     };
     if terms.is_empty() {
-        // Allowed topologies that allow nothing count as none.
+        // Allowed topologies without any term count as none.
         return if question.allowed.is_empty() { Err(TopologyError::NoneAvailable) } else { Ok(None) };
     }
     let requisite: Vec<Term> = terms.into_iter().collect();
@@ -153,12 +153,12 @@ fn selected(
     Ok(Selected { name, keys, term })
 }
 
-/// Whether `whole` says all that `part` says.
+/// Whether `whole` contains all labels of `part`.
 fn is_part(part: &Term, whole: &Term) -> bool {
     part.iter().all(|(key, value)| whole.get(key) == Some(value))
 }
 
-/// The terms that allowed topologies stand for: terms are alternatives, expressions hold together, values are alternatives.
+/// Expands allowed topologies into terms: terms are ORed, expressions are ANDed, values are ORed.
 fn flatten(allowed: &[TopologySelectorTerm]) -> Vec<Term> {
     let mut all = Vec::new();
     for selector in allowed {
@@ -179,8 +179,8 @@ fn flatten(allowed: &[TopologySelectorTerm]) -> Vec<Term> {
     all
 }
 
-/// Which of `count` terms a claim without a node begins with. Claims of the replicas of a StatefulSet spread over the terms,
-/// and all claims of one replica begin with the same.
+/// The index, among `count` terms, of the first one for a claim without a node. The replicas of a StatefulSet spread over the
+/// terms, and all claims of one replica start with the same term.
 fn first_for(claim: &str, count: usize) -> usize {
     let (hashed, index) = match claim.rsplit_once('-').map(|(base, tail)| (base, tail.parse::<u32>())) {
         Some((base, Ok(index))) => (base.rsplit_once('-').map_or(base, |(_, set)| set), index),
@@ -190,7 +190,7 @@ fn first_for(claim: &str, count: usize) -> usize {
     place as usize % count.max(1)
 }
 
-/// FNV-1 with 32 bits.
+/// The 32-bit FNV-1 hash.
 pub(super) fn fnv1(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash: u32, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(*byte))
 }

@@ -1,4 +1,4 @@
-//! Rules of topology (upstream: external-provisioner's topology_test.go has the same situations).
+//! The rules of topology (upstream: external-provisioner's topology_test.go has the same cases).
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn question<'a>(
 }
 
 #[test]
-fn values_are_alternatives_and_expressions_hold_together() {
+fn values_are_ored_and_expressions_are_anded() {
     let given = allowed(json!([
         {"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}, {"key": "rack", "values": ["1", "2"]}]},
         {"matchLabelExpressions": [{"key": "zone", "values": ["c"]}]}]));
@@ -63,7 +63,7 @@ fn values_are_alternatives_and_expressions_hold_together() {
 }
 
 #[test]
-fn the_segment_of_the_chosen_node_comes_first() {
+fn segment_of_the_selected_node_is_preferred() {
     let (node, csi_node) = (node(json!({"zone": "b"})), csi_node(&["zone"]));
     let asked = question(&[], Some((&node, &csi_node)), false);
     let found = requirement(&asked, &zones(&["a", "b", "c"])).unwrap().unwrap();
@@ -72,7 +72,7 @@ fn the_segment_of_the_chosen_node_comes_first() {
 }
 
 #[test]
-fn strict_is_the_chosen_node_alone() {
+fn strict_topology_is_the_selected_node_alone() {
     let (node, csi_node) = (node(json!({"zone": "b"})), csi_node(&["zone"]));
     let given = allowed(json!([{"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}]));
     let found = requirement(&question(&given, Some((&node, &csi_node)), true), &zones(&["a", "b"]));
@@ -88,7 +88,7 @@ fn strict_is_the_chosen_node_alone() {
 }
 
 #[test]
-fn allowed_topologies_win_over_what_nodes_say() {
+fn allowed_topologies_override_node_topology() {
     let given = allowed(json!([{"matchLabelExpressions": [{"key": "zone", "values": ["x", "x"]}]}]));
     let found = requirement(&question(&given, None, false), &zones(&["a"])).unwrap().unwrap();
     assert_eq!(found.requisite, [zone("x")], "once each");
@@ -97,7 +97,7 @@ fn allowed_topologies_win_over_what_nodes_say() {
 }
 
 #[test]
-fn nodes_and_labels_that_do_not_fit() {
+fn contradicting_nodes_and_labels_are_errors() {
     let (bare, known) = (node(json!({})), node(json!({"zone": "a"})));
     let error = |node: &Node, csi_node: &CSINode, cluster: &Fixed| {
         requirement(&question(&[], Some((node, csi_node)), false), cluster).unwrap_err()
@@ -114,8 +114,8 @@ fn nodes_and_labels_that_do_not_fit() {
 }
 
 #[test]
-fn replicas_spread_and_claims_of_one_replica_stay_together() {
-    // Reference values of FNV-1 with 32 bits.
+fn replicas_spread_and_claims_of_one_replica_share_a_term() {
+    // Reference values of 32-bit FNV-1.
     assert_eq!((fnv1(b""), fnv1(b"a"), fnv1(b"foobar")), (0x811c_9dc5, 0x050c_5d7e, 0x31f0_b262));
     let firsts: Vec<usize> = (0..4).map(|n| first_for(&format!("data-db-{n}"), 3)).collect();
     assert_eq!(firsts[3], firsts[0]);

@@ -1,5 +1,5 @@
-//! From a driver's answer to the object of the volume. Pure. An answer is not believed before it was looked at: a driver that
-//! gives no id, or too small a volume, has not given what was asked for.
+//! Converts a driver's response to the volume's object. Pure. A response is checked first: a driver that returns no id, or too
+//! small a volume, has not fulfilled the request.
 
 use std::collections::BTreeMap;
 
@@ -20,27 +20,27 @@ use orlop_client::names::{
     ANN_MODIFY_SECRET_NAMESPACE, ANN_PROVISIONED_BY, FINALIZER_EXTERNAL_PROVISIONER, migrated_driver,
 };
 
-/// Attribute of a volume: which provisioner made it.
+/// Volume attribute with the provisioner that created it.
 const IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";
 
-/// Why an answer is not taken.
+/// Why a response is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Flaw {
-    /// Nothing can be saved, nothing can be deleted: only the same call again may tell more.
+    /// Nothing can be saved or deleted: only repeating the call can clarify.
     #[error("the CSI driver answered without {0}; the call is repeated until it gives one")]
     Nothing(&'static str),
-    /// The volume has to go again.
+    /// The volume has to be deleted again.
     #[error("created volume capacity {has} less than requested capacity {asked}")]
     TooSmall { has: i64, asked: i64 },
-    /// The volume has to go again.
+    /// The volume has to be deleted again.
     #[error("volume content source missing")]
     NoContent,
-    /// The class is of a plugin that the driver took over, and the volume cannot be said with its words.
+    /// The class belongs to a plugin migrated to the driver, and the volume cannot be translated back to it.
     #[error("failed to translate CSI PV to in-tree: the driver calls it {0:?}")]
     NotInTree(String),
 }
 
-/// Looks at an answer.
+/// Checks a response.
 pub(super) fn checked(
     intent: &Intent,
     answer: v1::CreateVolumeResponse,
@@ -50,7 +50,7 @@ pub(super) fn checked(
     if id.is_empty() {
         return Err((Flaw::Nothing("a volume id"), id));
     }
-    // Nothing means that the driver does not know.
+    // Zero means that the driver does not know the capacity.
     if volume.capacity_bytes == 0 {
         volume.capacity_bytes = intent.bytes;
     }
@@ -63,7 +63,7 @@ pub(super) fn checked(
     Ok(volume)
 }
 
-/// The object of a volume with the source that its class stands for: that of a plugin which the driver took over, or CSI's.
+/// The object of a volume with the source of its class: that of a migrated plugin, or CSI's.
 pub(super) fn object(
     intent: &Intent,
     claim: &PersistentVolumeClaim,
@@ -78,7 +78,7 @@ pub(super) fn object(
     }
 }
 
-/// The object of a volume that was made for a claim. Its phase, and its being bound, are the binder's.
+/// The object of a volume created for a claim. The binder sets its phase and binding.
 fn csi_object(
     intent: &Intent,
     claim: &PersistentVolumeClaim,
@@ -106,7 +106,7 @@ fn csi_object(
         metadata: ObjectMeta {
             name: Some(intent.name.clone()),
             annotations: Some(annotations(intent)),
-            // Under another policy it would be taken off again at once.
+            // Under another policy it would be removed again immediately.
             finalizers: (plan.reclaim_policy == "Delete")
                 .then(|| vec![FINALIZER_EXTERNAL_PROVISIONER.to_owned()]),
             ..Default::default()
@@ -131,7 +131,7 @@ fn csi_object(
 fn annotations(intent: &Intent) -> BTreeMap<String, String> {
     let plan = &intent.volume;
     let mut all = BTreeMap::from([(ANN_PROVISIONED_BY.to_owned(), plan.provisioner.clone())]);
-    // Empty texts say that there is none; without them the class would be asked when the volume is deleted.
+    // Empty values mean that there is no secret; without them the class would be read when the volume is deleted.
     let deletion = plan.secrets.provisioner.clone().unwrap_or_default();
     all.insert(ANN_DELETION_SECRET_NAME.to_owned(), deletion.name.unwrap_or_default());
     all.insert(ANN_DELETION_SECRET_NAMESPACE.to_owned(), deletion.namespace.unwrap_or_default());
@@ -142,7 +142,7 @@ fn annotations(intent: &Intent) -> BTreeMap<String, String> {
     all
 }
 
-/// Where the volume can be used: the segments are alternatives. A segment without labels would match nothing.
+/// Where the volume is accessible: the segments are ORed. A segment without labels would match no node.
 fn affinity(topology: &[v1::Topology]) -> Option<VolumeNodeAffinity> {
     let term = |segments: &std::collections::HashMap<String, String>| {
         let ordered: BTreeMap<_, _> = segments.iter().collect();

@@ -1,4 +1,4 @@
-//! Answers, believed or not, and the objects that they become.
+//! Checked responses, and the objects created from them.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn answer(bytes: i64) -> v1::Volume {
 }
 
 #[test]
-fn answers_are_looked_at() {
+fn invalid_responses_are_rejected() {
     let of =
         |intent: &Intent, volume: Option<v1::Volume>| checked(intent, v1::CreateVolumeResponse { volume });
     let plain = intent(json!({}));
@@ -51,7 +51,7 @@ fn answers_are_looked_at() {
 }
 
 #[test]
-fn the_object() {
+fn object_has_the_fields_of_request_and_response() {
     let secrets = json!({"provisioner": {"name": "p", "namespace": "n"}, "nodeStage": {"name": "s", "namespace": "n"},
         "controllerModify": {"name": "m", "namespace": "n"}});
     let intent = intent(json!({"volume": {"secrets": secrets, "attributesClass": "gold"}}));
@@ -78,7 +78,7 @@ fn the_object() {
 }
 
 #[test]
-fn a_device_has_no_file_system_and_what_is_kept_needs_no_finalizer() {
+fn block_volume_has_no_file_system_and_retained_volume_no_finalizer() {
     let intent = intent(json!({"block": true, "volume": {"reclaimPolicy": "Retain"}}));
     let object = object(&intent, &claim("Block"), answer(1024), false).unwrap();
     assert_eq!(object.metadata.finalizers, None);
@@ -88,7 +88,7 @@ fn a_device_has_no_file_system_and_what_is_kept_needs_no_finalizer() {
 }
 
 #[test]
-fn where_it_can_be_used() {
+fn accessible_topology_becomes_node_affinity() {
     let segment = |pairs: &[(&str, &str)]| v1::Topology {
         segments: pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
     };
@@ -114,7 +114,7 @@ fn where_it_can_be_used() {
 }
 
 #[test]
-fn a_class_of_a_plugin_that_a_driver_took_over_gives_the_old_source() {
+fn class_of_a_migrated_plugin_yields_an_in_tree_source() {
     let aws = |provisioner: &str| {
         intent(json!({"driver": "ebs.csi.aws.com", "volume": {"provisioner": provisioner}}))
     };

@@ -1,4 +1,4 @@
-//! The resizer on the fake API with a driver in memory.
+//! The resizer with the fake API and an in-memory driver.
 #![allow(clippy::unwrap_used)]
 
 mod nodes;
@@ -39,7 +39,7 @@ fn reasons(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i6_i9_a_claim_grows_whatever_fails() {
+async fn i6_i9_claim_is_expanded_despite_failures() {
     let held = |rig: &Rig| rig.double.state().volumes["h-a"].bytes;
     let rig = survives(&THIS, rig, |rig| rig.ask_for("a", "3Gi"), held).await;
     assert_eq!(held(&rig), 3 << 30);
@@ -67,7 +67,7 @@ async fn i6_i9_a_claim_grows_whatever_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i6_i9_a_node_has_to_finish_whatever_fails() {
+async fn i6_i9_node_expansion_completes_despite_failures() {
     let make = async || {
         let rig = rig().await;
         rig.double.state().node_expansion = true;
@@ -88,7 +88,7 @@ async fn i6_i9_a_node_has_to_finish_whatever_fails() {
     assert_eq!(types, ["Resizing", "FileSystemResizePending"]);
     assert_eq!(reasons(&rig), ["Resizing", "FileSystemResizeRequired"]);
 
-    // A larger request waits for the node; the node is done, and the rest is done.
+    // A larger request waits for the node; the node finishes, and the rest follows.
     let _running = rig.api.start(&THIS, Options::default());
     rig.api.settle().await;
     rig.ask_for("a", "3Gi");
@@ -105,7 +105,7 @@ async fn i6_i9_a_node_has_to_finish_whatever_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_size_is_on_record_before_the_driver_is_asked() {
+async fn size_is_recorded_before_the_driver_is_called() {
     let rig = rig().await;
     rig.double.fail("ControllerExpandVolume", 0, Failing::NoAnswer);
     let running = rig.api.start(&THIS, Options::default());
@@ -116,7 +116,7 @@ async fn the_size_is_on_record_before_the_driver_is_asked() {
     assert_eq!(now["allocatedResources"]["storage"], "3Gi");
     assert_eq!(now["allocatedResourceStatuses"]["storage"], "ControllerResizeInProgress");
     assert_eq!(now["conditions"][0]["type"], "Resizing");
-    // The process dies, and meanwhile the user wants less: what may be done already is finished first.
+    // The process dies, and the user requests less in the meantime: the resize that may be done is finished first.
     rig.crash(running).await;
     rig.ask_for("a", "2Gi");
     let _running = rig.api.start(&THIS, Options::default());
@@ -126,7 +126,7 @@ async fn the_size_is_on_record_before_the_driver_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_infeasible_rests_and_a_smaller_size_recovers() {
+async fn infeasible_size_is_delayed_and_a_smaller_one_recovers() {
     let rig = rig().await;
     rig.double.fail_times("ControllerExpandVolume", 0, 2, Failing::Refuses(Code::OutOfRange, "too large"));
     let _running = rig.api.start(&THIS, Options::default());
@@ -158,7 +158,7 @@ async fn what_is_infeasible_rests_and_a_smaller_size_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_final_error_the_claim_may_ask_for_less() {
+async fn claim_may_request_less_after_a_final_error() {
     let rig = rig().await;
     rig.double.state().room = Some(2 << 30);
     let _running = rig.api.start(&THIS, Options::default());
@@ -173,7 +173,7 @@ async fn after_a_final_error_the_claim_may_ask_for_less() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_is_in_use_waits_for_its_pods() {
+async fn volume_in_use_waits_for_its_pods() {
     let rig = rig().await;
     rig.double.fail("ControllerExpandVolume", 0, Failing::Refuses(Code::FailedPrecondition, "in use"));
     rig.api.seed(json!({"kind": "Pod", "metadata": {"namespace": "ns", "name": "p"},
@@ -196,7 +196,7 @@ async fn a_volume_that_is_in_use_waits_for_its_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_volumes_of_known_drivers_are_served_and_a_driver_that_appears_finds_its_claims() {
+async fn late_driver_serves_its_waiting_claims_and_no_others() {
     let double = TestDriver::new(DRIVER, &[Rpc::ExpandVolume], &[]);
     let rig = Rig { api: crate::testing::FakeApi::new(), double };
     rig.bound_claim("a", "1Gi");
@@ -207,7 +207,7 @@ async fn only_volumes_of_known_drivers_are_served_and_a_driver_that_appears_find
     rig.api.drivers().put(rig.double.driver().await);
     rig.api.settle().await;
     assert_eq!(status(&rig)["capacity"]["storage"], "2Gi");
-    // Taken away again, it is not asked any more.
+    // After its removal it is not called any more.
     rig.api.drivers().remove(DRIVER);
     rig.api.settle().await;
     rig.ask_for("a", "3Gi");
@@ -217,7 +217,7 @@ async fn only_volumes_of_known_drivers_are_served_and_a_driver_that_appears_find
 }
 
 #[tokio::test(start_paused = true)]
-async fn secrets_are_sent_and_a_missing_one_is_no_answer() {
+async fn secrets_are_sent_and_a_missing_one_fails_the_resize() {
     let rig = rig().await;
     let reference = json!({"spec": {"csi": {"controllerExpandSecretRef": {"namespace": "ns", "name": "s"}}}});
     rig.api.patch("persistentvolumes", "pv-a", "", reference);
@@ -238,7 +238,7 @@ async fn secrets_are_sent_and_a_missing_one_is_no_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_whose_plugin_the_driver_took_over_is_expanded_when_its_claim_is_handed_over() {
+async fn migrated_volume_is_expanded_once_its_claim_names_the_driver() {
     let cinder = "cinder.csi.openstack.org";
     let rig = Rig::with(TestDriver::new(cinder, &[Rpc::ExpandVolume], &[])).await;
     rig.bound_claim("a", "1Gi");

@@ -1,4 +1,4 @@
-//! A driver whose nodes expand volumes, and which does nothing itself.
+//! A driver that expands volumes on nodes only.
 
 use http::Request as HttpRequest;
 use orlop_csi::driver::Line;
@@ -81,7 +81,7 @@ impl Node for Nodes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_only_nodes_expand_the_driver_is_not_asked() {
+async fn driver_with_node_expansion_only_is_not_called() {
     let double = TestDriver::new(DRIVER, &[], &[]);
     let inner = double.clone();
     let service = tower::service_fn(move |request: HttpRequest<Body>| {

@@ -1,10 +1,10 @@
-//! What is next for a snapshot. Pure: one step at a time, each with one write, and any prefix of the writes is a state from
-//! which the next step is found again.
+//! Decides the next step for a snapshot. Pure: one step at a time, each with one write, and after any prefix of the writes the
+//! next step is found again.
 //!
-//! A snapshot that is taken of a claim gets a content of a name that is made of its UID; one that names a content is bound to
-//! it when that points back. The finalizers go on before what they protect: the claim is held before there is a content,
-//! the content is made with its finalizer, and a snapshot that is deleted lets go of its content only when that is gone
-//! or is to be kept (upstream: external-snapshotter, pkg/common-controller).
+//! A snapshot of a claim gets a content whose name is derived from its UID; a snapshot that names a content is bound to it when
+//! the content refers back. Finalizers are added before they are needed: the claim has its finalizer before a content exists,
+//! the content is created with its finalizer, and a deleted snapshot keeps its own until its content is gone or has to be
+//! retained (upstream: external-snapshotter, pkg/common-controller).
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use orlop_client::names::{
     FINALIZER_SNAPSHOT_CONTENT, reason,
 };
 
-/// All that decides.
+/// The input of the decision.
 pub struct Facts<'a> {
     /// The snapshot.
     pub snapshot: &'a VolumeSnapshot,
@@ -36,50 +36,50 @@ pub struct Facts<'a> {
     pub class: Option<Arc<VolumeSnapshotClass>>,
     /// Default classes of any driver.
     pub defaults: Vec<Arc<VolumeSnapshotClass>>,
-    /// The claim that it is taken of.
+    /// The claim that the snapshot is taken from.
     pub claim: Option<Arc<PersistentVolumeClaim>>,
     /// The volume of that claim.
     pub volume: Option<Arc<PersistentVolume>>,
-    /// A claim that is filled from it has no volume yet.
+    /// A claim restored from it has no volume yet.
     pub is_being_restored: bool,
 }
 
-/// What is next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// All is as it has to be, or somebody else has to act.
+    /// Nothing is left to do here.
     Nothing,
-    /// It cannot go on, and says so.
+    /// Report an error on the snapshot.
     Fail {
-        /// Of the event.
+        /// The event's reason.
         reason: &'static str,
-        /// Of the event and of the status.
+        /// The message of event and status.
         message: String,
-        /// It cannot be used any more.
+        /// The snapshot cannot be used any more.
         unready: bool,
     },
-    /// It gets the default class.
+    /// Set the default class.
     SetClass(String),
-    /// It is held.
+    /// Add finalizers to the snapshot.
     Protect(Vec<&'static str>),
-    /// Its claim is held until the snapshot is taken.
+    /// Add the finalizer to the claim until the snapshot is taken.
     ProtectClaim,
-    /// The content is made, and with it the request to the driver.
+    /// Create the content, which requests the snapshot from the driver.
     CreateContent(Box<VolumeSnapshotContent>),
-    /// A content that was there already gets its UID, and its class if it has none.
+    /// Set the snapshot's UID on an existing content, and its class if it has none.
     BindContent {
         /// The class.
         class: Option<String>,
     },
-    /// It says what its content says.
+    /// Copy the content's status to the snapshot.
     SetStatus(Box<VolumeSnapshotStatus>),
-    /// It is deleted, and a claim is still filled from it.
+    /// The snapshot is being deleted while a claim is still being restored from it.
     WaitForRestore,
-    /// Its content learns that it is deleted.
+    /// Mark the content: its snapshot is being deleted.
     MarkContent,
-    /// Its content is deleted.
+    /// Delete the content.
     DeleteContent,
-    /// It is let go.
+    /// Remove finalizers from the snapshot.
     Release(Vec<&'static str>),
 }
 
@@ -89,7 +89,7 @@ fn fail(reason: &'static str, message: impl Into<String>, unready: bool) -> Step
     Step::Fail { reason, message: message.into(), unready }
 }
 
-/// Decides.
+/// Decides the next step.
 pub fn next(facts: &Facts<'_>) -> Step {
     let snapshot = facts.snapshot;
     if is_terminating(snapshot) {
@@ -111,7 +111,7 @@ pub fn next(facts: &Facts<'_>) -> Step {
     }
 }
 
-/// Bound once; the bond has to hold.
+/// The step of a bound snapshot, whose binding has to stay intact.
 fn ready(facts: &Facts<'_>) -> Step {
     let Some(content) = facts.content else { return fail(reason::SNAPSHOT_CONTENT_MISSING, MISSING, true) };
     if !points_to(content, facts.snapshot) {
@@ -121,7 +121,7 @@ fn ready(facts: &Facts<'_>) -> Step {
     protection(facts).unwrap_or(Step::Nothing)
 }
 
-/// Finalizers that the snapshot lacks.
+/// Adds the finalizers that the snapshot lacks.
 fn protection(facts: &Facts<'_>) -> Option<Step> {
     let snapshot = facts.snapshot;
     let content = facts.content.filter(|content| points_to(content, snapshot));
@@ -134,7 +134,7 @@ fn protection(facts: &Facts<'_>) -> Option<Step> {
     (!missing.is_empty()).then_some(Step::Protect(missing))
 }
 
-/// The class that the snapshot names is there, if it names one.
+/// Fails if the class that the snapshot names does not exist.
 fn class_missing(facts: &Facts<'_>) -> Option<Step> {
     let name = facts.snapshot.spec.volume_snapshot_class_name.as_ref()?;
     let why = format!(
@@ -143,7 +143,7 @@ fn class_missing(facts: &Facts<'_>) -> Option<Step> {
     facts.class.is_none().then(|| fail(reason::GET_SNAPSHOT_CLASS_FAILED, why, false))
 }
 
-/// It names a content that is there already.
+/// The step of a snapshot that names an existing content.
 fn of_content(facts: &Facts<'_>, name: &str) -> Step {
     let snapshot = facts.snapshot;
     if let Some(step) = class_missing(facts) {
@@ -172,7 +172,7 @@ fn of_content(facts: &Facts<'_>, name: &str) -> Step {
     say(facts, content)
 }
 
-/// It is taken of a claim.
+/// The step of a snapshot of a claim.
 fn of_claim(facts: &Facts<'_>, claim: &str) -> Step {
     let snapshot = facts.snapshot;
     let Some(content) = facts.content else { return begin(facts, claim) };
@@ -208,11 +208,11 @@ fn say(facts: &Facts<'_>, content: &VolumeSnapshotContent) -> Step {
     Step::SetStatus(Box::new(status))
 }
 
-/// There is no content yet.
+/// The step of a snapshot without content.
 fn begin(facts: &Facts<'_>, claim: &str) -> Step {
     let snapshot = facts.snapshot;
     if bound_content(snapshot).is_some() {
-        // Another one would be a snapshot of another time under the same name.
+        // A new one would be a snapshot of another time with the same name.
         return fail(reason::SNAPSHOT_CONTENT_MISSING, MISSING, true);
     }
     if let Some(step) = class_missing(facts) {
@@ -252,7 +252,7 @@ fn begin(facts: &Facts<'_>, claim: &str) -> Step {
     }
 }
 
-/// The volume that the snapshot is taken of.
+/// The volume that the snapshot is taken from.
 fn source_volume<'a>(facts: &'a Facts<'_>, claim: &str) -> Result<&'a PersistentVolume, String> {
     let Some(source) = &facts.claim else {
         return Err(format!(
@@ -304,7 +304,7 @@ fn content_for(
     };
     let class_name = class.metadata.name.clone().unwrap_or_default();
     if class.driver != source.driver {
-        // The handle of one driver may be that of another volume for another.
+        // A handle means another volume to another driver.
         let (wanted, is) = (&class.driver, &source.driver);
         return Err(format!(
             "snapshot class {class_name} is of driver {wanted:?}, volume {volume_name} of {is:?}; name another class"
@@ -325,7 +325,7 @@ fn content_for(
         metadata: ObjectMeta {
             name: Some(name),
             annotations,
-            // From the start: nothing is asked of a driver for a content that could vanish.
+            // Set from the beginning: no driver is called for a content that could disappear.
             finalizers: Some(vec![FINALIZER_SNAPSHOT_CONTENT.to_owned()]),
             ..ObjectMeta::default()
         },
@@ -344,14 +344,14 @@ fn content_for(
     })
 }
 
-/// The snapshot is deleted.
+/// The step of a snapshot that is being deleted.
 fn leaving(facts: &Facts<'_>) -> Step {
     let snapshot = facts.snapshot;
     let held = protect::present(snapshot, &[FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND]);
     if held.is_empty() {
         return Step::Nothing;
     }
-    // Only a content that points back is its own.
+    // Only a content that refers back belongs to it.
     let content = facts.content.filter(|content| points_to(content, snapshot));
     let Some(content) = content else { return Step::Release(held) };
     if facts.is_being_restored {
@@ -364,13 +364,13 @@ fn leaving(facts: &Facts<'_>) -> Step {
     if goes_along && !is_terminating(content) {
         return Step::DeleteContent;
     }
-    // While the content goes, its snapshot stays, so that nobody believes it gone.
+    // While the content is being deleted, its snapshot stays, so that it does not appear to be gone.
     let free: Vec<_> =
         held.into_iter().filter(|finalizer| !goes_along || *finalizer != FINALIZER_SNAPSHOT_BOUND).collect();
     if free.is_empty() { Step::Nothing } else { Step::Release(free) }
 }
 
-/// The claim is held for snapshots and none of `all`, those that are taken of it, is under way.
+/// Whether the claim has the finalizer for snapshots and none of `all`, its snapshots, is in progress.
 pub fn is_claim_free(claim: &PersistentVolumeClaim, all: &[Arc<VolumeSnapshot>]) -> bool {
     has_finalizer(claim, FINALIZER_SNAPSHOT_CLAIM) && all.iter().all(|snapshot| is_ready(snapshot))
 }

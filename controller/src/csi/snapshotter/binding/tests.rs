@@ -41,7 +41,7 @@ fn volume(change: Value) -> Option<Arc<PersistentVolume>> {
     Some(Arc::new(serde_json::from_value(all).unwrap()))
 }
 
-/// Everything there, nothing begun; `change` makes the case.
+/// The step with all objects present and nothing begun; `change` sets up the case.
 fn step(snapshot: Value, content: Option<Value>, change: impl FnOnce(&mut Facts<'_>)) -> Step {
     let snapshot: VolumeSnapshot = serde_json::from_value(snapshot).unwrap();
     let content: Option<VolumeSnapshotContent> =
@@ -65,7 +65,7 @@ fn why(step: Step) -> String {
 }
 
 #[test]
-fn a_snapshot_of_a_claim() {
+fn steps_of_a_snapshot_of_a_claim() {
     let fresh = || snapshot(json!({}));
     assert_eq!(
         step(snapshot(json!({"metadata": {"finalizers": null}})), None, |_| {}),
@@ -80,7 +80,7 @@ fn a_snapshot_of_a_claim() {
     wanted["apiVersion"] = json!("snapshot.storage.k8s.io/v1");
     assert_eq!(serde_json::to_value(made).unwrap(), wanted);
 
-    // The content is there.
+    // The content exists.
     let said = step(fresh(), Some(content(json!({}))), |_| {});
     let Step::SetStatus(status) = said else { panic!("{said:?}") };
     assert_eq!(status.bound_volume_snapshot_content_name.as_deref(), Some(MADE));
@@ -125,7 +125,7 @@ fn a_snapshot_of_a_claim() {
 }
 
 #[test]
-fn why_no_content_is_made() {
+fn unsuitable_input_creates_no_content() {
     let of = |change: fn(&mut Facts<'_>)| why(step(snapshot(json!({})), None, change));
     let failed = "SnapshotContentCreationFailed true Failed to create snapshot content with error";
     assert_eq!(
@@ -159,7 +159,7 @@ fn why_no_content_is_made() {
 }
 
 #[test]
-fn default_classes() {
+fn default_class_is_set_only_when_unambiguous() {
     let none = || snapshot(json!({"spec": {"volumeSnapshotClassName": null}}));
     let with =
         |defaults: Vec<Arc<VolumeSnapshotClass>>| step(none(), None, |facts| facts.defaults = defaults);
@@ -175,7 +175,7 @@ fn default_classes() {
 }
 
 #[test]
-fn a_snapshot_of_a_content() {
+fn steps_of_a_snapshot_of_an_existing_content() {
     let source = json!({"persistentVolumeClaimName": null, "volumeSnapshotContentName": "p"});
     let named = || snapshot(json!({"spec": {"source": source, "volumeSnapshotClassName": null}}));
     let there = |change: Value| {
@@ -214,7 +214,7 @@ fn a_snapshot_of_a_content() {
 }
 
 #[test]
-fn a_snapshot_that_is_deleted() {
+fn steps_of_a_deleted_snapshot() {
     let going = |finalizers: Value| {
         snapshot(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers},
             "status": {"boundVolumeSnapshotContentName": MADE, "readyToUse": true}}))
@@ -254,7 +254,7 @@ fn a_snapshot_that_is_deleted() {
 }
 
 #[test]
-fn a_claim_is_held_while_a_snapshot_of_it_is_under_way() {
+fn claim_keeps_its_finalizer_while_a_snapshot_is_in_progress() {
     let of = |status: Value| Arc::new(serde_json::from_value(snapshot(json!({"status": status}))).unwrap());
     let (ready, open) = (of(json!({"readyToUse": true})), of(json!({"readyToUse": false})));
     let held = claim(json!({})).unwrap();

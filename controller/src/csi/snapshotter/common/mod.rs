@@ -1,6 +1,6 @@
-//! The controller of snapshots: informers, what wakes a key, and what is known when it runs. Decisions are in
-//! [`super::binding`], writes in `steps`. Nothing is tried again by the clock but what the server refused: whatever a
-//! snapshot waits for (class, claim, volume, content) wakes it.
+//! The snapshot controller: informers, the events that queue keys, and the state collected for a sync. Decisions are in
+//! [`super::binding`], writes in `steps`. Only requests that the server refused are retried after a delay: everything that a
+//! snapshot waits for (class, claim, volume, content) queues it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,26 +27,26 @@ use orlop_client::worker;
 
 /// Upstream: `--worker-threads`.
 const WORKERS: usize = 10;
-/// More steps in one go than any snapshot needs.
+/// More steps per sync than any snapshot needs.
 const STEPS: usize = 12;
 
-/// Index of snapshots by the key of the claim that they are taken of.
+/// Index of snapshots by the key of the claim that they are taken from.
 const INDEX_CLAIM: &str = "snapshot-claim";
 /// Index of snapshots that are not ready by their class; the empty name for those without one.
 const INDEX_CLASS: &str = "snapshot-class";
 /// Index of snapshots by the name of their content.
 const INDEX_CONTENT: &str = "snapshot-content";
-/// Index of claims without a volume by the key of the snapshot that they are filled from.
+/// Index of claims without a volume by the key of the snapshot that they are restored from.
 const INDEX_RESTORES: &str = "snapshot-restores";
 
-/// What a worker is given.
+/// A key of the work queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    /// Bind it, or let it go.
+    /// Bind it, or remove its finalizers.
     Snapshot(String),
-    /// Hold it.
+    /// Add its finalizer.
     Content(String),
-    /// Let it go when no snapshot of it is under way.
+    /// Remove its finalizer when none of its snapshots is in progress.
     Claim(String),
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let queue = WorkQueue::new(context.options.rate_limit);
@@ -103,20 +103,20 @@ pub(super) struct Common {
     volumes: Informer<PersistentVolume>,
 }
 
-/// The objects as they are after the last step.
+/// The objects after the last step.
 pub(super) struct Held {
     pub(super) snapshot: VolumeSnapshot,
     pub(super) content: Option<VolumeSnapshotContent>,
     pub(super) claim: Option<Arc<PersistentVolumeClaim>>,
 }
 
-/// The claim that a snapshot is taken of.
+/// The claim that a snapshot is taken from.
 fn claim_of(snapshot: &VolumeSnapshot) -> Option<String> {
     let name = snapshot.spec.source.persistent_volume_claim_name.as_deref()?;
     Some(format!("{}/{name}", snapshot.metadata.namespace.as_deref().unwrap_or_default()))
 }
 
-/// The snapshot that a claim without a volume is to be filled from.
+/// The snapshot that a claim without a volume is restored from.
 fn restored_from(claim: &PersistentVolumeClaim) -> Option<String> {
     let is_pending = claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Pending");
     let source = claim.spec.as_ref()?.data_source.as_ref().filter(|_| is_pending)?;
@@ -136,7 +136,7 @@ impl Common {
         self.claims.add_index(INDEX_RESTORES, |claim| restored_from(claim).into_iter().collect());
     }
 
-    /// What wakes which key.
+    /// Registers the handlers that map events to keys.
     fn handlers(&self, queue: &WorkQueue<Key>) -> Vec<Registration> {
         let of_snapshots = self.snapshots.add_handler({
             let queue = queue.clone();
@@ -218,8 +218,8 @@ impl Common {
         Ok(())
     }
 
-    /// The content of a snapshot. The cache may not have one yet that was just made, and where that would be taken for none
-    /// and acted upon the server is asked.
+    /// The content of a snapshot. The cache may lack one that was just created; where its absence would lead to an action, it is
+    /// read from the server.
     async fn find_content(
         &self,
         snapshot: &VolumeSnapshot,

@@ -1,4 +1,4 @@
-//! Binding on the fake API, without any driver: sidecars may be elsewhere.
+//! Binding with the fake API, without any driver: sidecars may run elsewhere.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn taken(rig: &Rig) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i6_a_content_is_made_and_bound_whatever_fails() {
+async fn i6_content_is_created_and_bound_despite_failures() {
     let act = |rig: &Rig| drop(rig.api.seed(of_claim()));
     let rig = survives(&THIS, rig, act, |_| ()).await;
     let content = rig.api.get(CONTENTS, MADE).unwrap();
@@ -71,7 +71,7 @@ async fn i6_a_content_is_made_and_bound_whatever_fails() {
     let said = "VolumeSnapshot ns/s Normal CreatingSnapshot Waiting for a snapshot ns/s to be created by the CSI driver.";
     assert_eq!(rig.api.events(), [said]);
 
-    // The sidecar, wherever it is, takes it.
+    // The sidecar, wherever it runs, takes the snapshot.
     let _running = rig.api.start(&THIS, Options::default());
     rig.api.settle().await;
     taken(&rig);
@@ -89,7 +89,7 @@ async fn i6_a_content_is_made_and_bound_whatever_fails() {
             "VolumeSnapshot ns/s Normal SnapshotReady Snapshot ns/s is ready to use.",
         ]
     );
-    // Nobody takes the content away behind its back.
+    // The content is not deleted concurrently.
     rig.api.delete(SNAPSHOTS, "ns/s");
     rig.api.settle().await;
     let content = rig.api.get(CONTENTS, MADE).unwrap();
@@ -102,7 +102,7 @@ async fn i6_a_content_is_made_and_bound_whatever_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i6_a_content_that_is_there_is_bound_and_kept_whatever_fails() {
+async fn i6_existing_content_is_bound_and_retained_despite_failures() {
     let make = async || {
         let rig = rig().await;
         rig.api.seed(json!({"kind": "VolumeSnapshotContent", "metadata": {"name": "p"},
@@ -123,7 +123,7 @@ async fn i6_a_content_that_is_there_is_bound_and_kept_whatever_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_snapshot_waits_for_wakes_it() {
+async fn snapshot_is_queued_when_a_missing_object_appears() {
     let rig = Rig { api: FakeApi::new(), double: TestDriver::new(DRIVER, &[], &[]) };
     let _running = rig.api.start(&THIS, Options::default());
     rig.api.seed(snapshot(json!({"persistentVolumeClaimName": "a"}), Value::Null));
@@ -149,7 +149,7 @@ async fn what_a_snapshot_waits_for_wakes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_a_claim_is_filled_from_waits() {
+async fn deleted_snapshot_waits_for_its_restore() {
     let rig = rig().await;
     rig.api.seed(of_claim());
     let _running = rig.api.start(&THIS, Options::default());
@@ -172,13 +172,13 @@ async fn a_snapshot_that_a_claim_is_filled_from_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_is_let_go_when_its_last_open_snapshot_is_gone() {
+async fn claim_finalizer_is_removed_with_its_last_open_snapshot() {
     let rig = rig().await;
     rig.api.seed(of_claim());
     let running = rig.api.start(&THIS, Options::default());
     rig.api.settle().await;
     drop(running);
-    // By force, while no controller runs.
+    // Its finalizers are removed by hand while no controller runs.
     rig.api.patch(SNAPSHOTS, "ns/s", "", json!({"metadata": {"finalizers": null}}));
     rig.api.delete(SNAPSHOTS, "ns/s");
     let _running = rig.api.start(&THIS, Options::default());

@@ -21,12 +21,12 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::Recorder;
 use orlop_client::worker;
 
-/// More steps in one go than any content needs.
+/// More steps per sync than any content needs.
 const STEPS: usize = 8;
 /// Index of contents that are not ready by their class.
 const INDEX_CLASS: &str = "snapshot-content-class";
 
-/// The controller.
+/// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
         let (contents, classes) =
@@ -100,7 +100,7 @@ pub(super) struct Snapshotter {
     pub(super) drivers: Drivers,
     pub(super) clock: Clock,
     pub(super) recorder: Recorder,
-    /// Of the driver.
+    /// The driver's name.
     pub(super) name: String,
     contents: Informer<VolumeSnapshotContent>,
     pub(super) classes: Informer<VolumeSnapshotClass>,
@@ -112,8 +112,8 @@ impl Snapshotter {
         if cached.spec.driver != self.name || content::next(&cached) == Step::Nothing {
             return Ok(());
         }
-        // Read again before a driver is asked: the cache may not know yet that all was done and undone, and what is made
-        // for a content that is gone would be forgotten.
+        // Read again before a driver is called: the cache may be stale, and a snapshot taken for a content that is gone would be
+        // forgotten.
         let Some(mut content) = read_content(&self.client, &key).await? else { return Ok(()) };
         for _ in 0..STEPS {
             content = match content::next(&content) {

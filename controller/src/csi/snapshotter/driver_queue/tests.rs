@@ -1,4 +1,4 @@
-//! Both controllers on the fake API with a driver in memory: what the driver has and what contents know is the same.
+//! Both controllers with the fake API and an in-memory driver: the driver's snapshots and the contents' handles must match.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -40,7 +40,7 @@ fn take(rig: &Rig) {
         "spec": {"source": {"persistentVolumeClaimName": "a"}, "volumeSnapshotClassName": "k"}}));
 }
 
-/// Names of the driver's snapshots; that each is known to a content, and each known one is there, is checked.
+/// Names of the driver's snapshots. Asserts that each has a content, and that each content's snapshot exists.
 fn held(rig: &Rig) -> Vec<String> {
     let state = rig.double.state();
     let there: BTreeSet<String> = state.snapshots.keys().cloned().collect();
@@ -51,7 +51,7 @@ fn held(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i6_i9_a_snapshot_is_taken_whatever_fails() {
+async fn i6_i9_snapshot_is_taken_despite_failures() {
     let rig = survives(&BOTH, rig, take, held).await;
     assert_eq!(held(&rig), ["snapshot-u-s"]);
     let content = rig.api.get(CONTENTS, MADE).unwrap();
@@ -68,7 +68,7 @@ async fn i6_i9_a_snapshot_is_taken_whatever_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i6_i9_a_snapshot_is_deleted_whatever_fails() {
+async fn i6_i9_snapshot_is_deleted_despite_failures() {
     let make = async || {
         let rig = rig().await;
         take(&rig);
@@ -85,7 +85,7 @@ async fn i6_i9_a_snapshot_is_deleted_whatever_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i9_a_snapshot_that_is_deleted_while_it_is_taken_is_not_forgotten() {
+async fn i9_snapshot_deleted_during_creation_is_not_forgotten() {
     for (name, kind) in [
         ("no answer", Failing::NoAnswer),
         ("answer lost", Failing::AnswerLost),
@@ -119,7 +119,7 @@ async fn i9_a_snapshot_that_is_deleted_while_it_is_taken_is_not_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_ready_is_looked_at_again() {
+async fn unready_snapshot_is_checked_again() {
     let rig = rig().await;
     rig.double.state().snapshots_ready = false;
     let _running = rig.api.start(&BOTH, Options::default());
@@ -135,7 +135,7 @@ async fn what_is_not_ready_is_looked_at_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_told_and_tried_again() {
+async fn refusal_is_reported_and_retried() {
     let rig = rig().await;
     rig.double.fail("CreateSnapshot", 0, Failing::Refuses(Code::Internal, "no"));
     let _running = rig.api.start(&BOTH, Options::default());
@@ -155,7 +155,7 @@ async fn a_refusal_is_told_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i9_a_refusal_says_nothing_about_an_answer_that_was_lost_before() {
+async fn i9_refusal_does_not_settle_an_earlier_lost_response() {
     for (name, code, certain) in [
         ("a driver that is broken", Code::Internal, false),
         ("a driver that has no such volume", Code::NotFound, true),
@@ -182,7 +182,7 @@ async fn i9_a_refusal_says_nothing_about_an_answer_that_was_lost_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_was_there_is_looked_up_and_deleted_with_its_content() {
+async fn existing_snapshot_is_checked_and_deleted_with_its_content() {
     let rig = rig().await;
     let taken = orlop_csi::v1::Snapshot {
         snapshot_id: "old".to_owned(),
@@ -216,7 +216,7 @@ async fn a_snapshot_that_was_there_is_looked_up_and_deleted_with_its_content() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i9_a_content_that_goes_before_it_was_looked_at_takes_its_snapshot_along() {
+async fn i9_content_deleted_before_its_check_deletes_its_snapshot() {
     for (policy, left) in [("Delete", 0), ("Retain", 1)] {
         let rig = rig().await;
         let taken = orlop_csi::v1::Snapshot { snapshot_id: "old".to_owned(), ..Default::default() };
@@ -234,7 +234,7 @@ async fn i9_a_content_that_goes_before_it_was_looked_at_takes_its_snapshot_along
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_cannot_be_believed_are_no_answers() {
+async fn invalid_responses_are_rejected() {
     let rig = rig().await;
     rig.double.state().snapshot_lie =
         Some(Box::new(|snapshot| snapshot.source_volume_id = "other".to_owned()));

@@ -1,5 +1,4 @@
-//! Are the claims of a pod bound? Pure: what is known comes in. What speaks against going on waiting is told in upstream's
-//! words.
+//! Checks whether the claims of a pod are bound. Pure. Reasons to stop waiting are in upstream's texts.
 
 use super::super::cluster::NodeFacts;
 use super::super::filter::volume_binding::{is_bound, selected_node};
@@ -8,27 +7,27 @@ use crate::pv::affinity::accepts_node;
 use crate::pv::object;
 use orlop_client::informer::split_key;
 
-/// A claim that has to be bound before its pod is.
+/// A claim that has to be bound before its pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Awaited {
     /// `namespace/name` of the claim.
     pub claim: String,
     /// Its UID.
     pub uid: String,
-    /// The volume that was chosen for it; none when one has to be made.
+    /// The volume selected for it; none when one has to be provisioned.
     pub volume: Option<String>,
 }
 
-/// How far it is.
+/// The binding progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// All are bound.
     Bound,
-    /// Not yet.
+    /// Not all are bound.
     Waits,
 }
 
-/// How far the claims are, or why waiting is of no use.
+/// The progress of the claims, or why waiting is useless.
 pub(super) fn progress(awaited: &[Awaited], volumes: &Volumes, node: &NodeFacts) -> Result<Progress, String> {
     let mut all = Progress::Bound;
     for one in awaited {
@@ -73,7 +72,7 @@ fn of_claim(awaited: &Awaited, volumes: &Volumes, node: &NodeFacts) -> Result<Pr
         return Ok(Progress::Waits);
     }
     match volumes.volume(bound_to) {
-        // It was bound, but the volume has not been seen yet.
+        // It was bound, but the volume is not in the cache yet.
         None => Ok(Progress::Waits),
         Some(volume) if !accepts_node(&volume, &node.labels) => Err(unfit(bound_to)),
         Some(_) if is_bound(&claim) => Ok(Progress::Bound),

@@ -1,4 +1,4 @@
-//! How far claims are.
+//! The binding progress of claims.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn world(claim: Option<Value>, volume: Option<Value>) -> Volumes {
 }
 
 #[test]
-fn what_a_pod_waits_for() {
+fn pod_waits_until_all_its_claims_are_bound() {
     let labels = [("zone".to_owned(), "a".to_owned())].into_iter().collect();
     let node = NodeFacts { name: "n".to_owned(), labels, ..NodeFacts::default() };
     let own = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n"}}});

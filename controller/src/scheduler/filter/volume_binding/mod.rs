@@ -1,5 +1,5 @@
-//! Claims and their volumes. First, for the pod alone: are its claims such that it can be scheduled? Then, for each node:
-//! may its bound volumes be used there, and can the claims that waited for a node be bound or provisioned there?
+//! The rule for claims and their volumes. First, for the pod alone: do its claims allow scheduling? Then, for each node: are its
+//! bound volumes accessible there, and can the claims that wait for a node be bound or provisioned there?
 
 use std::sync::Arc;
 
@@ -25,34 +25,34 @@ const NO_ROOM: &str = "node(s) did not have enough free storage";
 const VOLUME_GONE: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
 const IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";
 
-/// The claims of a pod that can be scheduled.
+/// The claims of a schedulable pod.
 #[derive(Debug, Default)]
 pub struct PodClaims {
-    /// They have their volumes.
+    /// Claims that are bound.
     pub bound: Vec<Bound>,
-    /// They wait for the node, the smallest first.
+    /// Claims that wait for a node, the smallest first.
     pub delayed: Vec<Delayed>,
 }
 
-/// A claim that has its volume. Read once, for all nodes.
+/// A bound claim. Read once, for all nodes.
 #[derive(Clone, Debug)]
 pub struct Bound {
     /// The claim.
     pub claim: Arc<PersistentVolumeClaim>,
-    /// The volume, if it is there.
+    /// The volume, if it exists.
     pub volume: Option<Arc<PersistentVolume>>,
 }
 
-/// A claim that waits for the node. Read once, for all nodes.
+/// A claim that waits for a node. Read once, for all nodes.
 #[derive(Debug)]
 pub struct Delayed {
     /// The claim.
     pub claim: Arc<PersistentVolumeClaim>,
-    /// The search for a volume; none when no volume can ever fit.
+    /// The search for a volume; none when no volume can ever match.
     search: Option<NodeSearch>,
-    /// Its class, if it is there.
+    /// Its class, if it exists.
     class: Option<Arc<StorageClass>>,
-    /// What room it needs, if its driver tells where it has room and the claim says how much it wants.
+    /// The capacity to look for, if its driver publishes capacity and the claim requests a size.
     size: Option<Quantity>,
 }
 
@@ -64,7 +64,7 @@ impl PodClaims {
     }
 }
 
-/// What a node says to the claims of a pod: [`PodVolumes`] with the volumes not read yet.
+/// The result of one node for the claims of a pod: [`PodVolumes`] whose volumes are not read yet.
 #[derive(Debug, Default)]
 pub struct Plan {
     bind: Vec<(Kept<PersistentVolume>, Arc<PersistentVolumeClaim>)>,
@@ -79,36 +79,36 @@ impl Plan {
     }
 }
 
-/// What has to happen to the claims of a pod on one node.
+/// The operations on the claims of a pod for one node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodVolumes {
-    /// Volumes that are there.
+    /// Existing volumes and the claims to bind them to.
     pub bind: Vec<(Arc<PersistentVolume>, Arc<PersistentVolumeClaim>)>,
-    /// Claims that somebody has to make a volume for.
+    /// Claims to provision a volume for.
     pub provision: Vec<Arc<PersistentVolumeClaim>>,
 }
 
-/// Why the claims of a pod say no, or say nothing.
+/// Why the claims of a pod do not allow scheduling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotNow {
-    /// On no node.
+    /// No node is feasible.
     Unfit(String),
-    /// No answer.
+    /// The state cannot be evaluated.
     Broken(Broken),
 }
 
-/// A claim has its volume for good.
+/// Whether the binding of a claim is complete.
 pub fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     !object::volume_name(claim).is_empty()
         && object::has_annotation(&claim.metadata, names::ANN_BIND_COMPLETED)
 }
 
-/// The node that a claim was given.
+/// The node selected for a claim.
 pub fn selected_node(claim: &PersistentVolumeClaim) -> Option<&str> {
     object::annotation(&claim.metadata, names::ANN_SELECTED_NODE)
 }
 
-/// The claims of a pod, or why it cannot be scheduled anywhere.
+/// The claims of a pod, or why no node is feasible for it.
 pub fn claims_of(pod: &Pod, volumes: &Volumes) -> Result<PodClaims, NotNow> {
     let mut claims = PodClaims::default();
     let mut immediate = false;
@@ -146,7 +146,7 @@ pub fn claims_of(pod: &Pod, volumes: &Volumes) -> Result<PodClaims, NotNow> {
     Ok(claims)
 }
 
-/// The claim if it may be used by this pod, or upstream's words why not.
+/// The claim if this pod may use it, or upstream's reason why not.
 fn usable(
     pod: &Pod,
     name: &str,
@@ -180,7 +180,7 @@ fn usable(
     Ok(claim)
 }
 
-/// The rule: what has to be done on this node, or why it is none.
+/// The rule: the operations needed on this node, or why it is infeasible.
 pub fn check(
     claims: &PodClaims,
     volumes: &Volumes,
@@ -216,7 +216,7 @@ pub fn check(
     if reasons.is_empty() {
         return Ok(Ok(found));
     }
-    // Upstream tells them in this order.
+    // Upstream's order.
     let order = [AFFINITY, NOTHING_TO_BIND, NO_ROOM, VOLUME_GONE];
     reasons.sort_by_key(|reason| order.iter().position(|one| one == reason));
     Ok(Err(Misfit { reasons, resolvable: false, rule: Rule::VolumeBinding }))
@@ -228,7 +228,7 @@ enum Provision {
     NoRoom,
 }
 
-/// Finds a volume for each claim that waits, or asks whether one can be made.
+/// Finds a volume for each waiting claim, or checks whether one can be provisioned.
 fn find(
     claims: &PodClaims,
     volumes: &Volumes,
@@ -239,7 +239,7 @@ fn find(
     for delayed in &claims.delayed {
         let claim = &delayed.claim;
         let volume = match &delayed.search {
-            // Somebody has been asked already to make a volume for it here.
+            // A provisioner is already requested to create its volume here.
             _ if selected_node(claim).is_some() => None,
             None => None,
             Some(search) => volumes.index().find_for_node(search, &node.labels, |name| {
@@ -278,13 +278,13 @@ fn provisions(class: &StorageClass) -> bool {
     !matches!(class.provisioner.as_str(), "" | "kubernetes.io/no-provisioner")
 }
 
-/// The size that a claim asks for; none when it asks for none.
+/// The size that a claim requests; none without a request.
 fn size_of(claim: &PersistentVolumeClaim) -> Option<Quantity> {
     let requests = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
     Quantity::parse(&requests.get("storage")?.0).ok()
 }
 
-/// Whether the class allows volumes where the node is. Terms are alternatives; no terms allow everything.
+/// Whether the class allows volumes in the node's topology. Terms are ORed; no terms allow everything.
 fn is_allowed(class: &StorageClass, labels: &Labels) -> bool {
     let Some(terms) = class.allowed_topologies.as_ref().filter(|terms| !terms.is_empty()) else {
         return true;

@@ -1,4 +1,4 @@
-//! Claims of a pod, and what each node says to them.
+//! The claims of a pod, and the result of each node.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::super::super::volumes::Caches;
 use super::*;
 use crate::testing::merge_into;
 
-/// Storage with what a test needs, filled by hand.
+/// Storage for one test, filled by hand.
 struct World {
     caches: Caches,
     volumes: Volumes,
@@ -43,7 +43,7 @@ impl World {
         self.caches.claims.apply(serde_json::from_value(claim).unwrap());
     }
 
-    /// A volume that is free, in a zone.
+    /// An available volume in a zone.
     fn volume(&mut self, name: &str, class: &str, zone: &str, more: Value) {
         let mut volume = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": {
             "storageClassName": class, "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
@@ -76,7 +76,7 @@ fn bound_to(volume: &str) -> Value {
 }
 
 #[test]
-fn which_claims_keep_a_pod_from_all_nodes() {
+fn unusable_claims_reject_all_nodes() {
     let world = World::new();
     let del = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     world.claim("lost", "now", json!({"spec": {"volumeName": "v"}, "status": {"phase": "Lost"}}));
@@ -115,7 +115,7 @@ fn which_claims_keep_a_pod_from_all_nodes() {
 }
 
 #[test]
-fn what_a_node_says() {
+fn node_result_for_bound_and_waiting_claims() {
     let mut world = World::new();
     world.volume("pv-a", "local", "a", json!({}));
     world.volume("pv-b", "now", "b", json!({"status": {"phase": "Bound"}}));
@@ -161,7 +161,7 @@ fn what_a_node_says() {
 }
 
 #[test]
-fn room_that_drivers_tell_of() {
+fn published_capacity_restricts_provisioning() {
     let mut world = World::new();
     world.claim("c", "wait", json!({}));
     let driver = |tells: bool| json!({"metadata": {"name": "p"}, "spec": {"storageCapacity": tells}});
@@ -188,7 +188,7 @@ fn room_that_drivers_tell_of() {
 }
 
 #[test]
-fn what_is_assumed_counts_until_the_server_says_otherwise() {
+fn assumptions_are_used_until_the_server_reports_otherwise() {
     let mut world = World::new();
     world.volume("pv-a", "local", "a", json!({}));
     world.claim("local", "local", json!({}));
@@ -199,7 +199,7 @@ fn what_is_assumed_counts_until_the_server_says_otherwise() {
     assert!(world.ask(&["local"], "a").is_ok() && world.ask(&["local-2"], "a").is_err());
     world.volumes.restore_volume("pv-a");
     assert!(world.ask(&["local-2"], "a").is_ok() && world.volumes.is_settled());
-    // Somebody else was faster.
+    // A concurrent write came first.
     world.volumes.assume_volume(changed);
     world.volume("pv-a", "local", "a", json!({"metadata": {"resourceVersion": "2"}}));
     assert!(world.ask(&["local-2"], "a").is_ok() && world.volumes.is_settled());
@@ -210,7 +210,7 @@ fn what_is_assumed_counts_until_the_server_says_otherwise() {
     assert_eq!(world.ask(&["local"], "a").unwrap_err(), [NOTHING_TO_BIND]);
     world.volumes.restore_claim("ns/local");
     assert!(world.ask(&["local"], "a").is_ok());
-    // Written: it stays until the informer has it.
+    // Written: the assumption stays until the informer has it.
     world.volumes.assume_claim(selected.clone());
     selected.metadata.resource_version = Some("3".to_owned());
     world.volumes.claim_written(selected);
