@@ -1,8 +1,9 @@
-//! Makes Rust of the messages, without protoc: protox reads the files, tonic's builder writes the code.
+//! Generates Rust code from the protobuf messages without protoc: protox parses the files, tonic's builder
+//! writes the code.
 
 use std::error::Error;
 
-/// Requests that carry secrets have no Debug, so that no log line can show them.
+/// Requests with secrets have no `Debug`, so that no log line can contain them.
 const SECRET: &[&str] = &[
     "CreateVolumeRequest",
     "DeleteVolumeRequest",

@@ -1,11 +1,11 @@
-//! Spans of time as people read them (`5m10s`, `3d4h`) and as Go writes them (`1h5m0s`).
+//! Durations in human-readable form (`5m10s`, `3d4h`) and in Go's format (`1h5m0s`).
 
 use std::time::Duration;
 
 use crate::quoted;
 
-/// The span between two moments as the `AGE` column of a table shows it; `seconds` are whole,
-/// rounded towards zero. More than a second in the future is `<invalid>`: clocks disagree.
+/// Formats a duration as the `AGE` column of a table shows it; `seconds` is a whole number,
+/// rounded towards zero. A duration more than a second in the future is `<invalid>`, because the clocks disagree.
 pub fn human(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
@@ -42,10 +42,10 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3600 * 1_000_000_000),
 ];
 
-/// Reads a duration as Go writes it: `15s`, `1h5m`, `1.5s`, `0`.
+/// Parses a duration in Go's format: `15s`, `1h5m`, `1.5s`, `0`.
 ///
 /// # Errors
-/// Go's text. Negative durations are refused as well: nothing here can wait for less than nothing.
+/// Returns Go's error text. Negative durations are rejected as well: no caller can wait for a negative time.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let invalid = || format!("time: invalid duration {}", quoted(text));
     let mut rest = text.strip_prefix('+').unwrap_or(text);
@@ -86,7 +86,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(total))
 }
 
-/// `0.<digits>` of a unit, in nanoseconds, cut off. Digits behind the 18th are below a nanosecond.
+/// Converts `0.<digits>` of a unit to nanoseconds, truncated. Digits after the 18th are below a nanosecond.
 fn fraction_of(digits: &str, nanos: u64) -> u64 {
     let mut value: u128 = 0;
     let mut scale: u128 = 1;
@@ -98,7 +98,7 @@ fn fraction_of(digits: &str, nanos: u64) -> u64 {
     u64::try_from(value * u128::from(nanos) / scale).unwrap_or(0)
 }
 
-/// Writes a duration as Go does: `0s`, `500ms`, `1.5s`, `1h5m0s`.
+/// Formats a duration as Go does: `0s`, `500ms`, `1.5s`, `1h5m0s`.
 pub fn format(duration: Duration) -> String {
     let nanos = duration.as_nanos();
     let (unit, per) = match nanos {
@@ -119,7 +119,7 @@ pub fn format(duration: Duration) -> String {
     format!("{}{unit}", decimal(nanos, per))
 }
 
-/// `value / per` as a decimal without trailing zeros; `per` is a power of ten.
+/// Formats `value / per` as a decimal without trailing zeros; `per` is a power of ten.
 fn decimal(value: u128, per: u128) -> String {
     let whole = value / per;
     if value.is_multiple_of(per) {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_durations() {
+    fn invalid_durations_are_rejected() {
         for (text, error) in [
             ("", "time: invalid duration \"\""),
             ("-5s", "time: invalid duration \"-5s\""),
@@ -212,13 +212,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(nanos in 0..i64::MAX as u64) {
+        fn formatted_durations_parse_back(nanos in 0..i64::MAX as u64) {
             let duration = Duration::from_nanos(nanos);
             prop_assert_eq!(parse(&format(duration)), Ok(duration));
         }
 
         #[test]
-        fn no_text_panics(text in "(\\PC|[0-9hmsun.+-]){0,12}") {
+        fn parsing_never_panics(text in "(\\PC|[0-9hmsun.+-]){0,12}") {
             let _ = parse(&text);
         }
     }

@@ -1,31 +1,31 @@
 //! Field selectors: `metadata.name=a,status.phase!=Running`.
 //!
-//! Upstream: apimachinery `pkg/fields`. Which fields there are is the kinds' business.
+//! Upstream: apimachinery `pkg/fields`. Each kind defines the fields it supports.
 
 use std::fmt::{self, Display};
 
-/// Terms that must all hold. The default one holds for everything.
+/// A list of terms that must all match. The default selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     terms: Vec<Term>,
 }
 
-/// One comparison of a field.
+/// A comparison of one field with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
     /// The field, such as `metadata.name`.
     pub field: String,
-    /// Whether the values must be equal, or must differ.
+    /// Whether the field must equal the value (`true`) or differ from it (`false`).
     pub equal: bool,
-    /// What the field is compared with.
+    /// The value to compare the field with.
     pub value: String,
 }
 
 impl Selector {
-    /// Reads a selector; the empty text holds for everything.
+    /// Parses a selector; the empty string matches everything.
     ///
     /// # Errors
-    /// Upstream's text.
+    /// Returns upstream's error text.
     pub fn parse(text: &str) -> Result<Selector, String> {
         let mut parts = split(text);
         parts.sort_unstable();
@@ -44,13 +44,13 @@ impl Selector {
         &self.terms
     }
 
-    /// Whether it holds for everything.
+    /// Returns whether the selector matches everything.
     pub fn is_everything(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether an object fits; `field` gives the value of a field. A field without a value has
-    /// the empty one.
+    /// Returns whether an object matches; `field` returns the value of a field. A field without a value
+    /// counts as empty.
     pub fn matches<V: AsRef<str>>(&self, field: impl Fn(&str) -> Option<V>) -> bool {
         self.terms.iter().all(|term| {
             let value = field(&term.field);
@@ -58,13 +58,13 @@ impl Selector {
         })
     }
 
-    /// The one value that a field must have for the selector to hold.
+    /// Returns the only value of the field that the selector can match, if there is one.
     pub fn requires_exact(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
     }
 }
 
-/// Cuts at commas that are not escaped.
+/// Splits at unescaped commas.
 fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -83,7 +83,7 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Cuts at the first operator.
+/// Splits at the first operator.
 fn comparison(part: &str) -> Option<(&str, bool, &str)> {
     let equals = part.find('=')?;
     let (before, after) = (&part[..equals], &part[equals + 1..]);
@@ -103,7 +103,7 @@ fn unescape(value: &str) -> Result<String, String> {
                 Some(c) => return Err(format!("invalid field selector: invalid escape sequence: \\{c}")),
                 None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
             },
-            // Upstream shows the number of the character.
+            // Upstream prints the character's code point.
             ',' | '=' => {
                 let number = u32::from(c);
                 return Err(format!("invalid field selector: unescaped character in value: {number}"));
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn read_and_shown() {
+    fn parsed_selectors_format_canonically() {
         for (text, shown) in [
             ("", Ok("")),
             (",", Ok("")),
@@ -195,13 +195,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_is_read_back(
+        fn formatted_selectors_parse_back(
             terms in prop::collection::vec(("[a-c.]{1,5}", any::<bool>(), "[a-c,=!\\\\ ]{0,4}"), 0..4),
         ) {
             let terms = terms.into_iter().map(|(field, equal, value)| Term { field, equal, value }).collect();
             let selector = Selector { terms };
             let again = Selector::parse(&selector.to_string()).unwrap();
-            // Reading sorts the terms, so compare from the second reading on, and the meaning.
+            // Parsing sorts the terms, so compare from the second parse on, and compare the meaning.
             prop_assert_eq!(again.terms().len(), selector.terms().len());
             for term in &selector.terms {
                 prop_assert!(again.terms.contains(term), "{} lost in {}", term.field, again);
@@ -210,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in "(\\PC|[a-c,=!\\\\]){0,20}") {
+        fn parsing_never_panics(text in "(\\PC|[a-c,=!\\\\]){0,20}") {
             let _ = Selector::parse(&text);
         }
     }

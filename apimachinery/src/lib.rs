@@ -17,7 +17,7 @@ pub mod quota;
 pub mod thread_time;
 pub mod version;
 
-/// A text in double quotes as Go's `%q` shows it; error texts show values like this.
+/// Quotes a string as Go's `%q` does; error texts show values in this form.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -42,7 +42,8 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// Whether a character can be seen. Behind a letter, so that marks which belong to one count as seen.
+/// Returns whether a character is printable. It is tested after a letter, so that combining marks count as
+/// printable.
 fn is_shown(c: char) -> bool {
     let text: String = ['a', c].into_iter().collect();
     c.is_ascii() || text.escape_debug().count() == 2

@@ -2,16 +2,16 @@
 
 use crate::quoted;
 
-/// A boolean parameter that is present: everything is true but `false` (in any case) and `0`.
+/// Parses the value of a boolean parameter: everything is true except `false` (in any case) and `0`.
 /// An absent parameter is false.
 pub fn query_bool(value: &str) -> bool {
     !(value == "0" || value.eq_ignore_ascii_case("false"))
 }
 
-/// An integer parameter that is present.
+/// Parses the value of an integer parameter.
 ///
 /// # Errors
-/// The text of a 400: `strconv.ParseInt: parsing "abc": invalid syntax`.
+/// Returns the message of a 400: `strconv.ParseInt: parsing "abc": invalid syntax`.
 pub fn query_int(value: &str) -> Result<i64, String> {
     let digits = value.strip_prefix(['+', '-']).unwrap_or(value);
     let why = if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -19,7 +19,7 @@ pub fn query_int(value: &str) -> Result<i64, String> {
     } else {
         match value.parse() {
             Ok(number) => return Ok(number),
-            // Nothing but digits: only the range can be wrong.
+            // The text has only digits, so only the range can be wrong.
             Err(_) => "value out of range",
         }
     };

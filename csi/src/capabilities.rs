@@ -1,4 +1,4 @@
-//! What a driver says that it can do. It decides which calls are made: what is not listed is never asked for.
+//! Capabilities that a driver reports. They decide which calls orlop makes: it never makes an unlisted call.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub use node::rpc::Type as NodeRpc;
 pub use plugin::service::Type as Service;
 pub use plugin::volume_expansion::Type as Expansion;
 
-/// Everything that a driver's identity and controller services list. Numbers that are not known are left out.
+/// The capabilities of a driver's identity and controller services. Unknown numbers are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     services: BTreeSet<i32>,
@@ -23,7 +23,9 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// From the answers of both services; a driver without a controller service has no second one.
+    /// Creates the capabilities from the responses of both services; a driver without a controller service has
+    /// only the
+    /// first.
     pub fn new(
         plugin: &GetPluginCapabilitiesResponse,
         controller: Option<&ControllerGetCapabilitiesResponse>,
@@ -54,34 +56,34 @@ impl Capabilities {
         }
     }
 
-    /// Whether it serves a call, or a variant of one.
+    /// Returns whether the driver supports a call, or a variant of one.
     pub fn can(&self, rpc: Rpc) -> bool {
         self.rpcs.contains(&(rpc as i32))
     }
 
-    /// Whether it has a service, or a property that is listed among services.
+    /// Returns whether the driver has a service, or a property listed among the services.
     pub fn serves(&self, service: Service) -> bool {
         self.services.contains(&(service as i32))
     }
 
-    /// Whether volumes are reached from some nodes only.
+    /// Returns whether volumes are accessible from some nodes only.
     pub fn has_topology(&self) -> bool {
         self.serves(Service::VolumeAccessibilityConstraints)
     }
 
-    /// Whether volumes are expanded only while nobody uses them.
+    /// Returns whether volumes can be expanded only while they are not in use.
     pub fn expands_offline_only(&self) -> bool {
         self.expansions.contains(&(Expansion::Offline as i32))
             && !self.expansions.contains(&(Expansion::Online as i32))
     }
 }
 
-/// Everything that a driver's node service lists. Numbers that are not known are left out of questions, not of the list.
+/// The capabilities of a driver's node service. The list includes unknown numbers, but no query can match them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeCapabilities(BTreeSet<i32>);
 
 impl NodeCapabilities {
-    /// From its answer.
+    /// Creates the capabilities from the driver's response.
     pub fn new(answer: &NodeGetCapabilitiesResponse) -> Self {
         let rpc = |capability: &crate::v1::NodeServiceCapability| match capability.r#type.as_ref()? {
             node::Type::Rpc(rpc) => Some(rpc.r#type),
@@ -94,7 +96,7 @@ impl NodeCapabilities {
         NodeCapabilities(rpcs.iter().map(|rpc| *rpc as i32).collect())
     }
 
-    /// Whether it serves a call, or a variant of one.
+    /// Returns whether the driver supports a call, or a variant of one.
     pub fn can(&self, rpc: NodeRpc) -> bool {
         self.0.contains(&(rpc as i32))
     }

@@ -1,5 +1,5 @@
-//! A driver that is called: who it is, what it can do, and its calls, each with a deadline. What was asked is never
-//! logged, because requests carry secrets; who was asked what, how long it took and how it ended is.
+//! Client of one driver: its name, its capabilities, and its calls, each with a deadline. Requests are never
+//! logged, because they carry secrets; the log has the driver, the call, its duration and its result.
 
 use std::time::Duration;
 
@@ -16,25 +16,26 @@ use crate::v1::identity_client::IdentityClient;
 use crate::v1::node_client::NodeClient;
 use crate::v1::*;
 
-/// How requests reach a driver: a channel over its socket, or in tests the driver itself.
+/// Transport of requests to a driver: a channel over its socket, or in tests the driver itself.
 type Transport = BoxCloneSyncService<Request<Body>, Response<Body>, Unreached>;
 
-/// A request did not reach the driver, or its answer did not come back.
+/// The request did not reach the driver, or the response was lost.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Unreached(#[source] BoxError);
 
-/// The largest answer that is read, in bytes. Lists of all volumes come in one piece when the driver makes no pages.
+/// Maximum size of a response, in bytes. Lists of all volumes arrive in one response if the driver does not
+/// paginate.
 const LARGEST: usize = 64 << 20;
 
-/// Where a driver that was not identified yet can be reached.
+/// The endpoint of a driver that is not identified yet.
 #[derive(Clone)]
 pub struct Line {
     transport: Transport,
     timeout: Duration,
 }
 
-/// A driver with its name and abilities. Clones share the connection.
+/// A driver with its name and capabilities. Clones share the connection.
 #[derive(Clone)]
 pub struct Driver {
     line: Line,
@@ -50,19 +51,19 @@ impl std::fmt::Debug for Driver {
 }
 
 impl PartialEq for Driver {
-    /// Says the same of itself, wherever it is reached.
+    /// Compares what two drivers report about themselves, regardless of the connection.
     fn eq(&self, other: &Self) -> bool {
         (&self.name, &self.version, &self.can) == (&other.name, &other.version, &other.can)
     }
 }
 
 impl Line {
-    /// Over a channel. `timeout` is the longest that any one call may take.
+    /// Connects over a channel. `timeout` is the maximum duration of any single call.
     pub fn new(channel: Channel, timeout: Duration) -> Self {
         Self::over(channel, timeout)
     }
 
-    /// Over any service that answers gRPC.
+    /// Connects over any gRPC service.
     pub fn over<S>(service: S, timeout: Duration) -> Self
     where
         S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + Sync + 'static,
@@ -72,10 +73,10 @@ impl Line {
         Line { transport: BoxCloneSyncService::new(service.map_err(unreached)), timeout }
     }
 
-    /// Asks the driver who it is, whether it is ready, and what it can do.
+    /// Queries the driver's name, readiness and capabilities.
     ///
     /// # Errors
-    /// It does not answer, is not ready, or has no name.
+    /// The driver does not respond, is not ready, or has no name.
     pub async fn identify(&self) -> Result<Driver, CallError> {
         let client = || IdentityClient::new(self.transport.clone());
         let info = self.call("GetPluginInfo", client().get_plugin_info(GetPluginInfoRequest {})).await?;
@@ -83,7 +84,7 @@ impl Line {
             return Err(CallError::broken("GetPluginInfo: the driver has no name"));
         }
         let ready = self.call("Probe", client().probe(ProbeRequest {})).await?.ready;
-        // Absent counts as ready (CSI: Probe).
+        // An absent value means ready (CSI: Probe).
         if ready == Some(false) {
             return Err(CallError::answered(
                 tonic::Code::Unavailable,
@@ -126,7 +127,7 @@ macro_rules! calls {
             $(#[$doc])*
             ///
             /// # Errors
-            /// The driver's answer, or that there was none in time.
+            /// Returns the driver\'s error, or an error if no response arrived in time.
             pub async fn $method(&self, request: $request) -> Result<$response, CallError> {
                 let client = $client::new(self.line.transport.clone());
                 let mut client = client.max_decoding_message_size(LARGEST);
@@ -137,59 +138,59 @@ macro_rules! calls {
 }
 
 calls! { ControllerClient:
-    /// Makes a volume; the same name again gives the same volume.
+    /// Creates a volume; a repeated name returns the same volume.
     create_volume "CreateVolume" CreateVolumeRequest -> CreateVolumeResponse;
-    /// Removes a volume; one that is not there counts as removed.
+    /// Deletes a volume; succeeds if the volume does not exist.
     delete_volume "DeleteVolume" DeleteVolumeRequest -> DeleteVolumeResponse;
-    /// Makes a volume usable on a node.
+    /// Publishes a volume to a node.
     controller_publish_volume "ControllerPublishVolume" ControllerPublishVolumeRequest -> ControllerPublishVolumeResponse;
-    /// The reverse.
+    /// Unpublishes a volume from a node.
     controller_unpublish_volume "ControllerUnpublishVolume" ControllerUnpublishVolumeRequest -> ControllerUnpublishVolumeResponse;
-    /// One page of all volumes.
+    /// Lists one page of all volumes.
     list_volumes "ListVolumes" ListVolumesRequest -> ListVolumesResponse;
-    /// Room for new volumes.
+    /// Returns the capacity for new volumes.
     get_capacity "GetCapacity" GetCapacityRequest -> GetCapacityResponse;
-    /// Makes a snapshot; the same name again gives the same snapshot.
+    /// Creates a snapshot; a repeated name returns the same snapshot.
     create_snapshot "CreateSnapshot" CreateSnapshotRequest -> CreateSnapshotResponse;
-    /// Removes a snapshot; one that is not there counts as removed.
+    /// Deletes a snapshot; succeeds if the snapshot does not exist.
     delete_snapshot "DeleteSnapshot" DeleteSnapshotRequest -> DeleteSnapshotResponse;
-    /// One page of all snapshots.
+    /// Lists one page of all snapshots.
     list_snapshots "ListSnapshots" ListSnapshotsRequest -> ListSnapshotsResponse;
-    /// Makes a volume larger.
+    /// Expands a volume.
     controller_expand_volume "ControllerExpandVolume" ControllerExpandVolumeRequest -> ControllerExpandVolumeResponse;
     /// Changes parameters of a volume.
     controller_modify_volume "ControllerModifyVolume" ControllerModifyVolumeRequest -> ControllerModifyVolumeResponse;
 }
 
 calls! { NodeClient:
-    /// What the node is called by the driver, how many volumes it takes, and where it stands.
+    /// Returns the driver's ID of the node, its volume limit and its topology.
     node_get_info "NodeGetInfo" NodeGetInfoRequest -> NodeGetInfoResponse;
-    /// What the node service can do.
+    /// Returns the capabilities of the node service.
     node_get_capabilities "NodeGetCapabilities" NodeGetCapabilitiesRequest -> NodeGetCapabilitiesResponse;
-    /// Makes a volume ready on its node, once for all pods.
+    /// Stages a volume on its node, once for all pods.
     node_stage_volume "NodeStageVolume" NodeStageVolumeRequest -> NodeStageVolumeResponse;
-    /// The reverse; a volume that is not there counts as unstaged.
+    /// Unstages a volume; succeeds if the volume does not exist.
     node_unstage_volume "NodeUnstageVolume" NodeUnstageVolumeRequest -> NodeUnstageVolumeResponse;
-    /// Shows a volume at a path.
+    /// Publishes a volume at a path.
     node_publish_volume "NodePublishVolume" NodePublishVolumeRequest -> NodePublishVolumeResponse;
-    /// The reverse; a volume that is not there counts as unpublished.
+    /// Unpublishes a volume; succeeds if the volume does not exist.
     node_unpublish_volume "NodeUnpublishVolume" NodeUnpublishVolumeRequest -> NodeUnpublishVolumeResponse;
-    /// Grows what is on the node to the size of the volume.
+    /// Expands the volume on the node to the size of the volume.
     node_expand_volume "NodeExpandVolume" NodeExpandVolumeRequest -> NodeExpandVolumeResponse;
 }
 
 impl Driver {
-    /// What it calls itself.
+    /// Returns the driver's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What its vendor calls this version.
+    /// Returns the vendor's version string.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// What it can do.
+    /// Returns the driver's capabilities.
     pub fn can(&self) -> &Capabilities {
         &self.can
     }

@@ -1,35 +1,37 @@
-//! What it means when a call fails. Everything that decides between "nothing was made" and "something may have been
-//! made" asks here, because a volume is forgotten where the two are taken for each other.
+//! Classification of failed calls. All code that decides between "nothing was created" and "something may
+//! have been
+//! created" uses this module, because confusing the two leaks volumes.
 
 use tonic::Status;
 
-/// Codes of gRPC, as drivers answer with them.
+/// gRPC status codes, as drivers return them.
 pub use tonic::Code;
 
-/// A call that failed. Its text is the one that Go's gRPC gives, which is what people find in events.
+/// A failed call. Its text is that of Go's gRPC, which also appears in events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("rpc error: code = {code:?} desc = {message}")]
 pub struct CallError {
-    /// What the driver answered, or what stands for the way in which it did not.
+    /// The driver's code, or the code that stands for the way the call failed.
     pub code: Code,
-    /// The driver's words, or ours when it did not answer.
+    /// The driver's message, or orlop's if the driver did not respond.
     pub message: String,
     answered: bool,
 }
 
-/// What a failed call leaves behind.
+/// The state that a failed call leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// The driver has done nothing and goes on doing nothing.
+    /// The driver has done nothing and will do nothing.
     Final,
-    /// The same, and the same request will fail again until somebody changes it.
+    /// As `Final`, and the same request will fail again until it is changed.
     Infeasible,
-    /// The work may be done, or be under way: only the same call again tells.
+    /// The operation may be complete or in progress: only a repetition of the same call can find out.
     Uncertain,
 }
 
-/// How failures begin that are found here, in an answer that is cut, too large or none. They come as statuses without a
-/// source, like a driver's own (tonic: codec/decode.rs, client/grpc.rs, status.rs).
+/// Prefixes of errors detected on this side: the response is truncated, too large or missing. tonic returns
+/// them as
+/// statuses without a source, like a driver's own (tonic: codec/decode.rs, client/grpc.rs, status.rs).
 const FOUND_HERE: [&str; 8] = [
     "failed to decode Protobuf message",
     "Missing response message",
@@ -40,11 +42,11 @@ const FOUND_HERE: [&str; 8] = [
     "grpc-status header missing",
     "Error deserializing status message",
 ];
-/// The longest text of a driver that is kept: events and conditions end at a kilobyte.
+/// Maximum length of a driver's message: events and conditions are limited to a kilobyte.
 const LONGEST: usize = 1024;
 
 impl CallError {
-    /// The driver did not answer in time.
+    /// The driver did not respond in time.
     pub fn late(call: &str, seconds: f64) -> Self {
         CallError {
             code: Code::DeadlineExceeded,
@@ -53,18 +55,18 @@ impl CallError {
         }
     }
 
-    /// What the driver answered breaks the specification.
+    /// The driver's response violates the specification.
     pub fn broken(message: impl Into<String>) -> Self {
         CallError { code: Code::Internal, message: message.into(), answered: false }
     }
 
-    /// An answer with this code, for tests and tables.
+    /// A response with this code, for tests and tables.
     pub fn answered(code: Code, message: impl Into<String>) -> Self {
         CallError { code, message: message.into(), answered: true }
     }
 
-    /// What is left behind (upstream: the sidecars' isFinalError and isInfeasibleError). An answer that cannot be read
-    /// says nothing about what was done.
+    /// Returns the state that the call left behind (upstream: the sidecars' isFinalError and isInfeasibleError). An
+    /// unreadable response does not show whether the driver did the operation.
     pub fn meaning(&self) -> Meaning {
         if !self.answered {
             return Meaning::Uncertain;
@@ -89,9 +91,10 @@ impl CallError {
         }
     }
 
-    /// The same for a call that repeats one whose outcome is not known. A driver that is broken at the moment says nothing
-    /// about what it did before; one that refuses for want of room or for what is asked has looked for what is there first,
-    /// because calls are idempotent.
+    /// Classifies the failure of a call that repeats one with an unknown outcome. A driver that is currently broken
+    /// reports nothing about its earlier work; one that rejects the call for lack of capacity or for its
+    /// parameters has
+    /// looked for existing results first, because calls are idempotent.
     pub fn meaning_of_repetition(&self) -> Meaning {
         match (self.meaning(), self.code) {
             (Meaning::Final, Code::ResourceExhausted | Code::OutOfRange | Code::NotFound) => Meaning::Final,
@@ -100,12 +103,12 @@ impl CallError {
         }
     }
 
-    /// Whether the driver said that it has no room.
+    /// Returns whether the driver reported that it is out of capacity.
     pub fn is_exhausted(&self) -> bool {
         self.answered && self.code == Code::ResourceExhausted
     }
 
-    /// Whether the driver may have done what was asked, or still does it.
+    /// Returns whether the driver may have done the operation, or may still be doing it.
     pub fn is_uncertain(&self) -> bool {
         self.meaning() == Meaning::Uncertain
     }
@@ -113,7 +116,7 @@ impl CallError {
 
 impl From<Status> for CallError {
     fn from(status: Status) -> Self {
-        // A status that came over the wire has no source; one that stands for a broken connection has.
+        // A status received over the wire has no source; a status for a broken connection has one.
         let found_here = FOUND_HERE.iter().any(|begin| status.message().starts_with(begin));
         let answered = std::error::Error::source(&status).is_none() && !found_here;
         let mut message = status.message().to_owned();
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repetition_that_fails_tells_little_about_what_was_done_before() {
+    fn repeated_failure_is_uncertain_unless_about_capacity_or_parameters() {
         for (code, meaning) in [
             (Code::Internal, Meaning::Uncertain),
             (Code::PermissionDenied, Meaning::Uncertain),
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn its_text_is_that_of_go() {
+    fn text_matches_go_grpc() {
         let error = CallError::from(Status::resource_exhausted("no room"));
         assert_eq!(error.to_string(), "rpc error: code = ResourceExhausted desc = no room");
         let long = CallError::from(Status::internal("ä".repeat(2000)));

@@ -1,5 +1,5 @@
-//! What volumes and snapshots hold: a directory `data` or a file `image` beside their record, made, copied
-//! and synced before the record is written.
+//! Content of volumes and snapshots: a directory `data` or a file `image` beside their record. It is created,
+//! copied and synced before the record is written.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::records::Form;
 
-/// Where the content is in the directory of a volume or snapshot.
+/// Returns the path of the content in the directory of a volume or snapshot.
 pub(crate) fn path(dir: &Path, form: Form) -> PathBuf {
     match form {
         Form::Directory => dir.join("data"),
@@ -16,7 +16,7 @@ pub(crate) fn path(dir: &Path, form: Form) -> PathBuf {
     }
 }
 
-/// Makes an empty content of a size.
+/// Creates empty content of a size.
 pub(crate) fn make(dir: &Path, form: Form, bytes: i64) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let content = path(dir, form);
@@ -31,7 +31,7 @@ pub(crate) fn make(dir: &Path, form: Form, bytes: i64) -> io::Result<()> {
 pub(crate) fn copy(from: &Path, dir: &Path, form: Form, bytes: i64) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let content = path(dir, form);
-    // What an attempt that failed left would be copied into otherwise.
+    // Remove the leftovers of a failed attempt; otherwise the copy would go into them.
     match form {
         Form::Directory => match fs::remove_dir_all(&content) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -54,7 +54,7 @@ pub(crate) fn copy(from: &Path, dir: &Path, form: Form, bytes: i64) -> io::Resul
     sync(dir)
 }
 
-/// Makes a file at least so long. It takes room when it is written to.
+/// Extends a file to at least this length. It allocates blocks only when it is written to.
 pub(crate) fn grow(image: &Path, bytes: i64) -> io::Result<()> {
     let file = File::options().create(true).truncate(false).write(true).open(image)?;
     let bytes = u64::try_from(bytes).map_err(io::Error::other)?;
@@ -64,12 +64,12 @@ pub(crate) fn grow(image: &Path, bytes: i64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Everything below has reached the disk.
+/// Syncs the directory and everything below it to disk.
 fn sync(dir: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(dir)?)?)
 }
 
-/// Bytes and inodes of the file system at a path: total and free each.
+/// Returns the bytes and inodes of the file system at a path: total and free of each.
 pub(crate) fn room(path: &Path) -> io::Result<[(i64, i64); 2]> {
     let room = rustix::fs::statvfs(path)?;
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);

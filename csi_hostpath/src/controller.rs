@@ -1,5 +1,5 @@
-//! The Controller service: asks the rules, does the work on this machine, remembers it, answers. What a
-//! crash leaves between work and record has no record and is removed at the next start.
+//! The Controller service: checks the rules, does the work on this machine, records it and responds. Work that
+//! a crash interrupted has no record and is removed at the next start.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use crate::records::{RecordState, RecordsError, Snapshot, Source, Volume};
 use crate::rules::{self, Outcome};
 use crate::{Driver, content, pages};
 
-/// Key of a publish context: the node that the volume was published to.
+/// Publish context key for the node that the volume was published to.
 const NODE: &str = "hostpath.csi.orlop.dev/node";
 
 impl From<RecordsError> for Status {
@@ -22,7 +22,7 @@ impl From<RecordsError> for Status {
     }
 }
 
-/// An effect that failed. No room is the caller's to know by its code.
+/// Converts a failed operation to a status. Lack of space has its own code, so that the caller can detect it.
 pub(crate) fn failed(what: &str) -> impl FnOnce(io::Error) -> Status + '_ {
     move |error| {
         let text = format!("{what}: {error}");
@@ -53,12 +53,12 @@ impl Driver {
         }
     }
 
-    /// The topology of a node.
+    /// Returns the topology of a node.
     pub(crate) fn segment(&self, node: &str) -> v1::Topology {
         v1::Topology { segments: [(self.options.topology_key(), node.to_owned())].into() }
     }
 
-    /// Makes a volume that the rules planned.
+    /// Creates a volume that the rules planned.
     fn make(&self, request: &v1::CreateVolumeRequest) -> Result<Volume, Status> {
         let mut state = self.records.lock();
         let mut volume = match rules::create(&state, &self.options, request)? {
@@ -140,7 +140,7 @@ impl Controller for Driver {
             })
         };
         self.records.change(turn, plan).await?;
-        // Nothing here needs it; who hands it on from controller to node can be watched by it.
+        // The driver does not need it; it shows whether the caller passes it on from controller to node.
         let publish_context = [(NODE.to_owned(), request.node_id)].into();
         Ok(Response::new(v1::ControllerPublishVolumeResponse { publish_context }))
     }
@@ -322,7 +322,7 @@ impl Controller for Driver {
                     let image = content::path(&self.records.volume_dir(&volume.id), volume.form);
                     content::grow(&image, volume.bytes).map_err(failed("the image could not grow"))?;
                 }
-                // A crash before this leaves a file that is longer than its record says; it grows again.
+                // A crash before this line leaves a file that is longer than its record; the next expansion grows it again.
                 self.records.put_volume(&mut state, volume.clone())?;
                 volume
             }

@@ -1,5 +1,6 @@
-//! Volumes that live in a pod: made when they are published, gone with it (CSI ephemeral inline volumes: the node says so in the volume
-//! context). They are directories, and nobody stages them.
+//! CSI ephemeral inline volumes: created when they are published, deleted with their pod. The node marks them
+//! in the
+//! volume context. They are directories and are never staged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,16 +12,16 @@ use crate::controller::failed;
 use crate::records::{Form, RecordState, Volume};
 use crate::{Driver, content, mounts};
 
-/// What the node says in the volume context.
+/// The volume context key that marks an ephemeral volume.
 const KEY: &str = "csi.storage.k8s.io/ephemeral";
 
-/// Whether a request is for one.
+/// Returns whether a request is for an ephemeral volume.
 pub(crate) fn is_asked_for(request: &NodePublishVolumeRequest) -> bool {
     request.volume_context.get(KEY).is_some_and(|value| value == "true")
 }
 
 impl Driver {
-    /// Makes one, or finds the one that was made, and shows it at its target.
+    /// Creates an ephemeral volume, or finds the existing one, and publishes it at its target.
     pub(crate) fn publish_ephemeral(
         &self,
         state: &mut RecordState,
@@ -29,7 +30,7 @@ impl Driver {
         block: bool,
     ) -> Result<(), Status> {
         let id = &request.volume_id;
-        // The id comes from the node and becomes a directory.
+        // The id comes from the node and becomes a directory name.
         if block || id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return Err(Status::invalid_argument(
                 "an ephemeral volume is a directory with an id of letters and digits",
@@ -60,7 +61,7 @@ impl Driver {
         if volume.targets.get(target).is_some_and(|readonly| *readonly != request.readonly) {
             return Err(Status::already_exists("it is published there with another readonly"));
         }
-        // Remembered before it is mounted: who unpublishes it finds it.
+        // Recorded before the mount, so that unpublishing finds it.
         volume.targets.insert(target.to_owned(), request.readonly);
         self.records.put_volume(state, volume)?;
         if mounts::is_mounted(target).map_err(failed("the volume could not be mounted"))? {
@@ -70,7 +71,7 @@ impl Driver {
         mounts::bind(&content, target, request.readonly).map_err(failed("the volume could not be mounted"))
     }
 
-    /// Forgets that one is at a target, and, when it is nowhere any more, the volume and what is in it.
+    /// Removes a target of an ephemeral volume and, after the last target, the volume with its content.
     pub(crate) fn forget_ephemeral(
         &self,
         state: &mut RecordState,

@@ -1,4 +1,4 @@
-//! Faults by script, for testing what calls a driver. A file holds a JSON list of rules, such as
+//! Scripted faults, for testing CSI clients. A file holds a JSON list of rules, such as
 //!
 //! ```json
 //! [{"rpc": "CreateVolume", "after": 1, "times": 2, "delay_ms": 500},
@@ -9,12 +9,12 @@
 //!  {"rpc": "*", "fault": "crash"}, {"rpc": "CreateSnapshot", "fault": "crash-after"}]
 //! ```
 //!
-//! The first rule of a call that is not used up applies: it lets `after` calls pass, then holds for `times`
-//! calls (for ever when it is left out). The file is read again when it has changed, and counting begins
-//! anew. `error` and `crash` happen before the work, `error-after`, `no-answer` and `crash-after` when the
-//! work is done and remembered. `hold` and `hold-after` wait, before the work and after it, until the script is
-//! another one, and then go on as if nothing had been; what is held is listed in the file with `.held` behind the
-//! script's name, a line for each.
+//! The first rule for a call that is not exhausted applies: it skips `after` calls, then applies to `times`
+//! calls (to all further calls if omitted). The file is read again when it changes, and the counters restart
+//! at zero. `error` and `crash` happen before the work, `error-after`, `no-answer` and `crash-after` after the
+//! work is done and recorded. `hold` and `hold-after` wait, before and after the work, until the script
+//! changes, and then continue normally. The file with the script's name and the suffix `.held` lists the held
+//! calls, one per line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,34 +27,34 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
-/// The exit code of a crash that was asked for.
+/// The exit code of a scripted crash.
 const CRASHED: i32 = 70;
 
-/// Why a script cannot be used.
+/// Why a script is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum FaultsError {
     /// The file cannot be read.
     #[error("faults in {}: {source}", path.display())]
     Read {
-        /// Of the script.
+        /// The path of the script.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// It is no list of rules.
+    /// The file is not a list of rules.
     #[error("faults in {}: {source}", path.display())]
     Parse {
-        /// Of the script.
+        /// The path of the script.
         path: PathBuf,
-        /// Where it is wrong.
+        /// The parse error.
         source: serde_json::Error,
     },
-    /// A code that gRPC does not have.
+    /// The script names a code that gRPC does not define.
     #[error("faults in {}: {code:?} is no gRPC code; write it as UNAVAILABLE or RESOURCE_EXHAUSTED", path.display())]
     Code {
-        /// Of the script.
+        /// The path of the script.
         path: PathBuf,
-        /// As it is written.
+        /// The code as written.
         code: String,
     },
 }
@@ -62,7 +62,7 @@ pub enum FaultsError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Fault {
-    /// Only the delay.
+    /// Delay only.
     #[default]
     None,
     Error,
@@ -89,13 +89,13 @@ struct Rule {
     code: String,
     #[serde(default)]
     message: String,
-    /// Calls that it has seen.
+    /// Number of calls seen.
     #[serde(skip)]
     seen: u64,
 }
 
 impl Rule {
-    /// Counts a call. Whether the rule holds for it.
+    /// Counts a call and returns whether the rule applies to it.
     fn takes(&mut self, rpc: &str) -> bool {
         if self.rpc != "*" && self.rpc != rpc {
             return false;
@@ -141,16 +141,16 @@ fn code(name: &str) -> Option<Code> {
 struct Script {
     rules: Vec<Rule>,
     read_at: Option<(SystemTime, u64)>,
-    /// Scripts that were read.
+    /// Number of scripts read.
     number: u64,
-    /// Calls that are held now.
+    /// Calls currently held.
     held: Vec<String>,
 }
 
-/// How often a call that is held looks for another script.
+/// How often a held call checks for a new script.
 const HOLD_LOOK: Duration = Duration::from_millis(10);
 
-/// The script, and how far it is.
+/// The script and its progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     path: Option<PathBuf>,
@@ -158,14 +158,14 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Reads a script. Without one nothing fails.
+    /// Reads a script. Without a script no call fails.
     pub(crate) fn open(path: Option<PathBuf>) -> Result<Self, FaultsError> {
         let faults = Faults { path, script: Arc::default() };
         faults.refresh()?;
         Ok(faults)
     }
 
-    /// Reads the script again when its file has changed.
+    /// Reads the script again if its file has changed.
     fn refresh(&self) -> Result<(), FaultsError> {
         let Some(path) = &self.path else { return Ok(()) };
         let read = |source| FaultsError::Read { path: path.clone(), source };
@@ -185,7 +185,7 @@ impl Faults {
         self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for another script.
+    /// Waits for a new script.
     async fn hold(&self, rpc: &str) {
         let held = Held::begin(self, rpc);
         while self.script().number == held.number {
@@ -196,7 +196,7 @@ impl Faults {
         }
     }
 
-    /// Writes down what is held.
+    /// Writes the list of held calls.
     fn list(&self, held: &[String]) {
         let Some(path) = &self.path else { return };
         let mut name = path.clone().into_os_string();
@@ -207,7 +207,7 @@ impl Faults {
         }
     }
 
-    /// The rule for a call.
+    /// Returns the rule for a call.
     fn next(&self, rpc: &str) -> Option<Rule> {
         if let Err(error) = self.refresh() {
             tracing::error!(%error, "the script stays as it was");
@@ -217,7 +217,7 @@ impl Faults {
     }
 }
 
-/// A call that is held: until it goes on, or its caller is gone.
+/// A held call, until it continues or its caller disconnects.
 struct Held<'a> {
     faults: &'a Faults,
     rpc: &'a str,
@@ -252,7 +252,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Rule>, FaultsError> {
     }
 }
 
-/// Stands in front of every service.
+/// The layer that wraps every service.
 #[derive(Clone)]
 pub(crate) struct FaultsLayer(Faults);
 
@@ -298,7 +298,7 @@ where
         let Some(rule) = self.faults.next(rpc) else { return Box::pin(self.inner.call(request)) };
         let (faults, rpc) = (self.faults.clone(), rpc.to_owned());
         tracing::info!(rpc, fault = ?rule.fault, delay_ms = rule.delay_ms, "a fault that was asked for");
-        // The one that was polled ready is the one to call.
+        // Call the instance that was polled ready.
         let ready = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, ready);
         Box::pin(async move {
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_used_up_in_turn() {
+    fn rules_apply_in_order_until_exhausted() {
         let script = br#"[{"rpc": "A", "after": 1, "times": 2, "fault": "error", "code": "ABORTED"},
                           {"rpc": "*", "times": 1, "fault": "crash"}, {"rpc": "A", "delay_ms": 5}]"#;
         let mut rules = parse(Path::new("x"), script).unwrap();
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_scripts_are_refused() {
+    fn invalid_scripts_are_rejected() {
         for (script, want) in [
             (r#"[{"rpc": "A", "code": "GONE"}]"#, "is no gRPC code"),
             (r#"[{"rpc": "A", "fault": "sulk"}]"#, "unknown variant"),
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_held_goes_on_with_another_script() {
+    async fn held_calls_continue_after_a_script_change() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("faults.json");
         fs::write(&path, r#"[{"rpc": "A", "fault": "hold"}]"#).unwrap();
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_read_again_when_it_has_changed() {
+    fn changed_script_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("faults.json");
         fs::write(&path, "[]").unwrap();
@@ -396,7 +396,7 @@ mod tests {
         assert!(faults.next("A").is_none());
         fs::write(&path, r#"[{"rpc": "A", "times": 1}]"#).unwrap();
         assert!(faults.next("A").is_some() && faults.next("A").is_none());
-        // A wrong one changes nothing.
+        // An invalid script changes nothing.
         fs::write(&path, r#"[{"rpc": "A", "times": 1}"#).unwrap();
         assert!(faults.next("A").is_none());
     }

@@ -1,4 +1,4 @@
-//! The Identity service: who the driver is and what it can do.
+//! The Identity service: the driver's name and capabilities.
 
 use std::collections::HashMap;
 

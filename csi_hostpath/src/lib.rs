@@ -1,11 +1,11 @@
-//! A driver for laboratories: its volumes are directories and image files below one directory of one
-//! machine. It keeps the rules of the CSI specification (idempotent calls, error codes, capabilities),
-//! remembers everything over a crash, and fails where a script tells it to ([`faults`]).
+//! A CSI driver for test environments: its volumes are directories and image files below one directory of one
+//! machine. It follows the CSI specification (idempotent calls, error codes, capabilities),
+//! preserves its state across crashes, and fails where a script requests it ([`faults`]).
 //!
-//! * [`records`]: what is remembered of volumes and snapshots, one file each, written before an answer.
-//! * [`rules`]: what a request is answered, as pure functions over the records.
-//! * `identity`, `controller`, `node`: the services, thin.
-//! * [`mounts`]: the effects on this machine.
+//! * [`records`]: records of volumes and snapshots, one file each, written before the response.
+//! * [`rules`]: the response to each request, as pure functions over the records.
+//! * `identity`, `controller`, `node`: thin implementations of the services.
+//! * [`mounts`]: mounts and other side effects on this machine.
 
 mod content;
 mod controller;
@@ -37,36 +37,36 @@ use tonic::transport::Server;
 use self::faults::{Faults, FaultsLayer};
 use self::records::Records;
 
-/// The name that the driver has when none is given.
+/// The default name of the driver.
 pub const NAME: &str = "hostpath.csi.orlop.dev";
 
-/// How the driver is set up.
+/// Configuration of the driver.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What it is called: a DNS subdomain.
+    /// The driver's name: a DNS subdomain.
     pub name: String,
-    /// Where it listens: `unix:///path`.
+    /// The endpoint to listen on: `unix:///path`.
     pub endpoint: String,
-    /// Where its volumes and records are.
+    /// The directory of its volumes and records.
     pub data_dir: PathBuf,
-    /// The node that it serves.
+    /// The ID of its node.
     pub node_id: String,
-    /// Other nodes that volumes may be published to. They are records; nothing is mounted there.
+    /// Other nodes that volumes may be published to. They exist only in records; nothing is mounted there.
     pub other_nodes: BTreeSet<String>,
-    /// Nodes with a socket each, for several agents on one machine: volumes are mounted where each of them asks for it.
-    /// A node of such a driver mounts only what is published to it.
+    /// Nodes with one socket each, for several agents on one machine: volumes are mounted on the node whose agent
+    /// requests it. A node of such a driver mounts only the volumes published to it.
     pub node_endpoints: BTreeMap<String, String>,
-    /// A volume is on one node and can be reached from there alone.
+    /// Whether a volume is on one node and accessible from that node only.
     pub topology: bool,
-    /// Whether volumes have to be published to a node before they are used there.
+    /// Whether volumes must be published to a node before they are used there.
     pub attach: bool,
     /// Whether volumes are mounted. Without it only their places are made, for nodes that record mounts; that needs no root.
     pub mounts: bool,
-    /// How many volumes may be published to one node; 0 for any number.
+    /// Maximum number of volumes published to one node; 0 means unlimited.
     pub max_volumes_per_node: i64,
-    /// Bytes that all volumes (with topology: of one node) may have together; none for any number.
+    /// Maximum total bytes of all volumes (with topology: of one node); `None` means unlimited.
     pub capacity: Option<i64>,
-    /// Bytes that a volume may have at most.
+    /// Maximum size of a volume in bytes.
     pub max_volume_bytes: i64,
     /// Names of parameters that may be changed later; empty for any.
     pub mutable_parameters: BTreeSet<String>,
@@ -127,7 +127,7 @@ pub enum ServeError {
     /// The records cannot be read.
     #[error(transparent)]
     Records(#[from] records::RecordsError),
-    /// The file with faults cannot be read.
+    /// The fault script cannot be read.
     #[error(transparent)]
     Faults(#[from] faults::FaultsError),
     /// The server ended with an error.
@@ -142,10 +142,10 @@ struct Driver {
     records: Arc<Records>,
 }
 
-/// Serves until `shutdown` ends. `ready` is called when calls are answered.
+/// Serves until `shutdown` completes. Calls `ready` once the server accepts calls.
 ///
 /// # Errors
-/// When the socket is in use, the records are damaged (the file is named), or the faults cannot be read.
+/// The socket is in use, a record is damaged (the error names the file), or the fault script cannot be read.
 pub async fn serve(
     options: Options,
     ready: impl FnOnce(),
@@ -193,7 +193,7 @@ pub async fn serve(
     Ok(served?)
 }
 
-/// Serves each node that has a socket of its own, beside the caller.
+/// Serves each node that has its own socket, concurrently with the caller.
 async fn serve_nodes(
     driver: &Driver,
     faults: &Faults,

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};
 
-/// Whether something is mounted at a path.
+/// Returns whether a path is a mount point.
 pub(crate) fn is_mounted(path: &Path) -> io::Result<bool> {
     let path = match fs::canonicalize(path) {
         Ok(path) => path,
@@ -45,7 +45,7 @@ fn mount_points(table: &[u8]) -> impl Iterator<Item = PathBuf> + '_ {
     })
 }
 
-/// Shows one directory or file also at another place, which is made.
+/// Bind-mounts a directory or file at a target path, which it creates.
 pub(crate) fn bind(source: &Path, target: &Path, readonly: bool) -> io::Result<()> {
     if fs::metadata(source)?.is_dir() {
         fs::create_dir_all(target)?;
@@ -64,7 +64,7 @@ pub(crate) fn bind(source: &Path, target: &Path, readonly: bool) -> io::Result<(
     Ok(())
 }
 
-/// Takes away what is mounted at a path, and the path. Nothing to do is no error.
+/// Unmounts and removes a path. Succeeds if there is nothing to do.
 pub(crate) fn clear(target: &Path) -> io::Result<()> {
     if is_mounted(target)? {
         unmount(target, UnmountFlags::empty())?;
@@ -86,7 +86,7 @@ pub(crate) fn clear(target: &Path) -> io::Result<()> {
     }
 }
 
-/// Mounts an image file, which gets a file system when it has none.
+/// Mounts an image file and creates a file system if it has none.
 pub(crate) fn mount_image(image: &Path, target: &Path, fs_type: &str, flags: &[String]) -> io::Result<()> {
     let fs_type = if fs_type.is_empty() { "ext4" } else { fs_type };
     if run(Command::new("blkid").arg(image)).is_err() {
@@ -99,7 +99,7 @@ pub(crate) fn mount_image(image: &Path, target: &Path, fs_type: &str, flags: &[S
         .map(drop)
 }
 
-/// The loop device of an image file; it is made when there is none.
+/// Returns the loop device of an image file, or creates one.
 pub(crate) fn loop_device(image: &Path) -> io::Result<PathBuf> {
     if let Some(device) = devices(image)?.into_iter().next() {
         return Ok(device);
@@ -133,7 +133,7 @@ fn devices(image: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(listed.lines().map(|line| PathBuf::from(line.trim())).collect())
 }
 
-/// The output of a program, or what it said when it failed.
+/// Returns the output of a program, or its error output if it failed.
 fn run(command: &mut Command) -> io::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command

@@ -30,7 +30,7 @@ fn path(text: &str, name: &str) -> Result<PathBuf, Status> {
 }
 
 impl Driver {
-    /// Forgets mounts that are no more, as after a reboot.
+    /// Removes records of mounts that no longer exist, as after a reboot.
     pub(crate) fn settle(&self) -> Result<(), RecordsError> {
         if !self.options.mounts {
             return Ok(());
@@ -80,7 +80,7 @@ impl Driver {
         .map_err(failed(MOUNTING))
     }
 
-    /// Shows a staged volume at its target.
+    /// Publishes a staged volume at its target.
     fn show(&self, volume: &Volume, staging: &Path, target: &Path, readonly: bool) -> Result<(), Status> {
         if !self.options.mounts {
             return std::fs::create_dir_all(target).map_err(failed(MOUNTING));

@@ -13,12 +13,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::{names, quoted};
 
-/// Requirements that must all hold. The default one holds for everything.
+/// Requirements that must all match. The default selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     /// Sorted by key.
     requirements: Vec<Requirement>,
-    /// Holds for nothing, whatever the requirements.
+    /// Matches nothing, regardless of the requirements.
     nothing: bool,
 }
 
@@ -27,7 +27,7 @@ pub struct Selector {
 pub struct Requirement {
     key: String,
     operator: Operator,
-    /// Sorted, each once.
+    /// Sorted and without duplicates.
     values: Vec<String>,
 }
 
@@ -36,13 +36,13 @@ pub struct Requirement {
 pub enum Operator {
     /// `k in (a,b)`
     In,
-    /// `k notin (a,b)`; holds without the label as well.
+    /// `k notin (a,b)`; also matches without the label.
     NotIn,
     /// `k=v`
     Equals,
     /// `k==v`
     DoubleEquals,
-    /// `k!=v`; holds without the label as well.
+    /// `k!=v`; also matches without the label.
     NotEquals,
     /// `k`
     Exists,
@@ -55,28 +55,28 @@ pub enum Operator {
 }
 
 impl Selector {
-    /// Holds for everything.
+    /// Returns a selector that matches everything.
     pub fn everything() -> Self {
         Selector::default()
     }
 
-    /// Holds for nothing: what an absent `LabelSelector` means.
+    /// Returns a selector that matches nothing, the meaning of an absent `LabelSelector`.
     pub fn nothing() -> Self {
         Selector { requirements: Vec::new(), nothing: true }
     }
 
-    /// Reads a selector; the empty text holds for everything.
+    /// Parses a selector; the empty string matches everything.
     ///
     /// # Errors
-    /// Upstream's text.
+    /// Returns upstream's error text.
     pub fn parse(text: &str) -> Result<Selector, String> {
         parse::requirements(text).map(Selector::new)
     }
 
-    /// The selector of a `LabelSelector` in an object; an empty one holds for everything.
+    /// Converts the `LabelSelector` of an object; an empty one matches everything.
     ///
     /// # Errors
-    /// Upstream's text for the first bad requirement.
+    /// Returns upstream's error text for the first invalid requirement.
     pub fn from_label_selector(selector: &LabelSelector) -> Result<Selector, String> {
         let mut requirements = Vec::new();
         for (key, value) in selector.match_labels.iter().flatten() {
@@ -101,12 +101,12 @@ impl Selector {
         Selector { requirements, nothing: false }
     }
 
-    /// Whether labels fit; `label` gives the value of a label, if there is one.
+    /// Returns whether labels match; `label` returns the value of a label, if it is set.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.nothing && self.requirements.iter().all(|one| one.matches(label(&one.key)))
     }
 
-    /// Whether it holds for everything.
+    /// Returns whether the selector matches everything.
     pub fn is_everything(&self) -> bool {
         !self.nothing && self.requirements.is_empty()
     }
@@ -118,10 +118,10 @@ impl Selector {
 }
 
 impl Requirement {
-    /// A requirement.
+    /// Creates a requirement.
     ///
     /// # Errors
-    /// Upstream's text for everything that is wrong with it.
+    /// Returns upstream's error text for all its problems.
     pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Requirement, String> {
         values.sort_unstable();
         values.dedup();
@@ -178,12 +178,12 @@ impl Requirement {
         &self.key
     }
 
-    /// How its value is compared.
+    /// The comparison operator.
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// What it is compared with, sorted.
+    /// The values to compare with, sorted.
     pub fn values(&self) -> &[String] {
         &self.values
     }
@@ -205,7 +205,7 @@ impl Requirement {
     }
 }
 
-/// Whether a key may be one; `path` is shown before the error.
+/// Validates a label key; `path` is the prefix of the error.
 fn check_key(path: &str, key: &str) -> Result<(), String> {
     let texts = names::qualified_name(key);
     if texts.is_empty() {

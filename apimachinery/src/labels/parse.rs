@@ -1,9 +1,8 @@
-//! Reading label selectors. The grammar is small; the care is in the texts of the errors, which
-//! are upstream's (apimachinery `pkg/labels`).
+//! Parser for label selectors. The error texts are upstream's (apimachinery `pkg/labels`).
 
 use super::{Operator, Requirement};
 
-/// A piece of a selector. The text of a keyword may also serve as a key or value.
+/// A token of a selector. The text of a keyword may also be a key or a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token<'a> {
     End,
@@ -29,7 +28,7 @@ fn is_symbol(b: u8) -> bool {
     matches!(b, b'=' | b'!' | b'(' | b')' | b',' | b'>' | b'<')
 }
 
-/// The pieces of a selector; as upstream, a NUL byte ends it.
+/// The tokens of a selector; as upstream, a NUL byte ends the input.
 struct Tokens<'a> {
     rest: &'a str,
 }
@@ -62,7 +61,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The requirements of a selector, in the order written.
+/// Parses the requirements of a selector, in the order written.
 pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, String> {
     let mut tokens = Tokens::new(text);
     let mut requirements = Vec::new();
@@ -118,7 +117,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
     };
     let values = match operator {
         Operator::In | Operator::NotIn => values(tokens)?,
-        // An empty value need not be written.
+        // An empty value may be omitted.
         _ if matches!(tokens.peek(), Token::End | Token::Symbol(",")) => vec![String::new()],
         _ => vec![word(tokens)?.to_owned()],
     };
@@ -134,7 +133,7 @@ fn word<'a>(tokens: &mut Tokens<'a>) -> Result<&'a str, String> {
     }
 }
 
-/// `(a,b)`. Values may be empty: `()`, `(,)` and `(a,)` name the empty one.
+/// Parses `(a,b)`. Values may be empty: `()`, `(,)` and `(a,)` include the empty value.
 fn values(tokens: &mut Tokens<'_>) -> Result<Vec<String>, String> {
     match tokens.next() {
         Token::Symbol("(") => {}
@@ -149,7 +148,7 @@ fn values(tokens: &mut Tokens<'_>) -> Result<Vec<String>, String> {
         }
     }
     let mut values = Vec::new();
-    // Whether a value may stand here: after the bracket and after a comma.
+    // Whether a value may follow: after the bracket and after a comma.
     let mut open = true;
     loop {
         match tokens.next() {

@@ -11,7 +11,7 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
 const NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
 #[test]
-fn read_and_shown() {
+fn parsed_selectors_format_canonically() {
     for (text, shown) in [
         ("", ""),
         ("  ", ""),
@@ -41,7 +41,7 @@ fn read_and_shown() {
 }
 
 #[test]
-fn refused() {
+fn invalid_selectors_are_rejected() {
     let long = "x".repeat(64);
     let rows: Vec<(String, String)> = [
         ("app=a=b", "found '=', expected: ',' or 'end of string'"),
@@ -120,7 +120,7 @@ fn from_objects() {
     }
 }
 
-/// A requirement, written down, and what it should mean.
+/// A requirement in written form, with its expected meaning.
 #[derive(Clone, Debug)]
 enum Naive {
     OneOf(&'static str, BTreeSet<&'static str>),
@@ -171,7 +171,7 @@ fn written() -> impl Strategy<Value = (String, Naive)> {
 
 proptest! {
     #[test]
-    fn matching_is_that_of_a_naive_evaluator(
+    fn matching_agrees_with_a_naive_evaluator(
         requirements in prop::collection::vec(written(), 0..4),
         labels in prop::collection::btree_map(
             prop::sample::select(KEYS.to_vec()), prop::sample::select(VALUES.to_vec()), 0..4),
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "(\\PC|[ a-c,=!<>()]|in|notin){0,20}") {
+    fn parsing_never_panics(text in "(\\PC|[ a-c,=!<>()]|in|notin){0,20}") {
         if let Ok(selector) = Selector::parse(&text) {
             prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
         }

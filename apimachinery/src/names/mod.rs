@@ -1,5 +1,5 @@
-//! What names, keys and values may look like. Each function gives upstream's texts for what is
-//! wrong; none means fine. Upstream: apimachinery `pkg/api/validate/content` and
+//! Validation of names, keys and values. Each function returns upstream's error texts;
+//! an empty list means valid. Upstream: apimachinery `pkg/api/validate/content` and
 //! `pkg/util/validation`.
 
 #[cfg(test)]
@@ -7,8 +7,8 @@ mod tests;
 
 use std::fmt::Write;
 
-/// Longest name of a CSI driver where a driver is referred to, in bytes. Being longer is an error
-/// of its own (`Too long`), so [`csi_driver_name`] does not check it.
+/// Maximum length of a CSI driver name in a reference to the driver, in bytes. Exceeding it is a separate
+/// error (`Too long`), so [`csi_driver_name`] does not check it.
 pub const CSI_DRIVER_NAME_MAX: usize = 63;
 
 const SUBDOMAIN_MAX: usize = 253;
@@ -31,7 +31,7 @@ fn unlike(what: &str, regex: &str, examples: &[&str]) -> String {
     text
 }
 
-/// The first and the last byte are `edge`, the others `edge` or `inner`; not empty.
+/// Returns whether the text is not empty, its first and last byte are `edge`, and the others `edge` or `inner`.
 fn framed(text: &str, edge: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
@@ -50,16 +50,15 @@ fn like_dns_subdomain(text: &str) -> bool {
     text.split('.').all(like_dns_label)
 }
 
-/// The name part of a label key, or a label value that is not empty.
+/// Returns whether the text is valid as the name part of a label key or as a non-empty label value.
 fn like_key_name(text: &str) -> bool {
     framed(text, |b| b.is_ascii_alphanumeric(), |b| matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// A prefix of a name as it would be validated with something behind it: a dash at the end is
-/// fine.
+/// Masks a name prefix for validation as if a suffix followed: a trailing dash is valid.
 fn masked(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
-        // Upstream puts the letter in place of the last two bytes.
+        // Upstream replaces the last two bytes with the letter.
         Some(rest) if !rest.is_empty() => {
             let mut keep = rest.len() - 1;
             while !rest.is_char_boundary(keep) {
@@ -85,7 +84,7 @@ pub fn dns_subdomain(text: &str) -> Vec<String> {
     errors
 }
 
-/// What [`dns_subdomain`] says of a `generateName`.
+/// Validates a `generateName` by the rules of [`dns_subdomain`].
 pub fn dns_subdomain_prefix(text: &str) -> Vec<String> {
     dns_subdomain(&masked(text))
 }
@@ -109,12 +108,12 @@ pub fn dns_label(text: &str) -> Vec<String> {
     errors
 }
 
-/// What [`dns_label`] says of a `generateName`.
+/// Validates a `generateName` by the rules of [`dns_label`].
 pub fn dns_label_prefix(text: &str) -> Vec<String> {
     dns_label(&masked(text))
 }
 
-/// An RFC 1035 label of at most 63 bytes: as [`dns_label`], but begins with a letter.
+/// An RFC 1035 label of at most 63 bytes: as [`dns_label`], but it must begin with a letter.
 pub fn dns1035_label(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > LABEL_MAX {
@@ -128,12 +127,12 @@ pub fn dns1035_label(text: &str) -> Vec<String> {
     errors
 }
 
-/// What [`dns1035_label`] says of a `generateName`.
+/// Validates a `generateName` by the rules of [`dns1035_label`].
 pub fn dns1035_label_prefix(text: &str) -> Vec<String> {
     dns1035_label(&masked(text))
 }
 
-/// One segment of a path, as part of a name.
+/// A path segment, as the prefix of a name.
 pub fn path_segment_prefix(text: &str) -> Vec<String> {
     ["/", "%"]
         .into_iter()
@@ -142,7 +141,7 @@ pub fn path_segment_prefix(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// One segment of a path, as a whole name.
+/// A path segment, as a whole name.
 pub fn path_segment(text: &str) -> Vec<String> {
     if text == "." || text == ".." {
         return vec![format!("may not be '{text}'")];
@@ -231,8 +230,8 @@ pub fn env_var_name(text: &str) -> Vec<String> {
     vec![text.to_owned()]
 }
 
-/// The name of a CSI driver where one is referred to, besides its length
-/// ([`CSI_DRIVER_NAME_MAX`]): capitals are taken.
+/// The name of a CSI driver in a reference to it, except for its length
+/// ([`CSI_DRIVER_NAME_MAX`]): capital letters are valid.
 pub fn csi_driver_name(text: &str) -> Vec<String> {
     dns_subdomain(&text.to_lowercase())
 }
@@ -267,7 +266,7 @@ pub fn http_header_name(text: &str) -> Vec<String> {
     vec![unlike(what, "[-A-Za-z0-9]+", &["X-Header-Name"])]
 }
 
-/// A share such as `25%`.
+/// A percentage such as `25%`.
 pub fn percent(text: &str) -> Vec<String> {
     let digits = text.strip_suffix('%').unwrap_or_default();
     if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {

@@ -114,7 +114,7 @@ fn every_rule() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in "(\\PC|[a-zA-Z0-9./%=-]){0,70}") {
+    fn validation_never_panics(text in "(\\PC|[a-zA-Z0-9./%=-]){0,70}") {
         for rule in [
             dns_subdomain, dns_subdomain_prefix, dns_label, dns_label_prefix, dns1035_label,
             dns1035_label_prefix, path_segment, path_segment_prefix, qualified_name, label_value,

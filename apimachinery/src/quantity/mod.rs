@@ -1,8 +1,8 @@
-//! Amounts such as `5Gi`, `100m` or `1e3`: exact, compared by value, written in canonical form.
+//! Quantities such as `5Gi`, `100m` or `1e3`: exact, compared by value, formatted canonically.
 //!
-//! Upstream: apimachinery `pkg/api/resource`. A value is a whole number of billionths; what is
-//! finer is rounded away from zero. Binary quantities are capped at 2^63-1; decimal ones may be larger, up
-//! to 10^29, and are refused beyond.
+//! Upstream: apimachinery `pkg/api/resource`. A value is a whole number of billionths; smaller fractions
+//! are rounded away from zero. Binary quantities are capped at 2^63-1; decimal ones may be larger, up
+//! to 10^29, and are rejected beyond.
 
 mod text;
 
@@ -19,16 +19,16 @@ const NANO: i128 = 1_000_000_000;
 /// The largest binary value, 2^63-1, in billionths.
 const LIMIT: i128 = i64::MAX as i128 * NANO;
 
-/// An amount. Equal and ordered by value: `1Gi` equals `1024Mi`.
+/// A quantity. Equality and order are by value: `1Gi` equals `1024Mi`.
 #[derive(Clone, Debug)]
 pub struct Quantity {
     nano: i128,
     family: Family,
-    /// The text as it was written, where upstream keeps it.
+    /// The original text, where upstream preserves it.
     written: Option<String>,
 }
 
-/// The family of suffixes that a quantity was written with and is written with again.
+/// The suffix family a quantity was parsed with and is formatted with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     /// `n u m k M G T P E` or none.
@@ -39,25 +39,25 @@ enum Family {
     Exponent,
 }
 
-/// Why a text is no quantity; the texts are upstream's.
+/// Why a text is not a valid quantity; the messages are upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// It does not look like one.
+    /// The text does not have the format of a quantity.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
-    /// The number before the suffix is none, or is out of range.
+    /// The number before the suffix is invalid or out of range.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
-    /// There is no such suffix.
+    /// The suffix is unknown.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
 
 impl Quantity {
-    /// Nothing.
+    /// The quantity 0.
     pub const ZERO: Quantity = Quantity { nano: 0, family: Family::Decimal, written: None };
 
-    /// Reads a quantity; blanks around it do not count.
+    /// Parses a quantity; surrounding whitespace is ignored.
     ///
     /// # Errors
     /// See [`ParseError`].
@@ -65,39 +65,39 @@ impl Quantity {
         text::parse(text)
     }
 
-    /// A number of bytes, written with binary suffixes.
+    /// Creates a quantity from a number of bytes, with binary suffixes.
     pub fn from_bytes(bytes: i64) -> Quantity {
         Quantity { nano: i128::from(bytes) * NANO, family: Family::Binary, written: None }
     }
 
-    /// A plain number, written with decimal suffixes.
+    /// Creates a quantity from an integer, with decimal suffixes.
     pub fn from_integer(value: i64) -> Quantity {
         Quantity { nano: i128::from(value) * NANO, family: Family::Decimal, written: None }
     }
 
-    /// Whether it is nothing.
+    /// Returns whether the value is zero.
     pub fn is_zero(&self) -> bool {
         self.nano == 0
     }
 
-    /// Whether it is less than nothing.
+    /// Returns whether the value is negative.
     pub fn is_negative(&self) -> bool {
         self.nano < 0
     }
 
-    /// Whether it is a whole number.
+    /// Returns whether the value is an integer.
     pub fn is_integer(&self) -> bool {
         self.nano % NANO == 0
     }
 
-    /// The value, rounded away from zero and held within `i64`.
+    /// Returns the value, rounded away from zero and clamped to `i64`.
     pub fn value(&self) -> i64 {
         let up = if self.is_integer() { 0 } else { self.nano.signum() };
         let whole = self.nano / NANO + up;
         i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// The value in thousandths, rounded away from zero and held within `i64` (upstream: MilliValue).
+    /// Returns the value in thousandths, rounded away from zero and clamped to `i64` (upstream: MilliValue).
     pub fn milli_value(&self) -> i64 {
         let milli = NANO / 1000;
         let up = if self.nano % milli == 0 { 0 } else { self.nano.signum() };
@@ -105,13 +105,13 @@ impl Quantity {
         i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// The value as closely as a float can be.
+    /// Returns the nearest `f64` to the value.
     #[expect(clippy::cast_precision_loss, reason = "that is what is said")]
     pub fn to_f64(&self) -> f64 {
         self.nano as f64 / NANO as f64
     }
 
-    /// The next whole number away from zero, or the same.
+    /// Rounds away from zero to an integer.
     pub fn rounded_up(self) -> Quantity {
         if self.is_integer() {
             return self;
@@ -120,23 +120,25 @@ impl Quantity {
         Quantity { nano, written: None, ..self }
     }
 
-    /// A result of arithmetic. It is written as the first operand is that is not nothing, as upstream has it.
+    /// Creates the result of an arithmetic operation. As upstream, it has the format of the first nonzero operand.
     fn with_nano(&self, other: &Quantity, nano: i128) -> Quantity {
         let family = if self.nano == 0 { other.family } else { self.family };
         Quantity { nano, family, written: None }
     }
 
-    /// Both together; what is too large stays at the largest there is.
+    /// Returns the sum, capped at the maximum.
     pub fn plus(&self, other: &Quantity) -> Quantity {
         self.with_nano(other, self.nano.saturating_add(other.nano))
     }
 
-    /// What is left of it without the other.
+    /// Returns the difference of `self` and the other quantity.
     pub fn minus(&self, other: &Quantity) -> Quantity {
         self.with_nano(other, self.nano.saturating_sub(other.nano))
     }
 
-    /// Whether `part` times `self` is less than `whole`: whether a ratio of `self` is exceeded. Compares magnitudes.
+    /// Returns whether `part` times `self` is less than `whole`, that is, whether `whole` exceeds that ratio of
+    /// `self`.
+    /// Compares magnitudes.
     pub fn is_exceeded_by(&self, whole: &Quantity, part: &Quantity) -> bool {
         let allowed = self.nano.unsigned_abs().checked_mul(part.nano.unsigned_abs());
         let given = whole.nano.unsigned_abs().checked_mul(NANO.unsigned_abs());
@@ -148,7 +150,7 @@ impl Quantity {
         }
     }
 
-    /// The same value without the text it was written with, so that it is shown in canonical form.
+    /// Drops the original text, so that the value is formatted canonically.
     pub fn canonical(mut self) -> Quantity {
         self.written = None;
         self
@@ -199,7 +201,7 @@ impl Display for Quantity {
             return f.write_str("0");
         }
         match self.family {
-            // Below 1024, or with a fraction, binary suffixes would lose something.
+            // Below 1024, or with a fraction, binary suffixes would lose precision.
             Family::Binary if self.nano.abs() >= 1024 * NANO && self.is_integer() => {
                 write_binary(f, self.nano / NANO)
             }
@@ -238,7 +240,7 @@ fn write_decimal(f: &mut fmt::Formatter<'_>, nano: i128, as_exponent: bool) -> f
         12 => "T",
         15 => "P",
         18 => "E",
-        // There is no suffix so large.
+        // No suffix is that large.
         _ => return write!(f, "{value}e{exponent}"),
     };
     write!(f, "{value}{suffix}")

@@ -43,15 +43,15 @@ fn canonical_forms() {
         ("100n", "100n"),
         ("1000E", "1e21"),
         ("18446744073709551616", "18446744073709551616"),
-        // Kept as written: upstream's quick path takes them for canonical.
+        // Preserved as written: upstream's fast path treats them as canonical.
         ("+5", "+5"),
         ("1.", "1."),
         ("1.500", "1.500"),
         ("05", "05"),
         ("+3Ki", "+3Ki"),
-        // Blanks around it do not count.
+        // Surrounding whitespace is ignored.
         (" 5Gi\t", "5Gi"),
-        // Upstream is generous with missing digits.
+        // Upstream accepts missing digits.
         ("-", "0"),
         (".", "0"),
         ("Gi", "0"),
@@ -63,7 +63,7 @@ fn canonical_forms() {
 }
 
 #[test]
-fn refused() {
+fn invalid_quantities_are_rejected() {
     use ParseError::{Format, Numeric, Suffix};
     for (text, error) in [
         ("", Format),
@@ -150,25 +150,25 @@ fn rounded(exact: i128) -> i128 {
 
 proptest! {
     #[test]
-    fn canonical_form_keeps_the_value((text, exact) in plain()) {
+    fn canonical_form_preserves_the_value((text, exact) in plain()) {
         let quantity = Quantity::parse(&text).unwrap();
         prop_assert_eq!(quantity.nano, rounded(exact), "{}", text);
         let canonical = quantity.clone().canonical().to_string();
         let again = Quantity::parse(&canonical).unwrap();
         prop_assert_eq!(&again, &quantity, "{} as {}", text, canonical);
         prop_assert_eq!(again.canonical().to_string(), canonical, "{}", text);
-        // What is shown of a quantity as it was read has the same value as well.
+        // The formatted original text has the same value as well.
         prop_assert_eq!(&Quantity::parse(&quantity.to_string()).unwrap(), &quantity);
     }
 
     #[test]
-    fn order_is_that_of_the_numbers((a, exact_a) in plain(), (b, exact_b) in plain()) {
+    fn order_is_numeric((a, exact_a) in plain(), (b, exact_b) in plain()) {
         let (p, q) = (Quantity::parse(&a).unwrap(), Quantity::parse(&b).unwrap());
         prop_assert_eq!(p.cmp(&q), rounded(exact_a).cmp(&rounded(exact_b)), "{} and {}", a, b);
     }
 
     #[test]
-    fn no_text_panics(text in "(\\PC|[0-9.+eEinumkKMGTP-]){0,24}") {
+    fn parsing_never_panics(text in "(\\PC|[0-9.+eEinumkKMGTP-]){0,24}") {
         if let Ok(quantity) = Quantity::parse(&text) {
             let _ = (quantity.to_string(), quantity.value());
             prop_assert_eq!(Quantity::parse(&quantity.clone().canonical().to_string()).unwrap(), quantity);

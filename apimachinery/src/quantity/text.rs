@@ -1,4 +1,4 @@
-//! Reading quantities: number, suffix, and the rules about what is kept as it was written.
+//! Parser for quantities: number, suffix, and the rules for preserving the original text.
 
 use super::{Family, LIMIT, NANO, ParseError, Quantity};
 
@@ -9,12 +9,12 @@ struct Parts<'a> {
     value: &'a str,
     /// Digits before the point without leading zeros; `0` when there are none.
     whole: &'a str,
-    /// Digits behind the point.
+    /// Digits after the point.
     fraction: &'a str,
     suffix: &'a str,
 }
 
-/// Reads a quantity. Blanks around it are not part of it.
+/// Parses a quantity. Surrounding whitespace is ignored.
 pub(super) fn parse(text: &str) -> Result<Quantity, ParseError> {
     let text = text.trim();
     if text.is_empty() {
@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, ParseError> {
     if let Some(quick) = quick(text, &parts, exponent, family) {
         return Ok(quick);
     }
-    // The quick way takes a number without any digit for 0; this one refuses it.
+    // The fast path reads a number without digits as 0; this path rejects it.
     if !parts.value.bytes().any(|b| b.is_ascii_digit()) {
         return Err(ParseError::Numeric);
     }
@@ -51,8 +51,8 @@ pub(super) fn parse(text: &str) -> Result<Quantity, ParseError> {
     Ok(Quantity { nano: if parts.positive { nano } else { -nano }, family, written: None })
 }
 
-/// Upstream reads short numbers on a quick path, and there it keeps the text as it was written
-/// when it looks canonical; `+5` and `1.` do. `None` when the number is not for that path.
+/// Upstream parses short numbers on a fast path, which preserves the original text
+/// if it looks canonical; `+5` and `1.` do. Returns `None` if the number is not eligible for that path.
 fn quick(text: &str, parts: &Parts<'_>, exponent: i32, family: Family) -> Option<Quantity> {
     let (whole_len, fraction_len) = (parts.whole.len(), parts.fraction.len());
     let (scale, room) = match family {
@@ -84,12 +84,12 @@ fn quick(text: &str, parts: &Parts<'_>, exponent: i32, family: Family) -> Option
             (nano, scale % 3 == 0 && !shifted.ends_with("000") && !shifted.starts_with('0'))
         }
     };
-    // The number zero is kept as written only when that is `0`.
+    // The number zero preserves its text only if that is `0`.
     let written = (canonical || text == "0").then(|| text.to_owned());
     Some(Quantity { nano: if parts.positive { nano } else { -nano }, family, written })
 }
 
-/// `digits * 10^scale` in billionths, rounded up; `None` when it does not fit.
+/// Returns `digits * 10^scale` in billionths, rounded up, or `None` on overflow.
 fn to_nano(digits: &[u8], scale: i64) -> Option<i128> {
     let first = digits.iter().position(|digit| *digit != 0);
     let Some(first) = first else { return Some(0) };
@@ -108,7 +108,7 @@ fn to_nano(digits: &[u8], scale: i64) -> Option<i128> {
     if shift > 0 {
         value = value.checked_mul(10i128.checked_pow(u32::try_from(shift).ok()?)?)?;
     }
-    // Who asks for a tiny amount gets some, not none.
+    // Round up: a request for a tiny amount must not become zero.
     if dropped.iter().any(|digit| *digit != 0) {
         value = value.checked_add(1)?;
     }
@@ -128,7 +128,7 @@ fn double(digits: &mut Vec<u8>) {
     }
 }
 
-/// Takes a text apart. Like upstream it is generous with numbers that lack digits.
+/// Splits a text into its parts. Like upstream, it accepts numbers that lack digits.
 fn split(text: &str) -> Result<Parts<'_>, ParseError> {
     let positive = !text.starts_with('-');
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -154,7 +154,7 @@ fn split(text: &str) -> Result<Parts<'_>, ParseError> {
     })
 }
 
-/// Base, exponent and family of a suffix.
+/// Returns the base, exponent and family of a suffix.
 fn suffix(suffix: &str) -> Option<(u32, i32, Family)> {
     let decimal = |exponent| Some((10, exponent, Family::Decimal));
     let binary = |exponent| Some((2, exponent, Family::Binary));

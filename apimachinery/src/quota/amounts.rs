@@ -1,4 +1,4 @@
-//! Lists of amounts by resource, as quotas, claims and containers have them.
+//! Resource lists of quotas, claims and containers.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 
 use crate::quantity::Quantity;
 
-/// Amounts by the name of the resource.
+/// Quantities by resource name.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// An amount of a typed list; `None` when there is none that can be read.
+/// Returns a quantity of a typed list, or `None` if it is absent or invalid.
 pub fn of(list: &BTreeMap<String, Text>, name: &str) -> Option<Quantity> {
     Quantity::parse(&list.get(name)?.0).ok()
 }
 
-/// A typed list; what cannot be read is left out.
+/// Parses a typed list and omits invalid quantities.
 pub fn parse(list: &BTreeMap<String, Text>) -> Amounts {
     list.iter().filter_map(|(name, text)| Some((name.clone(), Quantity::parse(&text.0).ok()?))).collect()
 }
 
-/// The typed form of a list, in canonical writing.
+/// Converts a list to its typed form, with canonical quantities.
 pub fn to_typed(list: &Amounts) -> BTreeMap<String, Text> {
     list.iter().map(|(name, amount)| (name.clone(), Text(amount.to_string()))).collect()
 }
 
-/// Adds each of the other's amounts.
+/// Adds each quantity of the other list.
 pub fn add(list: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
         let sum = list.get(name).map_or_else(|| amount.clone(), |there| there.plus(amount));
@@ -32,7 +32,7 @@ pub fn add(list: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// Takes the greater of both for each resource.
+/// Sets each resource to the maximum of both lists.
 pub fn max(list: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
         if list.get(name).is_none_or(|there| there < amount) {
@@ -41,7 +41,7 @@ pub fn max(list: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// By how much `new` is more than `old`, for each resource of `new`; never less than nothing.
+/// Returns the increase from `old` to `new` for each resource of `new`; never negative.
 pub fn growth(new: &Amounts, old: &Amounts) -> Amounts {
     let grown = |name: &String, amount: &Quantity| match old.get(name) {
         Some(old) if old >= amount => amount.minus(amount),
@@ -51,7 +51,7 @@ pub fn growth(new: &Amounts, old: &Amounts) -> Amounts {
     new.iter().map(|(name, amount)| (name.clone(), grown(name, amount))).collect()
 }
 
-/// The amounts whose names are wanted.
+/// Returns the quantities whose names match `wanted`.
 pub fn mask(list: &Amounts, wanted: impl Fn(&str) -> bool) -> Amounts {
     list.iter()
         .filter(|(name, _)| wanted(name))
@@ -59,7 +59,7 @@ pub fn mask(list: &Amounts, wanted: impl Fn(&str) -> bool) -> Amounts {
         .collect()
 }
 
-/// The list as texts show it: `a=1,b=2`.
+/// Formats the list as messages show it: `a=1,b=2`.
 pub fn show(list: &Amounts) -> String {
     let shown: Vec<String> = list.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
     shown.join(",")

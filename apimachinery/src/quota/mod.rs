@@ -1,8 +1,10 @@
-//! What objects count in a resource quota: by which names, how much, and in which scopes. The API server charges by these
-//! rules when something is written, and the controller counts by them what is there; so they agree.
+//! Quota usage of objects: the names they count under, the amounts, and the scopes. The API server charges
+//! by these rules on each write, and the controller counts the existing objects by the same rules, so both agree.
 //!
-//! Reading order: [`amounts`] arithmetic of lists, [`Resource`] which names are about which objects, [`pods`] what pods
-//! use, [`scopes`] which objects a quota is about. Upstream: pkg/quota/v1/evaluator/core, apiserver pkg/quota/v1.
+//! Reading order: [`amounts`] arithmetic of lists, [`Resource`] the names that apply to each resource,
+//! [`pods`] the
+//! usage of pods, [`scopes`] the objects that a quota selects. Upstream: pkg/quota/v1/evaluator/core,
+//! apiserver pkg/quota/v1.
 
 pub mod amounts;
 pub mod pods;
@@ -17,17 +19,17 @@ use k8s_openapi::jiff::Timestamp;
 use crate::quantity::Quantity;
 use amounts::Amounts;
 
-/// What stands between the name of a class and what is counted of it.
+/// The separator between a storage class name and the counted resource.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
-/// The older place of a claim's class; it wins.
+/// The older annotation for a claim's class; it takes precedence.
 const ANN_BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-/// What is counted of claims, of all and of each class.
+/// The resources counted for claims, in total and per class.
 const OF_CLAIMS: [&str; 2] = ["persistentvolumeclaims", "requests.storage"];
-/// What is counted of services.
+/// The resources counted for services.
 const OF_SERVICES: [&str; 3] = ["services", "services.nodeports", "services.loadbalancers"];
 /// Kinds whose objects are counted under their bare name as well.
 const OLD_NAMES: [&str; 4] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
-/// What is counted nowhere: resources of no object, and events, which come and go by themselves.
+/// Resources that no quota counts: those without objects, and events, which expire by themselves.
 const IGNORED: [(&str, &str); 5] = [
     ("", "bindings"),
     ("", "componentstatuses"),
@@ -45,12 +47,12 @@ pub struct Resource<'a> {
     pub plural: &'a str,
 }
 
-/// How objects of a resource count.
+/// How the objects of a resource are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// By what their containers ask for.
+    /// By the requests and limits of their containers.
     Pods,
-    /// By the storage that they ask for, and by class.
+    /// By their storage requests, and by class.
     Claims,
     /// By their type and ports.
     Services,
@@ -67,7 +69,7 @@ pub enum Item<'a> {
     Claim(&'a PersistentVolumeClaim),
     /// A service.
     Service(&'a Service),
-    /// Anything else: only that it is there matters.
+    /// Any other object: only its existence counts.
     Other,
 }
 
@@ -84,7 +86,7 @@ impl<'a> Resource<'a> {
         Some(Resource { group, plural })
     }
 
-    /// The resources that a name in a quota is about; none when nobody counts under it.
+    /// Returns the resources that a quota name applies to; empty if no resource counts under it.
     pub fn all_of(name: &'a str) -> Vec<Self> {
         if let Some(counted) = Self::of_count(name) {
             return vec![counted];
@@ -93,7 +95,7 @@ impl<'a> Resource<'a> {
         named.map(|plural| Resource::new("", plural)).filter(|resource| resource.counts_as(name)).collect()
     }
 
-    /// Under which name its objects are counted.
+    /// Returns the name under which its objects are counted.
     pub fn count_name(self) -> String {
         match self.group {
             "" => format!("count/{}", self.plural),
@@ -101,12 +103,12 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// Quotas say nothing of it.
+    /// Returns whether quotas ignore the resource.
     pub fn is_ignored(self) -> bool {
         IGNORED.contains(&(self.group, self.plural))
     }
 
-    /// How its objects count.
+    /// Returns how its objects are counted.
     pub fn rule(self) -> Rule {
         match (self.group, self.plural) {
             ("", "pods") => Rule::Pods,
@@ -116,7 +118,7 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// Whether a name in a quota is about its objects.
+    /// Returns whether a quota name applies to its objects.
     pub fn counts_as(self, name: &str) -> bool {
         if name.starts_with("count/") {
             return Resource::of_count(name).is_some_and(|counted| counted == self);
@@ -132,7 +134,8 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// What an object counts, under all names. `now` decides whether a pod that is stuck in its end still counts.
+    /// Returns the usage of an object under all names. `now` decides whether a pod that is stuck in termination
+    /// still counts.
     pub fn usage(self, item: Item<'_>, now: Timestamp) -> Amounts {
         let one = || Quantity::from_integer(1);
         let mut usage = Amounts::from([(self.count_name(), one())]);
@@ -147,7 +150,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// The class of a claim; `""` when it has none.
+/// Returns the storage class of a claim, or `""` if it has none.
 fn class_of(claim: &PersistentVolumeClaim) -> &str {
     let annotations = claim.metadata.annotations.as_ref();
     let beta = annotations.and_then(|annotations| annotations.get(ANN_BETA_STORAGE_CLASS));
@@ -155,7 +158,8 @@ fn class_of(claim: &PersistentVolumeClaim) -> &str {
     beta.or_else(class).map_or("", String::as_str)
 }
 
-/// What a claim takes: what it asks for, or what it was given already when a growth was taken back.
+/// Returns the storage that a claim is charged for: its request, or the allocated size if an expansion was
+/// reverted.
 fn storage_of(claim: &PersistentVolumeClaim) -> Option<Quantity> {
     let requests = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
     let asked = amounts::of(requests, "storage")?.rounded_up();
@@ -179,7 +183,7 @@ fn of_claim(claim: &PersistentVolumeClaim) -> Amounts {
     usage
 }
 
-/// Ports are counted by what is wanted: they may not be given yet.
+/// Node ports are counted by the spec: they may not be allocated yet.
 fn of_service(service: &Service) -> Amounts {
     let spec = service.spec.as_ref();
     let ports = spec.and_then(|spec| spec.ports.as_deref()).unwrap_or_default();
@@ -200,8 +204,8 @@ fn of_service(service: &Service) -> Amounts {
         .collect()
 }
 
-/// What changes of a claim's status can change what it counts: what it was given, and the attributes classes that it
-/// names.
+/// Returns whether a status update can change the usage of a claim: the allocated resources and the
+/// VolumeAttributesClass names count.
 pub fn claim_status_counts(old: &PersistentVolumeClaim, new: &PersistentVolumeClaim) -> bool {
     storage_of(old) != storage_of(new) || scopes::attributes_classes(old) != scopes::attributes_classes(new)
 }

@@ -1,4 +1,4 @@
-//! What a pod counts: what its containers ask for and may use together (upstream: component-helpers resource,
+//! Quota usage of pods: the requests and limits of their containers (upstream: component-helpers resource,
 //! pkg/quota/v1/evaluator/core/pods.go).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use super::amounts::{self, Amounts};
 use crate::names;
 use crate::quantity::Quantity;
 
-/// What is counted of pods by itself; a bare name is the request.
+/// The resources counted for pods; a name without a prefix is the request.
 const OF_PODS: [&str; 10] = [
     "pods",
     "cpu",
@@ -25,20 +25,21 @@ const OF_PODS: [&str; 10] = [
 ];
 /// Resources that are counted as request and as limit.
 const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// A quota of these asks every container to say how much it wants. Upstream calls it a mistake and keeps it.
+/// A quota of these resources requires every container to specify them. Upstream calls this a mistake and
+/// preserves it.
 const MUST_BE_SAID: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const HUGE_PAGES: &str = "hugepages-";
 const REQUESTS: &str = "requests.";
 
-/// Which of the two lists of a container is meant.
+/// Selects one of the two resource lists of a container.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Requests,
     Limits,
 }
 
-/// Whether a name in a quota is about what pods use.
+/// Returns whether a quota name applies to the usage of pods.
 pub fn is_about(name: &str) -> bool {
     let requested = name.strip_prefix(REQUESTS);
     OF_PODS.contains(&name)
@@ -47,19 +48,19 @@ pub fn is_about(name: &str) -> bool {
         || requested.is_some() && !is_native(name)
 }
 
-/// Whether a resource is Kubernetes' own.
+/// Returns whether a resource is native to Kubernetes.
 fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether a resource is somebody else's, such as `example.com/gpu`.
+/// Returns whether a resource is an extended resource, such as `example.com/gpu`.
 fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with(REQUESTS)
         && names::qualified_name(&format!("{REQUESTS}{name}")).is_empty()
 }
 
-/// What a pod counts besides being there: nothing when it has ended or is stuck in its end.
+/// Returns the usage of a pod besides its count: nothing if it has terminated or is stuck in termination.
 pub fn usage(pod: &Pod, now: Timestamp) -> Amounts {
     if !is_charged(pod, now) {
         return Amounts::new();
@@ -79,7 +80,7 @@ fn is_charged(pod: &Pod, now: Timestamp) -> bool {
     at.0.checked_add(SignedDuration::from_secs(grace)).is_ok_and(|end| now <= end)
 }
 
-/// Requests and limits under the names that quotas use.
+/// Returns requests and limits under their quota names.
 fn compute(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut usage = Amounts::from([("pods".to_owned(), Quantity::from_integer(1))]);
     for name in COMPUTE {
@@ -110,7 +111,7 @@ fn list(resources: Option<&ResourceRequirements>, side: Side) -> Amounts {
     list.map(amounts::parse).unwrap_or_default()
 }
 
-/// What a container asks for; while it is being resized the most of what it has and is to have.
+/// Returns the resources of a container; during a resize, the maximum of the current and the desired values.
 fn of_container(container: &Container, statuses: Option<&Vec<ContainerStatus>>, side: Side) -> Amounts {
     let mut wanted = list(container.resources.as_ref(), side);
     let status = statuses.into_iter().flatten().find(|status| status.name == container.name);
@@ -123,7 +124,7 @@ fn of_container(container: &Container, statuses: Option<&Vec<ContainerStatus>>, 
     wanted
 }
 
-/// Containers run together; those that come first run one by one beside the ones that stay.
+/// Containers run together; init containers run one by one beside the sidecars.
 fn of_containers(pod: &Pod, side: Side) -> Amounts {
     let Some(spec) = &pod.spec else { return Amounts::new() };
     let status = pod.status.as_ref();
@@ -147,7 +148,7 @@ fn of_containers(pod: &Pod, side: Side) -> Amounts {
         }
     }
     amounts::max(&mut total, &most);
-    // What is said of the pod as a whole wins.
+    // Pod-level resources take precedence.
     let whole = list(spec.resources.as_ref(), side);
     total.extend(whole.into_iter().filter(|(name, _)| is_of_whole_pods(name)));
     total
@@ -162,19 +163,19 @@ fn overhead(pod: &Pod) -> Amounts {
     overhead.map(amounts::parse).unwrap_or_default()
 }
 
-/// What all containers of a pod ask for, and what they may use, without what running the pod takes.
+/// Returns the requests and the limits of all containers of a pod, without the pod overhead.
 pub fn of_all_containers(pod: &Pod) -> (Amounts, Amounts) {
     (of_containers(pod, Side::Requests), of_containers(pod, Side::Limits))
 }
 
-/// What a pod asks for.
+/// Returns the requests of a pod.
 pub fn requests(pod: &Pod) -> Amounts {
     let mut total = of_containers(pod, Side::Requests);
     amounts::add(&mut total, &overhead(pod));
     total
 }
 
-/// What a pod may use. What is not limited stays so.
+/// Returns the limits of a pod. A resource without a limit remains unlimited.
 pub fn limits(pod: &Pod) -> Amounts {
     let mut total = of_containers(pod, Side::Limits);
     let overhead = amounts::mask(&overhead(pod), |name| total.contains_key(name));
@@ -182,7 +183,7 @@ pub fn limits(pod: &Pod) -> Amounts {
     total
 }
 
-/// Whether anything is said of the pod as a whole.
+/// Returns whether the pod has pod-level resources.
 fn has_whole(pod: &Pod) -> bool {
     let resources = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     [Side::Requests, Side::Limits]
@@ -196,7 +197,8 @@ fn all_containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     spec.map_or(&[][..], |spec| &spec.containers).iter().chain(init)
 }
 
-/// What a quota of these names makes containers say, and which do not; `None` when nothing is missing.
+/// Returns the resources that a quota of these names requires and the containers that lack them; `None` if
+/// nothing is missing.
 pub fn unsaid<'a>(pod: &Pod, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let required: Vec<&str> = names.filter(|name| MUST_BE_SAID.contains(name)).collect();
     if required.is_empty() || has_whole(pod) {
@@ -220,7 +222,7 @@ pub fn unsaid<'a>(pod: &Pod, names: impl Iterator<Item = &'a str>) -> Option<Str
     Some(format!("must specify {}", shown.join("; ")))
 }
 
-/// Whether the pod asks for nothing and is limited in nothing.
+/// Returns whether the pod has neither requests nor limits.
 pub fn is_best_effort(pod: &Pod) -> bool {
     if let Some(class) = pod.status.as_ref().and_then(|status| status.qos_class.as_deref()) {
         return class == "BestEffort";

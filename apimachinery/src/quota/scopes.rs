@@ -1,4 +1,4 @@
-//! Which objects a quota is about: its scopes, all of which an object must be in.
+//! Quota scopes: a quota counts an object only if the object is in all its scopes.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::{Item, pods};
 
-/// Whether an object is in all scopes of a quota. A quota without scopes is about everything.
+/// Returns whether an object is in all scopes of a quota. A quota without scopes matches every object.
 pub fn is_in(spec: &ResourceQuotaSpec, item: Item<'_>) -> bool {
     let exists = |scope: &String| is_in_scope(scope, "Exists", &[], item);
     let chosen = |wanted: &ScopedResourceSelectorRequirement| {
@@ -33,12 +33,12 @@ fn is_in_scope(scope: &str, operator: &str, values: &[String], item: Item<'_>) -
         (Item::Claim(claim), "VolumeAttributesClass") => {
             is_chosen(&attributes_classes(claim), operator, values)
         }
-        // Every other object is in no scope at all.
+        // Any other combination is in no scope.
         (Item::Pod(_) | Item::Claim(_) | Item::Service(_) | Item::Other, _) => false,
     }
 }
 
-/// Whether one of an object's values is chosen. No value is chosen by what excludes values.
+/// Returns whether the operator selects one of an object's values. Excluding operators select no value.
 fn is_chosen(has: &BTreeSet<&str>, operator: &str, values: &[String]) -> bool {
     let wanted = |one: &&str| values.iter().any(|value| value == one);
     match operator {
@@ -50,7 +50,7 @@ fn is_chosen(has: &BTreeSet<&str>, operator: &str, values: &[String]) -> bool {
     }
 }
 
-/// The attributes classes that a claim names: wanted, there, and on the way.
+/// Returns the VolumeAttributesClass names of a claim: desired, current and in progress.
 pub fn attributes_classes(claim: &PersistentVolumeClaim) -> BTreeSet<&str> {
     let wanted = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref());
     let status = claim.status.as_ref();
@@ -64,7 +64,7 @@ fn has_deadline(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds).is_some_and(|seconds| seconds >= 0)
 }
 
-/// Whether a pod wants to be near to, or away from, pods of other namespaces.
+/// Returns whether a pod has affinity or anti-affinity terms for pods of other namespaces.
 fn looks_elsewhere(pod: &Pod) -> bool {
     let elsewhere = |term: &PodAffinityTerm| {
         term.namespaces.as_ref().is_some_and(|names| !names.is_empty()) || term.namespace_selector.is_some()

@@ -1,4 +1,4 @@
-//! What objects count, and in which scopes they are.
+//! Tests of quota usage and quota scopes.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ fn shown(resource: (&str, &str), item: Item<'_>) -> String {
 }
 
 #[test]
-fn what_claims_count() {
+fn claim_usage() {
     let resource = ("", "persistentvolumeclaims");
     assert_eq!(
         shown(resource, Item::Claim(&claim("5Gi", ""))),
@@ -65,7 +65,7 @@ fn what_claims_count() {
 }
 
 #[test]
-fn what_services_count() {
+fn service_usage() {
     let service = |ty: &str, ports: &[i32], own: Option<bool>| Service {
         spec: Some(ServiceSpec {
             type_: Some(ty.to_owned()),
@@ -95,7 +95,7 @@ fn what_services_count() {
 }
 
 #[test]
-fn what_other_objects_count() {
+fn usage_of_other_objects() {
     for (resource, want) in [
         (("", "configmaps"), "configmaps=1,count/configmaps=1"),
         (("", "resourcequotas"), "count/resourcequotas=1,resourcequotas=1"),
@@ -108,7 +108,7 @@ fn what_other_objects_count() {
 }
 
 #[test]
-fn what_pods_count() {
+fn pod_usage() {
     let resource = ("", "pods");
     let two = pod(vec![
         container("a", &[("cpu", "100m"), ("memory", "1Gi")], &[("cpu", "1")]),
@@ -153,7 +153,7 @@ fn what_pods_count() {
 }
 
 #[test]
-fn what_containers_must_say() {
+fn containers_must_specify_quota_resources() {
     let names = ["limits.cpu", "requests.memory", "pods", "requests.ephemeral-storage"];
     let unsaid = |pod: &Pod| pods::unsaid(pod, names.into_iter());
     let full = container("a", &[("memory", "1Gi")], &[("cpu", "1")]);
@@ -164,7 +164,7 @@ fn what_containers_must_say() {
 }
 
 #[test]
-fn which_names_are_about_what() {
+fn quota_names_map_to_resources() {
     let pods = Resource::new("", "pods");
     let claims = Resource::new("", "persistentvolumeclaims");
     let maps = Resource::new("", "configmaps");
@@ -197,7 +197,7 @@ fn which_names_are_about_what() {
 }
 
 #[test]
-fn who_is_in_which_scope() {
+fn objects_match_their_scopes() {
     let of = |scopes: &[&str]| ResourceQuotaSpec {
         scopes: Some(scopes.iter().map(|scope| (*scope).to_owned()).collect()),
         ..Default::default()
