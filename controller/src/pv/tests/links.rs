@@ -5,12 +5,14 @@ use std::path::Path;
 
 use super::table;
 
-/// The files of a folder, with those of `tests` if asked for.
+/// The files below a folder, without those of a folder `tests` in it.
 fn sources(folder: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "rs") {
+        if path.is_dir() && !path.ends_with("tests") {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push((path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
         }
     }
