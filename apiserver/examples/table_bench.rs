@@ -1,5 +1,5 @@
 //! Measures what `kubectl get pv` of many volumes costs, without a network: a list as a table, and as a list.
-//! `cargo run --profile fast -p orlop-apiserver --example table_bench`.
+//! `cargo run --release -p orlop-apiserver --example table_bench`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
