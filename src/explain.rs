@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use kube::Client;
-use orlop_apiserver::insight::why::{self, Asked, ExplainError, Explains};
+use orlop_apiserver::explain::{self as server, Asked, ExplainError, Explains};
 use orlop_client::informers::Informers;
 use orlop_controller::options::Options;
 use orlop_controller::pv::error::chain;
@@ -34,7 +34,7 @@ impl Explainer {
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Value, ExplainError>> + Send + 'a>>;
 
-impl why::Explainer for Explainer {
+impl server::Explainer for Explainer {
     fn explain(&self, what: Asked) -> Answer<'_> {
         let Asked { api_version, kind, resource, namespace, name } = what;
         let question = Question { api_version, kind, resource, namespace, name };

@@ -12,7 +12,7 @@ use crate::object::{Object, show_time};
 use crate::own_service;
 use crate::registry::priority_class::SYSTEM_CLASSES;
 use crate::registry::{Kind, by_resource};
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::verbs::write::first_generation;
 
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];

@@ -10,15 +10,19 @@ mod accounts;
 pub mod admission;
 pub mod auth;
 mod background;
+pub mod clock;
 pub mod custom;
 mod dispatch;
 mod encode;
+mod exchange;
+pub mod explain;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod handler;
 pub mod insight;
 pub mod limits;
 mod metrics;
+mod namespace_locks;
 mod own_service;
 mod projection;
 pub mod registry;
@@ -26,6 +30,7 @@ mod reserve;
 mod routes;
 pub mod server;
 pub mod services;
+mod state;
 mod verbs;
 
 pub(crate) use orlop_api::query;

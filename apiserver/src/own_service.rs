@@ -15,7 +15,7 @@ use crate::object::{Object, show_time};
 use crate::registry::service::fields::family_of;
 use crate::registry::{Kind, by_resource};
 use crate::reserve;
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::verbs::write::first_generation;
 
 const NAMESPACE: &str = "default";

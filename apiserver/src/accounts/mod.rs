@@ -14,12 +14,12 @@ use orlop_store::{Kv, Snapshot};
 use serde_json::Value;
 
 use crate::auth::UserInfo;
+use crate::clock::Clock;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::by_resource;
-use crate::server::Clock;
 pub(crate) use claims::{Claims, ObjectRef, Subject, TokenError};
 pub(crate) use key::KeyError;
 use key::SigningKey;

@@ -6,25 +6,12 @@ use super::default_toleration_seconds::DefaultTolerationSeconds;
 use super::in_use_protection::StorageObjectInUseProtection;
 use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
+use super::plugin::Plugin;
 use super::priority::Priority;
 use super::request::{Lookup, Request};
 use super::resource_quota::ResourceQuota;
 use super::taint_nodes_by_condition::TaintNodesByCondition;
 use crate::status::ApiError;
-
-/// One admission plugin. It does nothing on requests that are not its business.
-pub(super) trait Plugin: Sync {
-    /// Upstream's name, as `--disable-admission-plugins` takes it.
-    fn name(&self) -> &'static str;
-    /// May change the object, or refuse the write.
-    fn mutate(&self, _request: &mut Request<'_>, _lookup: &dyn Lookup) -> Result<(), ApiError> {
-        Ok(())
-    }
-    /// May refuse the write.
-    fn validate(&self, _request: &Request<'_>, _lookup: &dyn Lookup) -> Result<(), ApiError> {
-        Ok(())
-    }
-}
 
 /// Every plugin. The order is upstream's; plugins rely on it.
 const PLUGINS: &[&dyn Plugin] = &[

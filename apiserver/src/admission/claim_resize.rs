@@ -3,7 +3,7 @@
 
 use orlop_apimachinery::quantity::Quantity;
 
-use super::chain::Plugin;
+use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
 use crate::object::Object;
 use crate::registry::{self, storage_class};

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use jiff::Timestamp;
 
-use super::chain::Plugin;
+use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
 use crate::object::Object;
 use crate::registry::{self, storage_class};

@@ -2,7 +2,7 @@
 //! off when nothing uses the object any more (upstream:
 //! plugin/pkg/admission/storage/storageobjectinuseprotection).
 
-use super::chain::Plugin;
+use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
 use crate::status::ApiError;
 

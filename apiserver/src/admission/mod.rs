@@ -12,6 +12,7 @@ mod default_toleration_seconds;
 mod in_use_protection;
 mod limit_ranger;
 mod namespace_lifecycle;
+mod plugin;
 mod priority;
 mod request;
 mod resource_quota;

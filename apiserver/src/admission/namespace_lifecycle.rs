@@ -1,7 +1,7 @@
 //! `NamespaceLifecycle`: nothing new without a namespace or in one that is going away, and the
 //! namespaces of the system stay (upstream: apiserver plugin/namespace/lifecycle).
 
-use super::chain::Plugin;
+use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
 use crate::object::Object;
 use crate::registry::{self, Scope};

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::chain::Plugin;
+use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
 use crate::object::Object;
 use crate::registry::priority_class::{PREEMPT, default_of, is_default, value_of};

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::chain::Plugin;
+use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
 use crate::status::ApiError;
 

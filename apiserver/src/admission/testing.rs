@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::chain::Plugin;
+use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
 use crate::object::Object;
 use crate::registry::{KINDS, Kind};

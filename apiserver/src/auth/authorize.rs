@@ -2,7 +2,7 @@
 //! and who is not known may ask for [`PUBLIC_PATHS`] alone. Reviews answer with these decisions, so that
 //! they say what the server really does.
 
-use super::{ANONYMOUS, PUBLIC_PATHS, UNAUTHENTICATED};
+use super::user::{ANONYMOUS, PUBLIC_PATHS, UNAUTHENTICATED};
 
 const EVERYTHING: &str = "this server does not tell users apart: whoever is authenticated may do everything";
 const PUBLIC: &str = "this path is for everybody";

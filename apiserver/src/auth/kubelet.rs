@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use ring::hmac;
 use ring::rand::SystemRandom;
 
-use super::UserInfo;
+use super::user::UserInfo;
 
 /// What such a token begins with.
 const PREFIX: &str = "orlop-node.";

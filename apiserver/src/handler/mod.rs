@@ -1,5 +1,6 @@
 //! The way of a request: what every answer carries, its time, its body, and the verb that serves it.
 
+pub(crate) mod long_running;
 mod plan;
 
 use std::panic::AssertUnwindSafe;
@@ -11,23 +12,22 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::FutureExt as _;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
-use http_body_util::{BodyExt, Limited};
+use http::{HeaderName, HeaderValue, header};
+
 use orlop_apimachinery::duration;
 use tokio::time::Instant;
 
 use crate::auth::UserInfo;
-use crate::custom::Kinds;
 
 use crate::dispatch::Resource;
 use crate::encode::answer;
 use crate::encode::negotiate::{Media, error_media};
-use crate::insight;
-use crate::metrics::{self, Labels, OpenWatch};
+use crate::exchange::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
+use crate::metrics::{self, Labels};
 use crate::query::Query;
 use crate::registry::Scope;
-use crate::server::Inner;
-use crate::services::Held;
+use crate::services::pool::Held;
+use crate::state::Inner;
 use crate::status::ApiError;
 use crate::verbs::request::Request;
 use crate::verbs::{
@@ -36,14 +36,8 @@ use crate::verbs::{
 };
 use plan::{Verb, plan};
 
-/// The largest body that is read, bytes.
-const BODY_LIMIT: usize = 3 * 1024 * 1024;
-/// So much of a body that is too large is read for the answer's sake, bytes; nothing of it is kept.
-const DISCARD_LIMIT: u64 = 16 * 1024 * 1024;
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const AUDIT_ID_MAX: usize = 64;
-/// The longest that a write may take, as upstream has it.
-pub(crate) const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
 
 /// Gives every answer the headers that upstream's have. A request that panics ends with an answer
 /// as well, so that neither its connection nor a controller in this process goes down with it.
@@ -152,56 +146,14 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     }
 }
 
-/// After an answer to a body that was not read the rest of it stands where the next request would.
-pub(crate) fn close_where_body_is_left(error: &ApiError, version: http::Version, headers: &mut HeaderMap) {
-    if matches!(error.code, 413 | 504) && version < http::Version::HTTP_2 {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-}
-
-/// Whether a request is a watch, or stays as long as one: a log that is followed, a stream of all kinds.
-pub(crate) fn is_watch(kinds: &Kinds, method: &http::Method, path: &str, query: &Query) -> bool {
-    if insight::is_live(method, path, query) {
-        return true;
-    }
-    match plan(kinds, method, path, query) {
-        Ok(Some((Verb::Watch, _))) => true,
-        Ok(Some((Verb::Connect, resource))) => resource.subresource == "log" && query.flag("follow"),
-        _ => false,
-    }
-}
-
 /// What a request would be, up to its verb: where bad paths and parameters are tried.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn probe(method: &http::Method, path: &str, query: &Query) -> Result<(), ApiError> {
-    let Some((verb, resource)) = plan(&Kinds::default(), method, path, query)? else { return Ok(()) };
+    let Some((verb, resource)) = plan(&crate::custom::Kinds::default(), method, path, query)? else {
+        return Ok(());
+    };
     let _ = labels(verb, &resource, query);
     time_limit(verb, query, WRITE_TIME_MAX).map(|_| ())
-}
-
-/// Keeps a watch counted until its body ends.
-pub(crate) fn hold(response: Response, open_watch: OpenWatch) -> Response {
-    response.map(|body| {
-        axum::body::Body::new(body.map_frame(move |frame| {
-            let _counted = &open_watch;
-            frame
-        }))
-    })
-}
-
-pub(crate) fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
-    // Several lines of one header count as one list.
-    let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
-    (!values.is_empty()).then(|| values.join(","))
-}
-
-/// Whether a person reads the answer.
-pub(crate) fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
-    if query.has("pretty") {
-        return query.flag("pretty");
-    }
-    let agent = headers.get(header::USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
-    ["curl/", "Wget/", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person.as_bytes()))
 }
 
 /// How long a request may take: what the server grants, or less when the client says so. A watch
@@ -214,36 +166,6 @@ fn time_limit(verb: Verb, query: &Query, granted: Duration) -> Result<Duration, 
         ApiError::bad_request(format!("invalid timeout specified in the request URL - {why}"))
     })?;
     Ok(if asked.is_zero() || negative { granted } else { asked.min(granted) })
-}
-
-/// The body of a request that writes.
-///
-/// # Errors
-/// 413 when it is too large, 400 when it cannot be read.
-pub(crate) async fn read(mut body: axum::body::Body) -> Result<Bytes, ApiError> {
-    let too_large = || ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}"));
-    if http_body::Body::size_hint(&body).lower() > DISCARD_LIMIT {
-        return Err(too_large());
-    }
-    match Limited::new(&mut body, BODY_LIMIT).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            discard(body).await;
-            Err(too_large())
-        }
-        Err(error) => Err(ApiError::bad_request(format!("cannot read the body: {error}"))),
-    }
-}
-
-/// Takes what is left of a body that is too large, if it is not too large for that as well. A client
-/// that writes does not read, and would see a broken connection and never the answer.
-async fn discard(mut body: axum::body::Body) {
-    let mut left = DISCARD_LIMIT;
-    while let Some(Ok(frame)) = body.frame().await {
-        let length = frame.data_ref().map_or(0, Bytes::len) as u64;
-        let Some(rest) = left.checked_sub(length) else { return };
-        left = rest;
-    }
 }
 
 async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
@@ -326,7 +248,7 @@ mod tests {
             ("6 an empty yes", "", "pretty", true),
             ("7 not at the beginning", "my curl/8", "", false),
         ] {
-            let mut headers = HeaderMap::new();
+            let mut headers = http::HeaderMap::new();
             headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
             assert_eq!(wants_pretty(&headers, &Query::parse(Some(query))), want, "{case}");
         }

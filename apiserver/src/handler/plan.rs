@@ -7,7 +7,7 @@ use crate::dispatch::{self, Resource, Target};
 use crate::query::Query;
 use crate::registry::by_resource;
 use crate::status::ApiError;
-use crate::verbs::write::Part;
+use crate::verbs::part::Part;
 
 /// What is done to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::past::{moment_of, places};
 use super::stream::{Bounds, End, answer, check_end, now_ms, start};
 use crate::encode::LongBody;
 use crate::query::Query;
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 
 /// The oldest state may be forgotten between being named and being read; that seldom happens twice.

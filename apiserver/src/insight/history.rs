@@ -12,7 +12,7 @@ use crate::encode::{shape, stored};
 use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::{Kind, KindRef};
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 
 /// So many writes are told unless the client says otherwise, and so many at the most.

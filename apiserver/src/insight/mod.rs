@@ -21,6 +21,7 @@ pub(crate) mod diff;
 pub(crate) mod document;
 mod history;
 mod lines;
+pub(crate) mod live;
 pub(crate) mod past;
 mod places;
 pub(crate) mod plan;
@@ -40,19 +41,19 @@ use axum::response::Response;
 use axum::routing::any;
 use bytes::Bytes;
 use http::{Method, header};
-use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::auth::UserInfo;
 use crate::encode::answer;
 use crate::encode::negotiate::{Endpoint, Media, Wanted, error_media, negotiate};
-use crate::handler::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
+use crate::exchange::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
 use crate::metrics::Labels;
 use crate::query::Query;
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 
+use live::{ROOT, parts};
 pub(crate) use target::Target;
 
 /// The group.
@@ -61,23 +62,10 @@ pub(crate) const GROUP: &str = "orlop.dev";
 pub(crate) const VERSION: &str = "v1";
 /// Group and version, as answers name them.
 pub(crate) const API_VERSION: &str = "orlop.dev/v1";
-const ROOT: &str = "/apis/orlop.dev/v1/";
 
 /// The router of the group.
 pub(crate) fn router() -> Router<Arc<Inner>> {
     Router::new().route("/apis/orlop.dev/v1/{*path}", any(serve))
-}
-
-/// The parts of a path below the group, decoded.
-fn parts(path: &str) -> Vec<String> {
-    let decoded = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
-    path.trim_end_matches('/').split('/').map(decoded).collect()
-}
-
-/// Whether a request stays open like a watch: a stream that is followed.
-pub(crate) fn is_live(method: &Method, path: &str, query: &Query) -> bool {
-    let is_stream = |rest: &str| parts(rest) == ["stream"];
-    *method == Method::GET && path.strip_prefix(ROOT).is_some_and(is_stream) && stream::follows(query)
 }
 
 /// What is asked for, as metrics name it, and of what.
@@ -180,7 +168,7 @@ async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request
     let asked = Asked::of(&server, &parts.method, path);
     let name = asked.as_ref().map_or("", Asked::name);
     let writes = matches!(asked, Ok(Asked::Verb(..)));
-    let is_live = is_live(&parts.method, parts.uri.path(), &query);
+    let is_live = live::is_live(&parts.method, parts.uri.path(), &query);
     let labels = Labels {
         verb: match (writes, is_live) {
             (true, _) => "POST",

@@ -10,7 +10,7 @@ use super::places::Places;
 use super::target::find;
 use crate::projection::Projection;
 use crate::query::Query;
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 use crate::verbs::revision::wait_for;
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::API_VERSION;
 use super::past::{expired, moment_of, time_text};
 use crate::query::Query;
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 
 /// `GET revisions?at=TIME` (or `at=REV`): without `at` it is now.

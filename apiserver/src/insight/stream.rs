@@ -24,7 +24,7 @@ use super::places::Places;
 use crate::encode::LongBody;
 use crate::projection::Projection;
 use crate::query::Query;
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 
 pub(super) const CONTENT_TYPE: &str = "application/x-ndjson";
@@ -56,12 +56,6 @@ pub(super) struct Bounds {
     pub(super) managed_fields: bool,
 }
 
-/// Whether a request is for a stream that stays open.
-pub(super) fn follows(query: &Query) -> bool {
-    let follow = !query.has("follow") || query.flag("follow");
-    follow && query.text("until").is_empty()
-}
-
 /// The time by the server's clock, milliseconds since the epoch.
 pub(super) fn now_ms(server: &Inner) -> i64 {
     (server.config.clock)().as_millisecond()
@@ -85,7 +79,7 @@ pub(super) async fn stream(server: &Arc<Inner>, query: &Query) -> Result<Respons
         begun => begun?,
     };
     let mut response = answer(begun);
-    if !follows(query) {
+    if !super::live::follows(query) {
         response.extensions_mut().insert(LongBody);
     }
     Ok(response)
@@ -102,7 +96,7 @@ async fn bounds(server: &Inner, query: &Query) -> Result<Bounds, ApiError> {
             check_end(start, until)?;
             End::At(until)
         }
-        None if follows(query) => End::Never,
+        None if super::live::follows(query) => End::Never,
         None if from.is_some() => End::At(head.max(start)),
         None => End::State,
     };

@@ -6,7 +6,7 @@ use super::places::{kinds, resource_name};
 use super::{API_VERSION, no_such_path};
 use crate::dispatch;
 use crate::registry::{KindRef, Scope};
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 
 /// An object by its name.

@@ -10,7 +10,7 @@ use super::past::{moment_of, places, read_error};
 use super::{limit, lines, stream};
 use crate::encode::answer;
 use crate::query::Query;
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 
 /// So many lines are told unless the client says otherwise, and so many at the most.

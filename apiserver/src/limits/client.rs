@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::seats::Client;
 use crate::auth::{InThisProcess, UserInfo};
 use crate::custom::Kinds;
-use crate::handler;
+use crate::handler::long_running;
 use crate::query::Query;
 
 /// What a request counts as.
@@ -53,7 +53,7 @@ pub(super) fn sort(kinds: &Kinds, request: &Request) -> Sort {
     }
     let own = request.extensions().get::<InThisProcess>().is_some();
     if may_be_watch(request)
-        && handler::is_watch(kinds, request.method(), path, &Query::parse(request.uri().query()))
+        && long_running::is_watch(kinds, request.method(), path, &Query::parse(request.uri().query()))
     {
         return if own { Sort::WatchInThisProcess } else { Sort::Watch };
     }

@@ -2,15 +2,16 @@
 
 mod process;
 
-use orlop_store::Usage;
+use orlop_store::{Kv, Usage};
 use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
 
+use crate::custom::Kinds;
+use crate::projection::Projection;
 use crate::registry::{KINDS, Names, Scope};
 use crate::routes::version;
-use crate::server::Inner;
 
 const DURATION_BUCKETS: &[f64] = &[
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
@@ -247,10 +248,9 @@ impl Metrics {
     }
 
     /// The text that scrapers read.
-    pub(crate) fn text(&self, server: &Inner) -> Vec<u8> {
-        server.limits.report();
+    pub(crate) fn text(&self, store: &dyn Kv<Projection>, kinds: &Kinds) -> Vec<u8> {
         self.process.read();
-        let head = server.store.head();
+        let head = store.head();
         for kind in KINDS.iter().filter(|kind| kind.is_stored() && !kind.is_view()) {
             let names = kind.names();
             let count = i64::try_from(head.range(kind.storage_prefix(), None).count()).unwrap_or(i64::MAX);
@@ -261,11 +261,11 @@ impl Metrics {
             };
             self.storage_objects.with_label_values(&[&qualified]).set(count);
         }
-        for (group, plural, prefix) in server.kinds.now().prefixes() {
+        for (group, plural, prefix) in kinds.now().prefixes() {
             let count = i64::try_from(head.range(prefix, None).count()).unwrap_or(i64::MAX);
             self.objects.with_label_values(&[group, plural]).set(count);
         }
-        let usage = server.store.usage();
+        let usage = store.usage();
         self.store_size.set(i64::try_from(usage.size).unwrap_or(i64::MAX));
         self.store.set(usage);
         self.store_revision.set(i64::try_from(head.revision().0).unwrap_or(i64::MAX));

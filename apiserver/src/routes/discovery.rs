@@ -18,7 +18,7 @@ use crate::encode::answer;
 use crate::encode::negotiate::{Endpoint, Media, error_media, negotiate};
 use crate::insight;
 use crate::registry::{KINDS, Kind, KindRef, Scope, StatusSubresource};
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 
 /// Groups in upstream's order, which decides between kinds of the same short name. Only those with

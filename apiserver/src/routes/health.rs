@@ -10,7 +10,7 @@ use axum::routing::any;
 
 use crate::encode::answer;
 use crate::query::Query;
-use crate::server::Inner;
+use crate::state::Inner;
 
 /// One thing that can be well or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use crate::custom::Served;
 use crate::custom::documents::Documents;
 use crate::encode::answer;
 use crate::encode::negotiate::Wanted;
-use crate::server::Inner;
+use crate::state::Inner;
 
 /// The documents of the kinds that are served now.
 fn documents(served: &Served) -> &Documents {
@@ -76,5 +76,10 @@ async fn root(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response 
 }
 
 async fn metrics(State(server): State<Arc<Inner>>) -> Response {
-    answer::body(200, "text/plain; version=0.0.4; charset=utf-8", server.metrics.text(&server))
+    server.limits.report();
+    answer::body(
+        200,
+        "text/plain; version=0.0.4; charset=utf-8",
+        server.metrics.text(&*server.store, &server.kinds),
+    )
 }

@@ -17,7 +17,7 @@ use crate::encode::answer;
 use crate::insight::document;
 use crate::query::Query;
 use crate::registry::{KINDS, Kind, Scope, StatusSubresource};
-use crate::server::Inner;
+use crate::state::Inner;
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const IMMUTABLE: &str = "public, immutable";

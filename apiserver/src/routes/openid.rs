@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Value, json};
 
 use crate::encode::answer;
-use crate::server::Inner;
+use crate::state::Inner;
 
 /// Where the configuration is.
 pub(super) const CONFIGURATION: &str = "/.well-known/openid-configuration";

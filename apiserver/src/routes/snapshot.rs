@@ -13,7 +13,7 @@ use orlop_store::archive;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::encode::answer;
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 
 /// So many are made at the same time: each keeps a thread and a picture of everything.

@@ -5,12 +5,12 @@
 //! write the service, so it holds over restarts and whatever breaks in between. A request that has been
 //! given an address and has not yet written it holds it in [`Pool`], so that no other gets it meanwhile.
 
+pub mod pool;
 pub mod range;
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use orlop_store::Snapshot;
 use rand::Rng as _;
@@ -22,61 +22,10 @@ use crate::registry::service::{
     ADDRESSES, HEADLESS, NODE_PORTS, address_key, fields, has_address, has_health_port, has_node_ports,
     number, ports, rules, texts,
 };
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 use crate::validate::{FieldErrors, Path};
-use range::AddressRange;
-
-/// What services get their addresses and node ports from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ranges {
-    /// Addresses inside the cluster.
-    pub addresses: AddressRange,
-    /// Ports of every node.
-    pub node_ports: RangeInclusive<u16>,
-}
-
-impl Default for Ranges {
-    fn default() -> Self {
-        Ranges {
-            addresses: "10.0.0.0/24".parse().expect("the default is a range"),
-            node_ports: 30000..=32767,
-        }
-    }
-}
-
-/// What requests have been given and have not yet written: keys of the store.
-#[derive(Debug, Default)]
-pub(crate) struct Pool(Mutex<HashSet<String>>);
-
-impl Pool {
-    fn keys(&self) -> MutexGuard<'_, HashSet<String>> {
-        // A set of texts is whole after any panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What one request has been given; it is free again (or written) when the request ends.
-#[derive(Default)]
-pub(crate) struct Held(Mutex<HashMap<String, Arc<Pool>>>);
-
-impl Held {
-    fn add(&self, pool: &Arc<Pool>, key: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, pool.clone());
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(key)
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        for (key, pool) in self.0.get_mut().unwrap_or_else(PoisonError::into_inner).drain() {
-            pool.keys().remove(&key);
-        }
-    }
-}
+use pool::{Held, Pool, Ranges};
 
 /// Settles what a service says about its addresses and ports, and gives it what it lacks. `old` is the
 /// stored service that it replaces.

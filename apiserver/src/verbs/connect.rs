@@ -16,7 +16,7 @@ use crate::query::Query;
 use crate::registry;
 use crate::status::ApiError;
 use crate::validate::{FieldErrors, Path};
-use crate::verbs::kubelet::Agent;
+use crate::verbs::kubelet::{Agent, is_somewhere_else};
 use crate::verbs::request::Request;
 
 /// The annotation of a Node whose agent serves logs, with its IP address.
@@ -159,23 +159,6 @@ fn pod_proxy(request: &Request) -> Result<Response, ApiError> {
 fn unreachable(host: &str, port: &str) -> ApiError {
     let colon = if port.is_empty() { "" } else { ":" };
     ApiError::unreachable(format!("error trying to reach service: dial tcp {host}{colon}{port}: {NO_WAY}"))
-}
-
-/// Whether an address can be that of a pod, and not of this machine or of everybody.
-pub(super) fn is_somewhere_else(address: &str) -> bool {
-    match address.parse::<std::net::IpAddr>() {
-        Ok(std::net::IpAddr::V4(ip)) => {
-            !(ip.is_loopback()
-                || ip.is_unspecified()
-                || ip.is_multicast()
-                || ip.is_link_local()
-                || ip.is_broadcast())
-        }
-        Ok(std::net::IpAddr::V6(ip)) => {
-            !(ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || ip.is_unicast_link_local())
-        }
-        Err(_) => false,
-    }
 }
 
 /// The parts of `[SCHEME:]NAME[:PORT]`.

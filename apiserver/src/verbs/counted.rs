@@ -5,12 +5,10 @@
 //! namespace take turns, since each has to see what the one before it has charged; all others pay one look into an
 //! ordered map, which finds no quota.
 
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use orlop_apimachinery::quota::Resource;
 use orlop_store::{CommitError, Committed, Expect, Guard, Key, Op, Record, Revision, Snapshot, Write};
-use tokio::sync::Mutex;
 
 use crate::admission::quota::{Charge, Counted, QUOTA_PLUGIN, charges, may_count, with_used};
 use crate::dispatch;
@@ -21,31 +19,12 @@ use crate::projection::Projection;
 use crate::registry::{self, Kind};
 use crate::status::ApiError;
 use crate::verbs::request::Request;
-use crate::verbs::write::{StoreError, commit_error_of};
+use crate::verbs::write::error::{StoreError, commit_error_of};
 
 /// How often a write looks again when a quota has changed meanwhile: only people and the controller change it besides.
 const ATTEMPTS: usize = 64;
-/// How many namespaces may charge at once, at most. Two that share a place only wait for each other.
-const PLACES: usize = 64;
 /// Who has written the usage, as managed fields name it (upstream).
 const MANAGER: &str = "kube-apiserver";
-
-/// Whose turn it is to charge the quotas of a namespace.
-pub(crate) struct Turns([Mutex<()>; PLACES]);
-
-impl Default for Turns {
-    fn default() -> Self {
-        Turns(std::array::from_fn(|_| Mutex::default()))
-    }
-}
-
-impl Turns {
-    fn of(&self, namespace: &str) -> &Mutex<()> {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(namespace);
-        let place = usize::try_from(hash % PLACES as u64).unwrap_or_default();
-        &self.0[place]
-    }
-}
 
 /// Commits an object, given in its stored form, and charges what it uses. `old` is the record that it takes the place
 /// of; `writes` makes the write of the object, with those of what it reserves in front, anew for each attempt.
@@ -80,7 +59,7 @@ pub(crate) async fn commit(
         touch_late(request, kind, head.revision(), &counted).await;
         return Ok(record);
     }
-    let _turn = request.server.quota_turns.of(namespace).lock().await;
+    let _turn = request.server.quota_locks.of(namespace).lock().await;
     let mut moved = String::new();
     for _ in 0..ATTEMPTS {
         let mut all = look(&request.head())?.writes(request, kind);

@@ -18,7 +18,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::connect::is_somewhere_else;
 use super::pinned::{self, Digest};
 use crate::status::ApiError;
 
@@ -131,6 +130,23 @@ fn refusal(code: StatusCode, text: String, url: &str) -> ApiError {
         other => {
             ApiError::plain_internal(format!("Get \"{url}\": the node's agent answered {other}: {text}"))
         }
+    }
+}
+
+/// Whether an address can be that of a pod, and not of this machine or of everybody.
+pub(super) fn is_somewhere_else(address: &str) -> bool {
+    match address.parse::<std::net::IpAddr>() {
+        Ok(std::net::IpAddr::V4(ip)) => {
+            !(ip.is_loopback()
+                || ip.is_unspecified()
+                || ip.is_multicast()
+                || ip.is_link_local()
+                || ip.is_broadcast())
+        }
+        Ok(std::net::IpAddr::V6(ip)) => {
+            !(ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || ip.is_unicast_link_local())
+        }
+        Err(_) => false,
     }
 }
 

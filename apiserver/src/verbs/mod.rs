@@ -16,6 +16,7 @@ pub(crate) mod get;
 mod kubelet;
 pub(crate) mod list;
 pub(crate) mod options;
+pub(crate) mod part;
 pub(crate) mod patch;
 mod pinned;
 pub(crate) mod request;

@@ -16,8 +16,8 @@ use crate::object::Object;
 use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::{Kind, KindRef, Names};
-use crate::server::Inner;
-use crate::services::Held;
+use crate::services::pool::Held;
+use crate::state::Inner;
 use crate::status::ApiError;
 use crate::verbs::options::WriteOptions;
 

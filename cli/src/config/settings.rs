@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use orlop_apiserver::Config;
 use orlop_apiserver::limits::LimitsConfig;
-use orlop_apiserver::services::Ranges;
+use orlop_apiserver::services::pool::Ranges;
 use orlop_controller::options::{Options, RecyclerOptions};
 
 use crate::args::{ApiArgs, LoopArgs};

@@ -12,7 +12,7 @@ use orlop_apimachinery::quota::amounts::{self, Amounts};
 use orlop_apimachinery::quota::pods;
 use serde_json::{Map, Value};
 
-use super::chain::Plugin;
+use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
 use crate::object::Object;
 use crate::registry;

@@ -10,7 +10,7 @@ use orlop_apimachinery::quota::amounts::{self, Amounts};
 use orlop_apimachinery::quota::{Item, Resource, Rule, claim_status_counts, pods, scopes};
 use serde_json::Value;
 
-use super::chain::Plugin;
+use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
 use crate::object::Object;
 use crate::registry;

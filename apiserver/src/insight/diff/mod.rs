@@ -15,7 +15,7 @@ use crate::encode::{shape, stored};
 use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::KindRef;
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 
 /// What happened to a field.

@@ -37,7 +37,7 @@ use crate::insight::past::{moment, read_error};
 use crate::insight::places::kinds;
 use crate::object::Object;
 use crate::projection::Projection;
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 use crate::verbs::write::{StoreError, commit_error_of};
 

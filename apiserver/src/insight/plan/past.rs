@@ -11,7 +11,7 @@ use crate::insight::past::read_error;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::{Kind, by_storage_prefix};
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::ApiError;
 
 /// Versions that are looked at, at most.

@@ -7,7 +7,7 @@ use axum::body::Body;
 use serde_json::{Value, json};
 
 use super::rig::Rig;
-use crate::services::Ranges;
+use crate::services::pool::Ranges;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 

@@ -1,6 +1,7 @@
 //! What create, update, patch and the subresources have in common: the metadata that the server
 //! keeps and the rules in their order. The conditional write itself is in [`store`].
 
+pub(crate) mod error;
 mod store;
 
 use std::collections::HashSet;
@@ -18,7 +19,9 @@ use crate::validate::meta::{validate_meta, validate_meta_update};
 use crate::validate::{FieldErrors, Path};
 use crate::verbs::request::{HeadLookup, Request};
 
-pub(crate) use store::{StoreError, commit_error_of, put, put_as, remove, store_changed, store_new};
+pub(crate) use super::part::Part;
+pub(crate) use error::{StoreError, commit_error_of};
+pub(crate) use store::{put, put_as, remove, store_changed, store_new};
 
 /// Checks and fills the namespace of a body against that of the path.
 pub(crate) fn settle_namespace(request: &Request, object: &mut Object) -> Result<(), ApiError> {
@@ -168,17 +171,6 @@ fn finish_validation(kind: &dyn Kind, object: &Object, errors: &FieldErrors) -> 
     // Rules are those of the stored form, and so is the group that errors name.
     let group = if kind.is_view() { "" } else { names.group };
     Err(ApiError::invalid(names.kind, group, object.name(), errors))
-}
-
-/// Which part of an object an update is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// The main resource.
-    Main,
-    /// The `/status` subresource.
-    Status,
-    /// Another subresource that changes a part of the spec, by name.
-    Named(&'static str),
 }
 
 /// The stored object with that of `object` which a subresource may change, and with who wrote it.

@@ -10,7 +10,8 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::insight::plan::{carry_out, make, perform};
-use crate::server::{Config, Inner, Server};
+use crate::server::{Config, Server};
+use crate::state::Inner;
 use crate::status::ApiError;
 
 pub(super) struct Rig {

@@ -1,0 +1,65 @@
+//! The user of a request.
+
+use std::collections::BTreeMap;
+
+/// What may be asked without credentials; exactly these paths.
+pub const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
+
+/// The group of everybody who is known.
+const AUTHENTICATED: &str = "system:authenticated";
+/// The name of who is not known.
+pub(super) const ANONYMOUS: &str = "system:anonymous";
+/// The group of who is not known.
+pub(super) const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// Who sends a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserInfo {
+    /// The name, `system:admin` and so on.
+    pub username: String,
+    /// An identifier that outlives renaming; empty when there is none.
+    pub uid: String,
+    /// The groups.
+    pub groups: Vec<String>,
+    /// What else the means of authentication tells.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl UserInfo {
+    /// The name of whoever reaches a server that asks nobody for a name.
+    pub(crate) const ADMIN: &str = "system:admin";
+
+    /// A user with groups; `system:authenticated` is added.
+    pub fn new(username: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
+        let mut groups: Vec<String> = groups.into_iter().collect();
+        if !groups.iter().any(|group| group == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        UserInfo { username: username.into(), uid: String::new(), groups, extra: BTreeMap::new() }
+    }
+
+    /// Whoever reaches a server that asks nobody for a name.
+    pub fn admin() -> Self {
+        Self::new(Self::ADMIN, ["system:masters".to_owned()])
+    }
+
+    /// The controllers, when they run in this process.
+    pub fn controller_manager() -> Self {
+        Self::new("system:kube-controller-manager", ["system:masters".to_owned()])
+    }
+
+    /// The agent of a node, when it runs in this process.
+    pub fn node(name: &str) -> Self {
+        Self::new(format!("system:node:{name}"), ["system:nodes".to_owned()])
+    }
+
+    /// Nobody in particular.
+    pub fn anonymous() -> Self {
+        UserInfo {
+            username: ANONYMOUS.to_owned(),
+            uid: String::new(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            extra: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Requests of the group that stay open.
+
+use http::Method;
+use percent_encoding::percent_decode_str;
+
+use crate::query::Query;
+
+/// The paths of the group.
+pub(super) const ROOT: &str = "/apis/orlop.dev/v1/";
+
+/// The parts of a path below the group, decoded.
+pub(super) fn parts(path: &str) -> Vec<String> {
+    let decoded = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
+    path.trim_end_matches('/').split('/').map(decoded).collect()
+}
+
+/// Whether a request stays open like a watch: a stream that is followed.
+pub(crate) fn is_live(method: &Method, path: &str, query: &Query) -> bool {
+    let is_stream = |rest: &str| parts(rest) == ["stream"];
+    *method == Method::GET && path.strip_prefix(ROOT).is_some_and(is_stream) && follows(query)
+}
+
+/// Whether a request is for a stream that stays open.
+pub(super) fn follows(query: &Query) -> bool {
+    let follow = !query.has("follow") || query.flag("follow");
+    follow && query.text("until").is_empty()
+}
