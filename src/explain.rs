@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use kube::Client;
-use orlop_apiserver::explain::{self as server, Asked, ExplainError, Explains};
+use orlop_apiserver::explain::{self as server, ExplainError, ExplainTarget, Explains};
 use orlop_client::informers::Informers;
 use orlop_controller::options::Options;
 use orlop_controller::pv::error::chain;
@@ -35,8 +35,8 @@ impl Explainer {
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Value, ExplainError>> + Send + 'a>>;
 
 impl server::Explainer for Explainer {
-    fn explain(&self, what: Asked) -> Answer<'_> {
-        let Asked { api_version, kind, resource, namespace, name } = what;
+    fn explain(&self, what: ExplainTarget) -> Answer<'_> {
+        let ExplainTarget { api_version, kind, resource, namespace, name } = what;
         let question = Question { api_version, kind, resource, namespace, name };
         Box::pin(async move {
             let why = self.0.explain(&question).await.map_err(|error| match error {

@@ -8,8 +8,8 @@ use orlop_store::{CommitError, Expect, Key, Op, Write};
 
 use crate::dispatch;
 use crate::encode::stored;
+use crate::kubernetes_service;
 use crate::object::{Object, show_time};
-use crate::own_service;
 use crate::registry::priority_class::SYSTEM_CLASSES;
 use crate::registry::{Kind, by_resource};
 use crate::state::Inner;
@@ -70,8 +70,8 @@ async fn create_missing(
 }
 
 /// Keeps the service that leads to this server. What hinders it is told and is no reason not to serve.
-pub(crate) async fn keep_own_service(server: &Inner) {
-    if let Err(error) = own_service::keep(server).await {
+pub(crate) async fn keep_kubernetes_service(server: &Inner) {
+    if let Err(error) = kubernetes_service::keep(server).await {
         tracing::warn!(error, "cannot keep the service of this server");
     }
 }
@@ -86,7 +86,7 @@ pub(crate) async fn keep_system_objects(server: Arc<Inner>) {
         if let Err(error) = create_system_namespaces(&server).await {
             tracing::warn!(error, "cannot create the system namespaces");
         }
-        keep_own_service(&server).await;
+        keep_kubernetes_service(&server).await;
     }
 }
 

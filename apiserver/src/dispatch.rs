@@ -6,7 +6,7 @@ use crate::custom::Kinds;
 use crate::registry::{self, Kind, KindRef, Scope};
 
 /// What a path below `/api` or `/apis` stands for.
-pub(crate) enum Target {
+pub(crate) enum PathTarget {
     /// A resource: a collection, an item, or a subresource of an item.
     Resource(Resource),
     /// `POST /api/v1/namespaces/NS/bindings`, the old form of `pods/NAME/binding`.
@@ -78,7 +78,7 @@ pub(crate) fn key_names<'k>(kind: &dyn Kind, key: &'k str) -> (&'k str, &'k str)
 }
 
 /// Takes a path apart. The path is decoded before it is split, so an encoded slash separates.
-pub(crate) fn target(kinds: &Kinds, path: &str) -> Target {
+pub(crate) fn target(kinds: &Kinds, path: &str) -> PathTarget {
     let decoded = percent_decode_str(path).decode_utf8_lossy();
     let mut parts: Vec<&str> = decoded.trim_start_matches('/').split('/').collect();
     if parts.last() == Some(&"") {
@@ -87,22 +87,22 @@ pub(crate) fn target(kinds: &Kinds, path: &str) -> Target {
     let (group, version, rest) = match parts.as_slice() {
         ["api", version, rest @ ..] => ("", *version, rest),
         ["apis", group, version, rest @ ..] => (*group, *version, rest),
-        _ => return Target::UnknownGroup,
+        _ => return PathTarget::UnknownGroup,
     };
     let is_given = registry::KINDS.iter().any(|kind| kind.names().group == group);
     if !is_given && !kinds.has_group(group) {
-        return Target::UnknownGroup;
+        return PathTarget::UnknownGroup;
     }
     if let ["namespaces", "", _, ..] = rest {
-        return Target::NoNamespace;
+        return PathTarget::NoNamespace;
     }
     if rest.iter().any(|part| part.is_empty()) {
-        return Target::UnknownResource;
+        return PathTarget::UnknownResource;
     }
     if let Some(name) = rest.iter().find(|part| matches!(**part, "." | "..")) {
-        return Target::BadName((*name).to_owned());
+        return PathTarget::BadName((*name).to_owned());
     }
-    resource(kinds, group, version, rest).unwrap_or(Target::UnknownResource)
+    resource(kinds, group, version, rest).unwrap_or(PathTarget::UnknownResource)
 }
 
 /// The kind at a path: given kinds first.
@@ -111,7 +111,7 @@ fn kind_at(kinds: &Kinds, group: &str, version: &str, plural: &str) -> Option<Ki
     given.or_else(|| kinds.by_resource(group, version, plural))
 }
 
-fn resource(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Option<Target> {
+fn resource(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Option<PathTarget> {
     let (watch_path, rest) = match rest {
         ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
         rest => (false, rest),
@@ -129,7 +129,7 @@ fn resource(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Option<
         && !namespace.is_empty()
         && !watch_path
     {
-        return Some(Target::Bindings { namespace: namespace.to_owned() });
+        return Some(PathTarget::Bindings { namespace: namespace.to_owned() });
     }
     let (plural, rest) = rest.split_first()?;
     let kind = kind_at(kinds, group, version, plural)?;
@@ -149,12 +149,18 @@ fn resource(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Option<
     }
 }
 
-fn item(kind: KindRef, namespace: &str, name: &str, subresource: &str, watch_path: bool) -> Option<Target> {
+fn item(
+    kind: KindRef,
+    namespace: &str,
+    name: &str,
+    subresource: &str,
+    watch_path: bool,
+) -> Option<PathTarget> {
     // Subresources have no old watch form.
     if !subresource.is_empty() && (watch_path || !has_subresource(&*kind, subresource)) {
         return None;
     }
-    Some(Target::Resource(Resource {
+    Some(PathTarget::Resource(Resource {
         kind,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
@@ -177,14 +183,14 @@ mod tests {
 
     fn show(path: &str) -> String {
         match target(&Kinds::default(), path) {
-            Target::Resource(r) => {
+            PathTarget::Resource(r) => {
                 format!("{} ns={} name={} watch={}", r.kind.names().plural, r.namespace, r.name, r.watch_path)
             }
-            Target::Bindings { namespace } => format!("bindings ns={namespace}"),
-            Target::NoNamespace => "no namespace".to_owned(),
-            Target::BadName(name) => format!("bad name {name}"),
-            Target::UnknownGroup => "unknown group".to_owned(),
-            Target::UnknownResource => "unknown resource".to_owned(),
+            PathTarget::Bindings { namespace } => format!("bindings ns={namespace}"),
+            PathTarget::NoNamespace => "no namespace".to_owned(),
+            PathTarget::BadName(name) => format!("bad name {name}"),
+            PathTarget::UnknownGroup => "unknown group".to_owned(),
+            PathTarget::UnknownResource => "unknown resource".to_owned(),
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// Which object is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ExplainTarget {
     /// `v1`, `storage.k8s.io/v1`.
     pub api_version: String,
     /// Kind, such as `PersistentVolumeClaim`.
@@ -38,7 +38,7 @@ pub enum ExplainError {
 /// Somebody who knows why objects are as they are.
 pub trait Explainer: Send + Sync {
     /// The `Why` of an object, as docs/insight.md shows it.
-    fn explain(&self, what: Asked) -> BoxFuture<'_, Result<Value, ExplainError>>;
+    fn explain(&self, what: ExplainTarget) -> BoxFuture<'_, Result<Value, ExplainError>>;
 }
 
 /// How an explainer is given to a server.

@@ -8,6 +8,7 @@
 
 mod accounts;
 pub mod admission;
+mod allocation;
 pub mod auth;
 mod background;
 pub mod clock;
@@ -20,13 +21,12 @@ pub mod explain;
 pub mod fuzzing;
 mod handler;
 pub mod insight;
+mod kubernetes_service;
 pub mod limits;
 mod metrics;
 mod namespace_locks;
-mod own_service;
 mod projection;
 pub mod registry;
-mod reserve;
 mod routes;
 pub mod server;
 pub mod services;

@@ -93,7 +93,7 @@ impl Server {
         });
         background::create_system_namespaces(&inner).await.map_err(ServerError::Bootstrap)?;
         background::create_system_priority_classes(&inner).await.map_err(ServerError::Bootstrap)?;
-        background::keep_own_service(&inner).await;
+        background::keep_kubernetes_service(&inner).await;
         crd_controller::serve_stored(&inner);
         let tasks = TaskTracker::new();
         tasks.spawn(crd_controller::follow(inner.clone()));

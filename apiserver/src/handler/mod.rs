@@ -26,7 +26,7 @@ use crate::exchange::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hol
 use crate::metrics::{self, Labels};
 use crate::query::Query;
 use crate::registry::Scope;
-use crate::services::pool::Held;
+use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::status::ApiError;
 use crate::verbs::request::Request;
@@ -105,7 +105,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             upgrade: parts.headers.contains_key(header::UPGRADE),
             pretty,
             body,
-            held: Held::default(),
+            held: HeldAllocations::default(),
         };
         serve(verb, &request).await
     };

@@ -3,7 +3,7 @@
 use http::Method;
 
 use crate::custom::Kinds;
-use crate::dispatch::{self, Resource, Target};
+use crate::dispatch::{self, PathTarget, Resource};
 use crate::query::Query;
 use crate::registry::by_resource;
 use crate::status::ApiError;
@@ -63,13 +63,13 @@ pub(super) fn plan(
         return Ok(None);
     }
     match dispatch::target(kinds, path) {
-        Target::UnknownGroup => Ok(None),
-        Target::UnknownResource => Err(ApiError::no_such_resource()),
-        Target::NoNamespace => Err(ApiError::bad_request("Namespace parameter required.")),
-        Target::BadName(name) => {
+        PathTarget::UnknownGroup => Ok(None),
+        PathTarget::UnknownResource => Err(ApiError::no_such_resource()),
+        PathTarget::NoNamespace => Err(ApiError::bad_request("Namespace parameter required.")),
+        PathTarget::BadName(name) => {
             Err(ApiError::bad_request(format!("invalid name {name:?}: may not be '.' or '..'")))
         }
-        Target::Bindings { namespace } => {
+        PathTarget::Bindings { namespace } => {
             if *method != Method::POST {
                 return Err(ApiError::method_not_allowed());
             }
@@ -83,7 +83,7 @@ pub(super) fn plan(
             };
             Ok(Some((Verb::Bind, resource)))
         }
-        Target::Resource(resource) => {
+        PathTarget::Resource(resource) => {
             let verb = verb(method, &resource, query)?;
             Ok(Some((verb, resource)))
         }

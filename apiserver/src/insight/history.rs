@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::diff::{Change, changes};
 use super::past::{read_error, time_text};
-use super::{API_VERSION, Target, bad_parameter, limit, redact, was_not_there};
+use super::{API_VERSION, ObjectTarget, bad_parameter, limit, redact, was_not_there};
 use crate::encode::{shape, stored};
 use crate::projection::Projection;
 use crate::query::Query;
@@ -25,7 +25,7 @@ const BYTES: usize = 16 << 20;
 const STEP: usize = 32;
 
 /// `GET OBJECT/history?limit=&continue=`. With `objects=true` every item has the whole object.
-pub(super) async fn history(server: &Inner, target: &Target, query: &Query) -> Result<Value, ApiError> {
+pub(super) async fn history(server: &Inner, target: &ObjectTarget, query: &Query) -> Result<Value, ApiError> {
     let limit = limit(query, USUAL, MOST)?;
     let before = match query.text("continue") {
         "" => Revision(u64::MAX),

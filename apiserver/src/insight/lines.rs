@@ -3,8 +3,8 @@
 use orlop_store::{Event, Record, Revision};
 use serde_json::{Map, Value, json};
 
+use super::key_resolver::Place;
 use super::past::time_text;
-use super::places::Place;
 use super::redact;
 use crate::encode::{shape, stored};
 use crate::projection::Projection;

@@ -20,10 +20,10 @@ mod capture;
 pub(crate) mod diff;
 pub(crate) mod document;
 mod history;
+mod key_resolver;
 mod lines;
 pub(crate) mod live;
 pub(crate) mod past;
-mod places;
 pub(crate) mod plan;
 mod redact;
 pub mod replay;
@@ -54,7 +54,7 @@ use crate::state::Inner;
 use crate::status::ApiError;
 
 use live::{ROOT, parts};
-pub(crate) use target::Target;
+pub(crate) use target::ObjectTarget;
 
 /// The group.
 pub(crate) const GROUP: &str = "orlop.dev";
@@ -69,52 +69,52 @@ pub(crate) fn router() -> Router<Arc<Inner>> {
 }
 
 /// What is asked for, as metrics name it, and of what.
-enum Asked {
+enum InsightRequest {
     Stream,
     Timeline,
     Revisions,
     Capture,
-    History(Target),
-    Diff(Target),
-    Why(Target),
-    Impact(Target),
-    Verb(&'static str, Target),
+    History(ObjectTarget),
+    Diff(ObjectTarget),
+    Why(ObjectTarget),
+    Impact(ObjectTarget),
+    Verb(&'static str, ObjectTarget),
 }
 
-impl Asked {
+impl InsightRequest {
     fn of(server: &Inner, method: &Method, path: &str) -> Result<Self, ApiError> {
         let parts = parts(path);
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let asked = match parts.as_slice() {
-            ["stream"] => Asked::Stream,
-            ["timeline"] => Asked::Timeline,
-            ["revisions"] => Asked::Revisions,
-            ["capture"] => Asked::Capture,
-            [object @ .., "history"] => Asked::History(Target::parse(server, object)?),
-            [object @ .., "diff"] => Asked::Diff(Target::parse(server, object)?),
-            [object @ .., "why"] => Asked::Why(Target::parse(server, object)?),
-            [object @ .., "impact"] => Asked::Impact(Target::parse(server, object)?),
+            ["stream"] => InsightRequest::Stream,
+            ["timeline"] => InsightRequest::Timeline,
+            ["revisions"] => InsightRequest::Revisions,
+            ["capture"] => InsightRequest::Capture,
+            [object @ .., "history"] => InsightRequest::History(ObjectTarget::parse(server, object)?),
+            [object @ .., "diff"] => InsightRequest::Diff(ObjectTarget::parse(server, object)?),
+            [object @ .., "why"] => InsightRequest::Why(ObjectTarget::parse(server, object)?),
+            [object @ .., "impact"] => InsightRequest::Impact(ObjectTarget::parse(server, object)?),
             [object @ .., last] => match plan::VERBS.iter().find(|verb| *verb == last) {
-                Some(verb) => Asked::Verb(verb, Target::parse(server, object)?),
+                Some(verb) => InsightRequest::Verb(verb, ObjectTarget::parse(server, object)?),
                 None => return Err(unknown(path)),
             },
             [] => return Err(unknown(path)),
         };
-        let wanted = if matches!(asked, Asked::Verb(..)) { Method::POST } else { Method::GET };
+        let wanted = if matches!(asked, InsightRequest::Verb(..)) { Method::POST } else { Method::GET };
         if *method == wanted { Ok(asked) } else { Err(ApiError::method_not_allowed()) }
     }
 
     fn name(&self) -> &'static str {
         match self {
-            Asked::Stream => "stream",
-            Asked::Timeline => "timeline",
-            Asked::Revisions => "revisions",
-            Asked::Capture => "capture",
-            Asked::History(_) => "history",
-            Asked::Diff(_) => "diff",
-            Asked::Why(_) => "why",
-            Asked::Impact(_) => "impact",
-            Asked::Verb(verb, _) => verb,
+            InsightRequest::Stream => "stream",
+            InsightRequest::Timeline => "timeline",
+            InsightRequest::Revisions => "revisions",
+            InsightRequest::Capture => "capture",
+            InsightRequest::History(_) => "history",
+            InsightRequest::Diff(_) => "diff",
+            InsightRequest::Why(_) => "why",
+            InsightRequest::Impact(_) => "impact",
+            InsightRequest::Verb(verb, _) => verb,
         }
     }
 }
@@ -151,7 +151,7 @@ fn limit(query: &Query, usual: usize, most: usize) -> Result<usize, ApiError> {
 }
 
 /// 404 for an object that was not there.
-fn was_not_there(target: &Target, when: &str) -> ApiError {
+fn was_not_there(target: &ObjectTarget, when: &str) -> ApiError {
     let names = target.kind.names();
     let mut error = ApiError::not_found(names, &target.name);
     error.message.push_str(when);
@@ -165,9 +165,9 @@ async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request
     let query = Query::parse(parts.uri.query());
     let pretty = wants_pretty(&parts.headers, &query);
     let path = parts.uri.path().strip_prefix(ROOT).unwrap_or_default();
-    let asked = Asked::of(&server, &parts.method, path);
-    let name = asked.as_ref().map_or("", Asked::name);
-    let writes = matches!(asked, Ok(Asked::Verb(..)));
+    let asked = InsightRequest::of(&server, &parts.method, path);
+    let name = asked.as_ref().map_or("", InsightRequest::name);
+    let writes = matches!(asked, Ok(InsightRequest::Verb(..)));
     let is_live = live::is_live(&parts.method, parts.uri.path(), &query);
     let labels = Labels {
         verb: match (writes, is_live) {
@@ -189,17 +189,21 @@ async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request
     let limit = if writes { limit.min(WRITE_TIME_MAX) } else { limit };
     let work = async {
         match asked? {
-            Asked::Stream => stream::stream(&server, &query).await,
-            Asked::Timeline => timeline::timeline(&server, &query).await,
-            Asked::Capture => capture::capture(&server, &query).await,
-            Asked::Revisions => shown(&accept, pretty, &revisions::revisions(&server, &query).await?),
-            Asked::History(target) => {
+            InsightRequest::Stream => stream::stream(&server, &query).await,
+            InsightRequest::Timeline => timeline::timeline(&server, &query).await,
+            InsightRequest::Capture => capture::capture(&server, &query).await,
+            InsightRequest::Revisions => {
+                shown(&accept, pretty, &revisions::revisions(&server, &query).await?)
+            }
+            InsightRequest::History(target) => {
                 shown(&accept, pretty, &history::history(&server, &target, &query).await?)
             }
-            Asked::Diff(target) => shown(&accept, pretty, &diff::diff(&server, &target, &query).await?),
-            Asked::Why(target) => shown(&accept, pretty, &why::why(&server, &target).await?),
-            Asked::Impact(target) => shown(&accept, pretty, &plan::impact(&server, &target).await?),
-            Asked::Verb(verb, target) => {
+            InsightRequest::Diff(target) => {
+                shown(&accept, pretty, &diff::diff(&server, &target, &query).await?)
+            }
+            InsightRequest::Why(target) => shown(&accept, pretty, &why::why(&server, &target).await?),
+            InsightRequest::Impact(target) => shown(&accept, pretty, &plan::impact(&server, &target).await?),
+            InsightRequest::Verb(verb, target) => {
                 let is_dry = dry_run(&query)?;
                 let options = options(&read(body).await?)?;
                 let plan = plan::perform(&server, &user, &target, verb, options, is_dry).await?;

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use orlop_store::{Key, ReadError, Record, Revision, revision_at};
 
 use super::bad_parameter;
-use super::places::Places;
+use super::key_resolver::KeyResolver;
 use super::target::find;
 use crate::projection::Projection;
 use crate::query::Query;
@@ -104,10 +104,10 @@ pub(crate) fn time_text(time_ms: i64) -> String {
 ///
 /// # Errors
 /// As [`find`].
-pub(super) fn places(server: &Inner, query: &Query) -> Result<Places, ApiError> {
+pub(super) fn places(server: &Inner, query: &Query) -> Result<KeyResolver, ApiError> {
     let mut only = Vec::new();
     for text in query.all("resource").flat_map(|list| list.split(',')).filter(|text| !text.is_empty()) {
         only.push(find(server, text)?.storage_prefix());
     }
-    Ok(Places::now(&server.kinds, only))
+    Ok(KeyResolver::now(&server.kinds, only))
 }

@@ -18,9 +18,9 @@ use orlop_store::{Event, Record, Revision, WatchError, Watcher};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use super::key_resolver::KeyResolver;
 use super::lines::{self, Type};
 use super::past::{expired, moment_of, places, read_error};
-use super::places::Places;
 use crate::encode::LongBody;
 use crate::projection::Projection;
 use crate::query::Query;
@@ -41,7 +41,7 @@ pub(super) enum End {
     /// It is followed.
     Never,
     /// With the state that it begins with.
-    State,
+    StreamState,
     /// With what this revision has written.
     At(Revision),
 }
@@ -98,7 +98,7 @@ async fn bounds(server: &Inner, query: &Query) -> Result<Bounds, ApiError> {
         }
         None if super::live::follows(query) => End::Never,
         None if from.is_some() => End::At(head.max(start)),
-        None => End::State,
+        None => End::StreamState,
     };
     Ok(Bounds { state: from.is_none(), at: start, end, managed_fields: query.flag("managedFields") })
 }
@@ -120,7 +120,11 @@ pub(super) fn check_end(start: Revision, until: Revision) -> Result<(), ApiError
 ///
 /// # Errors
 /// 410 when it is forgotten.
-pub(super) async fn start(server: &Arc<Inner>, places: Places, bounds: Bounds) -> Result<Running, ApiError> {
+pub(super) async fn start(
+    server: &Arc<Inner>,
+    places: KeyResolver,
+    bounds: Bounds,
+) -> Result<Running, ApiError> {
     let store = &server.store;
     let mut records = Vec::new();
     if bounds.state {
@@ -136,7 +140,7 @@ pub(super) async fn start(server: &Arc<Inner>, places: Places, bounds: Bounds) -
     } else if bounds.at < store.oldest() {
         return Err(expired(format_args!("what came after revision {}", bounds.at), store.oldest()));
     }
-    Ok(Running::new(server, places, bounds, State::Opening { records }))
+    Ok(Running::new(server, places, bounds, StreamState::Opening { records }))
 }
 
 /// The stream as an answer.
@@ -151,7 +155,7 @@ pub(super) fn answer(running: Running) -> Response {
 type Records = Vec<(usize, Arc<Record<Projection>>)>;
 
 /// The state of a stream.
-enum State {
+enum StreamState {
     /// Nothing sent yet.
     Opening { records: Records },
     /// The first state, from this position on.
@@ -159,7 +163,7 @@ enum State {
     /// Pages of the log after a revision, up to the end.
     Reading { after: Revision, until: Revision },
     /// Events that have come, from this position on; then what comes after them.
-    Sending { events: Vec<Arc<Event<Projection>>>, next: usize, then: Box<State> },
+    Sending { events: Vec<Arc<Event<Projection>>>, next: usize, then: Box<StreamState> },
     /// Waiting for events.
     Following { watcher: Watcher<Projection> },
     /// The error is all that is left to say.
@@ -172,16 +176,16 @@ enum State {
 pub(super) struct Running {
     server: Arc<Inner>,
     /// Taken out and put back when kinds come and go.
-    places: Option<Places>,
+    places: Option<KeyResolver>,
     bounds: Bounds,
-    state: State,
+    state: StreamState,
     /// The server is closing.
     closing: Pin<Box<WaitForCancellationFutureOwned>>,
     alarm: Pin<Box<Sleep>>,
 }
 
 impl Running {
-    fn new(server: &Arc<Inner>, places: Places, bounds: Bounds, state: State) -> Self {
+    fn new(server: &Arc<Inner>, places: KeyResolver, bounds: Bounds, state: StreamState) -> Self {
         Running {
             server: server.clone(),
             places: Some(places),
@@ -200,14 +204,14 @@ impl Running {
             end: End::Never,
             managed_fields: false,
         };
-        Running::new(server, Places::now(&server.kinds, Vec::new()), bounds, State::Failing(error))
+        Running::new(server, KeyResolver::now(&server.kinds, Vec::new()), bounds, StreamState::Failing(error))
     }
 
     fn pieces(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
         let mut header = Vec::new();
         let until = match self.bounds.end {
             End::At(until) => Some(until),
-            End::Never | End::State => None,
+            End::Never | End::StreamState => None,
         };
         let oldest = self.server.store.oldest();
         lines::header(&mut header, self.bounds.at, oldest, now_ms(&self.server), until);
@@ -226,25 +230,27 @@ impl Running {
             if self.server.closing.is_cancelled() {
                 return None;
             }
-            self.state = match std::mem::replace(&mut self.state, State::Ended) {
-                State::Opening { records } if self.bounds.state => State::Initial { records, next: 0 },
-                State::Opening { .. } => self.synced(&mut out),
-                State::Initial { records, next } => self.initial(&mut out, records, next),
-                State::Reading { after, until } => self.read(&mut out, after, until).await,
-                State::Following { watcher } => self.follow(&mut out, watcher).await,
-                State::Sending { events, next, then } => self.send(&mut out, events, next, then),
-                State::Failing(error) => {
-                    lines::error(&mut out, &error);
-                    State::Ended
+            self.state = match std::mem::replace(&mut self.state, StreamState::Ended) {
+                StreamState::Opening { records } if self.bounds.state => {
+                    StreamState::Initial { records, next: 0 }
                 }
-                State::Ended => return None,
+                StreamState::Opening { .. } => self.synced(&mut out),
+                StreamState::Initial { records, next } => self.initial(&mut out, records, next),
+                StreamState::Reading { after, until } => self.read(&mut out, after, until).await,
+                StreamState::Following { watcher } => self.follow(&mut out, watcher).await,
+                StreamState::Sending { events, next, then } => self.send(&mut out, events, next, then),
+                StreamState::Failing(error) => {
+                    lines::error(&mut out, &error);
+                    StreamState::Ended
+                }
+                StreamState::Ended => return None,
             };
         }
         Some(out)
     }
 
-    fn initial(&mut self, out: &mut Vec<u8>, records: Records, mut next: usize) -> State {
-        let Some(places) = &self.places else { return State::Ended };
+    fn initial(&mut self, out: &mut Vec<u8>, records: Records, mut next: usize) -> StreamState {
+        let Some(places) = &self.places else { return StreamState::Ended };
         while let Some((place, record)) = records.get(next) {
             next += 1;
             if let Some(place) = places.get(*place) {
@@ -252,38 +258,38 @@ impl Running {
                 lines::object(out, place, Type::Added, record, written, self.bounds.managed_fields);
             }
             if out.len() >= PIECE {
-                return State::Initial { records, next };
+                return StreamState::Initial { records, next };
             }
         }
         self.synced(out)
     }
 
     /// The state is told; what comes then.
-    fn synced(&mut self, out: &mut Vec<u8>) -> State {
+    fn synced(&mut self, out: &mut Vec<u8>) -> StreamState {
         lines::synced(out, self.bounds.at);
         match self.bounds.end {
-            End::State => State::Ended,
-            End::At(until) => State::Reading { after: self.bounds.at, until },
+            End::StreamState => StreamState::Ended,
+            End::At(until) => StreamState::Reading { after: self.bounds.at, until },
             End::Never => match self.server.store.watch(EVERYTHING, self.bounds.at) {
-                Ok(watcher) => State::Following { watcher },
+                Ok(watcher) => StreamState::Following { watcher },
                 Err(error) => ended(error),
             },
         }
     }
 
-    async fn read(&mut self, out: &mut Vec<u8>, after: Revision, until: Revision) -> State {
+    async fn read(&mut self, out: &mut Vec<u8>, after: Revision, until: Revision) -> StreamState {
         if after >= until {
             lines::progress(out, until, now_ms(&self.server));
-            return State::Ended;
+            return StreamState::Ended;
         }
         // The end is at most the head, so that there is an event for every step to it.
         let most = usize::try_from(until.0 - after.0).unwrap_or(BATCH).min(BATCH);
         let events = match self.server.store.events(after, most).await {
             Ok(events) => events,
-            Err(error) => return State::Failing(read_error(error)),
+            Err(error) => return StreamState::Failing(read_error(error)),
         };
         let after = events.last().map_or(until, |event| event.revision);
-        State::Sending { events, next: 0, then: Box::new(State::Reading { after, until }) }
+        StreamState::Sending { events, next: 0, then: Box::new(StreamState::Reading { after, until }) }
     }
 
     /// Tells events up to a piece of the body, whatever many and large there are: a reader that does not read keeps it.
@@ -292,34 +298,34 @@ impl Running {
         out: &mut Vec<u8>,
         events: Vec<Arc<Event<Projection>>>,
         mut next: usize,
-        then: Box<State>,
-    ) -> State {
+        then: Box<StreamState>,
+    ) -> StreamState {
         while let Some(event) = events.get(next) {
             self.event(out, event);
             next += 1;
             if out.len() >= PIECE {
-                return State::Sending { events, next, then };
+                return StreamState::Sending { events, next, then };
             }
         }
         *then
     }
 
-    async fn follow(&mut self, out: &mut Vec<u8>, mut watcher: Watcher<Projection>) -> State {
+    async fn follow(&mut self, out: &mut Vec<u8>, mut watcher: Watcher<Projection>) -> StreamState {
         let events = tokio::select! {
             biased;
-            () = &mut self.closing => return State::Ended,
+            () = &mut self.closing => return StreamState::Ended,
             // It comes before the events: in a steady flow it would never have its turn.
             () = &mut self.alarm => {
                 self.alarm.as_mut().reset(Instant::now() + PROGRESS_EVERY);
                 lines::progress(out, watcher.progress(), now_ms(&self.server));
-                return State::Following { watcher };
+                return StreamState::Following { watcher };
             }
             events = watcher.next() => events,
         };
         match events {
             Ok(events) => {
                 self.places = self.places.take().map(|places| places.refreshed(&self.server.kinds));
-                State::Sending { events, next: 0, then: Box::new(State::Following { watcher }) }
+                StreamState::Sending { events, next: 0, then: Box::new(StreamState::Following { watcher }) }
             }
             Err(error) => ended(error),
         }
@@ -335,12 +341,12 @@ impl Running {
 }
 
 /// What is said when a watch has ended.
-fn ended(error: WatchError) -> State {
+fn ended(error: WatchError) -> StreamState {
     match error {
         WatchError::Expired { after, oldest } => {
-            State::Failing(expired(format_args!("what came after revision {after}"), oldest))
+            StreamState::Failing(expired(format_args!("what came after revision {after}"), oldest))
         }
-        WatchError::Closed => State::Ended,
-        WatchError::Damaged(why) => State::Failing(ApiError::internal(why)),
+        WatchError::Closed => StreamState::Ended,
+        WatchError::Damaged(why) => StreamState::Failing(ApiError::internal(why)),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::places::{kinds, resource_name};
+use super::key_resolver::{kinds, resource_name};
 use super::{API_VERSION, no_such_path};
 use crate::dispatch;
 use crate::registry::{KindRef, Scope};
@@ -11,7 +11,7 @@ use crate::status::ApiError;
 
 /// An object by its name.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub(crate) struct ObjectTarget {
     /// Its kind.
     pub(crate) kind: KindRef,
     /// `None` for cluster-scoped kinds.
@@ -25,7 +25,7 @@ fn is_name(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && !text.contains(['/', '%'])
 }
 
-impl Target {
+impl ObjectTarget {
     /// From the parts of a path.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Target {
                 "{resource} live in no namespace: wanted is {resource}/{name}"
             ))),
             (Scope::Namespaced, Some(_)) | (Scope::Cluster, None) => {
-                Ok(Target { kind, namespace: namespace.map(str::to_owned), name: name.to_owned() })
+                Ok(ObjectTarget { kind, namespace: namespace.map(str::to_owned), name: name.to_owned() })
             }
         }
     }

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::Target;
-use crate::explain::{Asked, ExplainError};
+use super::ObjectTarget;
+use crate::explain::{ExplainError, ExplainTarget};
 use crate::state::Inner;
 use crate::status::ApiError;
 
@@ -12,14 +12,14 @@ use crate::status::ApiError;
 ///
 /// # Errors
 /// 404 for an object that is not there; 503 where nobody explains, or not yet.
-pub(crate) async fn why(server: &Inner, target: &Target) -> Result<Value, ApiError> {
+pub(crate) async fn why(server: &Inner, target: &ObjectTarget) -> Result<Value, ApiError> {
     let Some(explainer) = &server.config.explainer.0 else {
         return Err(ApiError::unavailable(
             "this server explains nothing: it was started without the rules of the controllers",
         ));
     };
     let names = target.kind.names();
-    let asked = Asked {
+    let asked = ExplainTarget {
         api_version: names.api_version(),
         kind: names.kind.to_owned(),
         resource: names.plural.to_owned(),

@@ -7,7 +7,7 @@ use axum::extract::Request;
 use http::{Method, header};
 
 use super::connection::Connection;
-use super::seats::Client;
+use super::fair_queue::Client;
 use crate::auth::{InThisProcess, UserInfo};
 use crate::custom::Kinds;
 use crate::handler::long_running;

@@ -32,7 +32,7 @@ impl Connections {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        Some(Connection(Arc::new(State {
+        Some(Connection(Arc::new(ConnectionState {
             all: self.clone(),
             peer,
             made: Instant::now(),
@@ -51,7 +51,7 @@ impl Connections {
 }
 
 #[derive(Debug)]
-struct State {
+struct ConnectionState {
     all: Arc<Connections>,
     peer: SocketAddr,
     made: Instant,
@@ -63,7 +63,7 @@ struct State {
     owner: AtomicWaker,
 }
 
-impl Drop for State {
+impl Drop for ConnectionState {
     fn drop(&mut self) {
         self.all.open.fetch_sub(1, Ordering::AcqRel);
     }
@@ -72,7 +72,7 @@ impl Drop for State {
 /// A connection. Clones are the same one; each request carries one in its extensions. It counts as
 /// open until the last is dropped.
 #[derive(Clone, Debug)]
-pub struct Connection(Arc<State>);
+pub struct Connection(Arc<ConnectionState>);
 
 /// A request that is worked on. Dropped, it is answered.
 #[derive(Debug)]

@@ -1,14 +1,14 @@
 //! How much is served at the same time (docs/overload.md).
 //!
-//! [`seats`] decides who is served, waits or is refused; [`gate`] does the waiting; [`client`] says
-//! what a request counts as and whose it is; [`held`] keeps a seat until the answer is on its way;
+//! [`fair_queue`] decides who is served, waits or is refused; [`inflight`] does the waiting; [`client`] says
+//! what a request counts as and whose it is; [`permit_body`] keeps a permit until the answer is on its way;
 //! [`connection`] is what is known of a connection; [`tracked`] notes on it what is worked on.
 
 mod client;
 pub mod connection;
-mod gate;
-mod held;
-mod seats;
+mod fair_queue;
+mod inflight;
+mod permit_body;
 pub mod tracked;
 
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registr
 use crate::encode::answer;
 use client::Sort;
 use connection::Connections;
-use gate::{Gate, Refusal, Seat};
-use seats::{Bounds, Client};
+use fair_queue::{Bounds, Client};
+use inflight::{Inflight, LimitRefusal, Permit};
 
 /// Requests of one client that wait (upstream: queueLengthLimit).
 const WAITING_PER_CLIENT: usize = 50;
-/// Requests that wait, for each seat.
-const WAITING_PER_SEAT: usize = 4;
+/// Requests that wait, for each permit.
+const WAITING_PER_PERMIT: usize = 4;
 
 /// The limits of a server. 0 is no limit of what is counted.
 #[derive(Clone, Debug)]
@@ -64,12 +64,12 @@ impl Default for LimitsConfig {
 
 /// The limits at work.
 pub(crate) struct Limits {
-    reads: Arc<Gate>,
-    writes: Arc<Gate>,
-    watches: Arc<Gate>,
+    reads: Arc<Inflight>,
+    writes: Arc<Inflight>,
+    watches: Arc<Inflight>,
     /// Of this process: never refused, so their gates have no limit.
-    own_reads: Arc<Gate>,
-    own_writes: Arc<Gate>,
+    own_reads: Arc<Inflight>,
+    own_writes: Arc<Inflight>,
     pub(crate) connections: Arc<Connections>,
     /// What is a watch depends on what is served.
     kinds: Arc<Kinds>,
@@ -83,14 +83,14 @@ impl Limits {
         registry: &Registry,
         kinds: Arc<Kinds>,
     ) -> Result<Arc<Self>, prometheus::Error> {
-        let queued = |seats: usize| {
-            let seats = if seats == 0 { usize::MAX } else { seats };
-            let waiting = seats.saturating_mul(WAITING_PER_SEAT).max(WAITING_PER_CLIENT);
-            Gate::new(Bounds { seats, per_client: WAITING_PER_CLIENT, waiting }, config.wait)
+        let queued = |permits: usize| {
+            let permits = if permits == 0 { usize::MAX } else { permits };
+            let waiting = permits.saturating_mul(WAITING_PER_PERMIT).max(WAITING_PER_CLIENT);
+            Inflight::new(Bounds { permits, per_client: WAITING_PER_CLIENT, waiting }, config.wait)
         };
-        let plain = |seats: usize| {
-            let seats = if seats == 0 { usize::MAX } else { seats };
-            Gate::new(Bounds { seats, per_client: 0, waiting: 0 }, Duration::ZERO)
+        let plain = |permits: usize| {
+            let permits = if permits == 0 { usize::MAX } else { permits };
+            Inflight::new(Bounds { permits, per_client: 0, waiting: 0 }, Duration::ZERO)
         };
         Ok(Arc::new(Limits {
             kinds,
@@ -114,11 +114,11 @@ impl Limits {
         for (kind, outside, own) in
             [("readOnly", &self.reads, &self.own_reads), ("mutating", &self.writes, &self.own_writes)]
         {
-            let (seated, waiting) = outside.count();
+            let (admitted, waiting) = outside.count();
             let put = |gauge: &IntGaugeVec, count: usize| {
                 gauge.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
             };
-            put(&self.metrics.inflight, seated + own.count().0);
+            put(&self.metrics.inflight, admitted + own.count().0);
             put(&self.metrics.inqueue, waiting);
         }
         let (open, refused) = self.connections.count();
@@ -129,13 +129,13 @@ impl Limits {
     }
 
     /// What a request needs to be worked on, if that can be told without waiting.
-    fn ask(&self, request: &Request) -> Asked<'_> {
-        let at_once = |gate: &Arc<Gate>| match gate.try_enter() {
-            Ok(seat) => Asked::Seated(seat),
-            Err(refusal) => Asked::Refused(refusal),
+    fn ask(&self, request: &Request) -> PermitRequest<'_> {
+        let at_once = |gate: &Arc<Inflight>| match gate.try_enter() {
+            Ok(permit) => PermitRequest::Admitted(permit),
+            Err(refusal) => PermitRequest::Refused(refusal),
         };
         let gate = match client::sort(&self.kinds, request) {
-            Sort::Free | Sort::WatchInThisProcess => return Asked::Free,
+            Sort::Free | Sort::WatchInThisProcess => return PermitRequest::Free,
             Sort::InThisProcess(writes) => {
                 return at_once(if writes { &self.own_writes } else { &self.own_reads });
             }
@@ -143,30 +143,30 @@ impl Limits {
             Sort::Read => &self.reads,
             Sort::Write => &self.writes,
         };
-        Asked::Queue(gate, client::client(request))
+        PermitRequest::Queue(gate, client::client(request))
     }
 }
 
-/// The answer to who asks for a seat.
-enum Asked<'l> {
+/// The answer to who asks for a permit.
+enum PermitRequest<'l> {
     /// None is needed.
     Free,
-    Seated(Seat),
-    Refused(Refusal),
+    Admitted(Permit),
+    Refused(LimitRefusal),
     /// One of these, perhaps after a while.
-    Queue(&'l Arc<Gate>, Client),
+    Queue(&'l Arc<Inflight>, Client),
 }
 
 async fn admit(State(limits): State<Arc<Limits>>, request: Request, next: Next) -> Response {
     let version = request.version();
-    let seat = match limits.ask(&request) {
-        Asked::Free => return next.run(request).await,
-        Asked::Seated(seat) => Ok(seat),
-        Asked::Refused(refusal) => Err(refusal),
-        Asked::Queue(gate, client) => gate.enter(client).await,
+    let permit = match limits.ask(&request) {
+        PermitRequest::Free => return next.run(request).await,
+        PermitRequest::Admitted(permit) => Ok(permit),
+        PermitRequest::Refused(refusal) => Err(refusal),
+        PermitRequest::Queue(gate, client) => gate.enter(client).await,
     };
-    let seat = match seat {
-        Ok(seat) => seat,
+    let permit = match permit {
+        Ok(permit) => permit,
         Err(refusal) => {
             limits.metrics.refused(refusal);
             let mut response = answer::text(429, "Too many requests, please try again later.\n");
@@ -175,7 +175,11 @@ async fn admit(State(limits): State<Arc<Limits>>, request: Request, next: Next) 
         }
     };
     let response = next.run(request).await;
-    if held::is_handed_over(version, response.body()) { response } else { held::hold(response, seat, None) }
+    if permit_body::is_handed_over(version, response.body()) {
+        response
+    } else {
+        permit_body::hold(response, permit, None)
+    }
 }
 
 /// What is counted here.
@@ -220,7 +224,7 @@ impl LimitMetrics {
         Ok(metrics)
     }
 
-    fn refused(&self, refusal: Refusal) {
+    fn refused(&self, refusal: LimitRefusal) {
         // There is one level for all from outside; upstream's name of it.
         self.rejected.with_label_values(&["global-default", "global-default", refusal.reason()]).inc();
     }

@@ -70,7 +70,7 @@ async fn each_has_its_own_seats() {
     assert_eq!(response.status(), 200, "the controllers are never refused");
     slow.gate.notify_one();
     assert_eq!(busy.await.unwrap().unwrap().status(), 200);
-    assert_eq!(slow.code("GET", "/api").await, 200, "the seat is free again");
+    assert_eq!(slow.code("GET", "/api").await, 200, "the permit is free again");
 }
 
 #[tokio::test(start_paused = true)]

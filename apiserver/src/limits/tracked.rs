@@ -10,7 +10,7 @@ use axum::response::Response;
 use tower::Service;
 
 use super::connection::Connection;
-use super::held;
+use super::permit_body;
 
 /// A service whose requests come over one connection.
 #[derive(Clone, Debug)]
@@ -50,12 +50,12 @@ where
         let patience = self.patience;
         Box::pin(async move {
             let response = answer.await?;
-            if held::is_handed_over(version, response.body()) {
+            if permit_body::is_handed_over(version, response.body()) {
                 return Ok(response);
             }
             let connection = at_work.connection().clone();
             let clock = (version >= http::Version::HTTP_2).then_some((&connection, patience));
-            Ok(held::hold(response, at_work, clock))
+            Ok(permit_body::hold(response, at_work, clock))
         })
     }
 }

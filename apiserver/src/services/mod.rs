@@ -25,7 +25,7 @@ use crate::registry::service::{
 use crate::state::Inner;
 use crate::status::ApiError;
 use crate::validate::{FieldErrors, Path};
-use pool::{Held, Pool, Ranges};
+use pool::{HeldAllocations, Pool, Ranges};
 
 /// Settles what a service says about its addresses and ports, and gives it what it lacks. `old` is the
 /// stored service that it replaces.
@@ -34,7 +34,7 @@ use pool::{Held, Pool, Ranges};
 /// 422 for what does not fit this cluster or is taken, 500 when nothing is left to give.
 pub(crate) fn settle(
     server: &Inner,
-    held: &Held,
+    held: &HeldAllocations,
     service: &mut Object,
     old: Option<&Object>,
 ) -> Result<(), ApiError> {
@@ -57,8 +57,13 @@ pub(crate) fn settle(
     let pool = &server.pool;
     let mut taken = pool.keys();
     // Behind the lock: what another request has written and let go of is in this picture.
-    let mut giving =
-        Giving { ranges: &server.config.services, head: server.store.head(), taken: &mut taken, held, pool };
+    let mut giving = Allocator {
+        ranges: &server.config.services,
+        head: server.store.head(),
+        taken: &mut taken,
+        held,
+        pool,
+    };
     giving.address(service, old)?;
     giving.node_ports(service, old)
 }
@@ -68,21 +73,21 @@ fn invalid(service: &Object, errors: &FieldErrors) -> ApiError {
 }
 
 /// Why something that a client names cannot be had.
-enum Refused {
+enum AllocationRefusal {
     OutOfRange,
     Taken,
 }
 
 /// One request's turn.
-struct Giving<'a> {
+struct Allocator<'a> {
     ranges: &'a Ranges,
     head: Snapshot<Projection>,
     taken: &'a mut HashSet<String>,
-    held: &'a Held,
+    held: &'a HeldAllocations,
     pool: &'a Arc<Pool>,
 }
 
-impl Giving<'_> {
+impl Allocator<'_> {
     fn is_free(&self, key: &str) -> bool {
         (!self.taken.contains(key) || self.held.has(key)) && self.head.get(key).is_none()
     }
@@ -118,8 +123,8 @@ impl Giving<'_> {
         for ip in ips.iter().filter(|ip| *ip != HEADLESS && !own.contains(&ip.as_str())) {
             let why = match self.named_address(ip) {
                 Ok(()) => continue,
-                Err(Refused::Taken) => "provided IP is already allocated".to_owned(),
-                Err(Refused::OutOfRange) => format!(
+                Err(AllocationRefusal::Taken) => "provided IP is already allocated".to_owned(),
+                Err(AllocationRefusal::OutOfRange) => format!(
                     "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {}",
                     self.ranges.addresses
                 ),
@@ -132,17 +137,17 @@ impl Giving<'_> {
         Ok(())
     }
 
-    fn named_address(&mut self, ip: &str) -> Result<(), Refused> {
-        let parsed = ip.parse::<IpAddr>().map_err(|_| Refused::OutOfRange)?;
+    fn named_address(&mut self, ip: &str) -> Result<(), AllocationRefusal> {
+        let parsed = ip.parse::<IpAddr>().map_err(|_| AllocationRefusal::OutOfRange)?;
         if !self.ranges.addresses.contains(parsed) {
-            return Err(Refused::OutOfRange);
+            return Err(AllocationRefusal::OutOfRange);
         }
         self.named(address_key(ip))
     }
 
-    fn named(&mut self, key: String) -> Result<(), Refused> {
+    fn named(&mut self, key: String) -> Result<(), AllocationRefusal> {
         if !self.is_free(&key) {
-            return Err(Refused::Taken);
+            return Err(AllocationRefusal::Taken);
         }
         self.take(key);
         Ok(())
@@ -207,12 +212,15 @@ impl Giving<'_> {
     fn named_port(&mut self, port: i64, path: &Path) -> Result<(), FieldErrors> {
         let range = &self.ranges.node_ports;
         let inside = u16::try_from(port).is_ok_and(|port| range.contains(&port));
-        let result =
-            if inside { self.named(format!("{NODE_PORTS}{port}")) } else { Err(Refused::OutOfRange) };
+        let result = if inside {
+            self.named(format!("{NODE_PORTS}{port}"))
+        } else {
+            Err(AllocationRefusal::OutOfRange)
+        };
         let why = match result {
             Ok(()) => return Ok(()),
-            Err(Refused::Taken) => "provided port is already allocated".to_owned(),
-            Err(Refused::OutOfRange) => format!(
+            Err(AllocationRefusal::Taken) => "provided port is already allocated".to_owned(),
+            Err(AllocationRefusal::OutOfRange) => format!(
                 "provided port is not in the valid range. The range of valid ports is {}-{}",
                 self.ranges.node_ports.start(),
                 self.ranges.node_ports.end()

@@ -37,9 +37,9 @@ impl Pool {
 
 /// What one request has been given; it is free again (or written) when the request ends.
 #[derive(Default)]
-pub(crate) struct Held(Mutex<HashMap<String, Arc<Pool>>>);
+pub(crate) struct HeldAllocations(Mutex<HashMap<String, Arc<Pool>>>);
 
-impl Held {
+impl HeldAllocations {
     pub(super) fn add(&self, pool: &Arc<Pool>, key: String) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, pool.clone());
     }
@@ -49,7 +49,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldAllocations {
     fn drop(&mut self) {
         for (key, pool) in self.0.get_mut().unwrap_or_else(PoisonError::into_inner).drain() {
             pool.keys().remove(&key);

@@ -1,5 +1,5 @@
 //! The way to the agent of a node: one request, whose answer is passed on as it comes. On loopback it may be plain HTTP. Anywhere else it
-//! is TLS with exactly the key whose digest stands in the Node ([`pinned`](super::pinned)): the agent wrote it there with its own
+//! is TLS with exactly the key whose digest stands in the Node ([`raw_public_key`](super::raw_public_key)): the agent wrote it there with its own
 //! credentials, and nobody else gets the request, or the token in it, to see.
 
 use std::fmt;
@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::pinned::{self, Digest};
+use super::raw_public_key::{self, Digest};
 use crate::status::ApiError;
 
 /// How long an agent may take to begin its answer.
@@ -91,7 +91,7 @@ impl Agent {
         match self.key {
             None => self.ask_over(stream, path, token).await,
             Some(key) => {
-                let stream = pinned::shake(stream, self.address.ip(), key).await;
+                let stream = raw_public_key::shake(stream, self.address.ip(), key).await;
                 self.ask_over(stream.map_err(|error| error.to_string())?, path, token).await
             }
         }

@@ -4,7 +4,6 @@
 pub(crate) mod apply;
 pub(crate) mod binding;
 pub(crate) mod connect;
-pub(crate) mod counted;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
@@ -18,7 +17,8 @@ pub(crate) mod list;
 pub(crate) mod options;
 pub(crate) mod part;
 pub(crate) mod patch;
-mod pinned;
+pub(crate) mod quota_commit;
+mod raw_public_key;
 pub(crate) mod request;
 pub(crate) mod review;
 pub(crate) mod revision;

@@ -16,7 +16,7 @@ use crate::object::Object;
 use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::{Kind, KindRef, Names};
-use crate::services::pool::Held;
+use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::status::ApiError;
 use crate::verbs::options::WriteOptions;
@@ -38,7 +38,7 @@ pub(crate) struct Request {
     pub(crate) pretty: bool,
     pub(crate) body: Bytes,
     /// Addresses that this request has been given and has not yet written.
-    pub(crate) held: Held,
+    pub(crate) held: HeldAllocations,
 }
 
 impl Request {

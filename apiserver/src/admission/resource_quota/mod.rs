@@ -2,7 +2,7 @@
 //! apiserver pkg/admission/plugin/resourcequota).
 //!
 //! [`charges`] says what a write does to the quotas of its namespace. The plugin asks it so that dry runs are refused
-//! too; the write itself asks it again, of the very state that it is then committed on (`verbs/counted.rs`).
+//! too; the write itself asks it again, of the very state that it is then committed on (`verbs/quota_commit.rs`).
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as api;

@@ -25,7 +25,7 @@ use crate::object::{Object, show_time};
 use crate::projection::Projection;
 use crate::query::Query;
 use crate::registry::{KindRef, by_resource};
-use crate::services::pool::Held;
+use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::verbs::delete::delete_named;
 use crate::verbs::delete_options::DeleteOptions;
@@ -43,14 +43,14 @@ pub(crate) fn serve_stored(server: &Inner) {
 
 /// Serves the definitions of a snapshot.
 pub(crate) fn serve_all(kinds: &Kinds, head: &Snapshot<Projection>, closing: &CancellationToken) {
-    kinds.serve(&Known::default().read(head), closing);
+    kinds.serve(&DefinitionCache::default().read(head), closing);
 }
 
 /// What was read last, so that the change of one definition does not read all the others again.
 #[derive(Default)]
-struct Known(HashMap<Key, Listed>);
+struct DefinitionCache(HashMap<Key, Listed>);
 
-impl Known {
+impl DefinitionCache {
     fn read(&mut self, head: &Snapshot<Projection>) -> Vec<Listed> {
         let before = std::mem::take(&mut self.0);
         let known = |record: &Arc<Record<Projection>>| {
@@ -69,7 +69,7 @@ impl Known {
 /// Follows the definitions until the server closes.
 pub(crate) async fn follow(server: Arc<Inner>) {
     let cleaning = Arc::new(Cleaning::default());
-    let mut known = Known::default();
+    let mut known = DefinitionCache::default();
     loop {
         let head = server.store.head();
         let mut watcher = match server.store.watch(PREFIX, head.revision()) {
@@ -107,7 +107,7 @@ async fn pause(server: &Inner) -> bool {
 
 /// Brings what is served, and the status of every definition, in line with the store. `false` when
 /// something is to be tried again.
-async fn settle(server: &Arc<Inner>, known: &mut Known, cleaning: &Arc<Cleaning>) -> bool {
+async fn settle(server: &Arc<Inner>, known: &mut DefinitionCache, cleaning: &Arc<Cleaning>) -> bool {
     let stored = known.read(&server.store.head());
     let now = show_time(server.now());
     let mut wanted: Vec<Listed> = Vec::with_capacity(stored.len());
@@ -270,7 +270,7 @@ fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> 
         pretty: false,
         upgrade: false,
         body: Bytes::new(),
-        held: Held::default(),
+        held: HeldAllocations::default(),
     }
 }
 

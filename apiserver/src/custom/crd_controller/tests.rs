@@ -26,7 +26,7 @@ async fn what_has_not_changed_is_not_read_again() {
     };
     put("as.example.com", Expect::Absent).await;
     let revision = put("bs.example.com", Expect::Absent).await;
-    let mut known = Known::default();
+    let mut known = DefinitionCache::default();
     let head = || orlop_store::Kv::head(&store);
     let first = known.read(&head());
     assert!(first[0].head.at(&["spec", "versions"]).is_none(), "small");

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::past::{moment_of, state_at, time_text};
-use super::{API_VERSION, Target, bad_parameter, redact, was_not_there};
+use super::{API_VERSION, ObjectTarget, bad_parameter, redact, was_not_there};
 use crate::encode::{shape, stored};
 use crate::projection::Projection;
 use crate::query::Query;
@@ -49,7 +49,7 @@ pub(crate) struct Change {
 /// apiVersion are left out.
 pub(crate) fn changes(kind: KindRef, from: &Value, to: &Value) -> Vec<Change> {
     let ty = kind.struct_type();
-    let known = ty.as_deref().map_or(Known::Nothing, Known::Struct);
+    let known = ty.as_deref().map_or(KnownShape::Nothing, KnownShape::Struct);
     let mut found = Found { path: Vec::new(), changes: Vec::new() };
     found.compare(known, None, from, to);
     found.changes
@@ -57,7 +57,7 @@ pub(crate) fn changes(kind: KindRef, from: &Value, to: &Value) -> Vec<Change> {
 
 /// What is known of a value.
 #[derive(Clone, Copy)]
-enum Known<'a> {
+enum KnownShape<'a> {
     Struct(&'a StructType),
     /// A map with such values.
     Map(&'a Shape),
@@ -66,32 +66,32 @@ enum Known<'a> {
     Nothing,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownShape<'a> {
     fn of(shape: &'a Shape) -> Self {
         match shape {
-            Shape::Struct(id) | Shape::Either(id) => Known::Struct(orlop_openapi::types().get(*id)),
-            Shape::Inline(ty) => Known::Struct(ty),
-            Shape::Map(values) => Known::Map(values),
-            Shape::List(items) => Known::List(items),
-            Shape::Scalar(_) | Shape::Json | Shape::Deduced => Known::Nothing,
+            Shape::Struct(id) | Shape::Either(id) => KnownShape::Struct(orlop_openapi::types().get(*id)),
+            Shape::Inline(ty) => KnownShape::Struct(ty),
+            Shape::Map(values) => KnownShape::Map(values),
+            Shape::List(items) => KnownShape::List(items),
+            Shape::Scalar(_) | Shape::Json | Shape::Deduced => KnownShape::Nothing,
         }
     }
 
     fn member(self, name: &str) -> (Self, Option<&'a Merge>) {
         match self {
-            Known::Struct(ty) => match ty.member(name) {
-                Some((shape, merge)) => (Known::of(shape), merge),
-                None => (Known::Nothing, None),
+            KnownShape::Struct(ty) => match ty.member(name) {
+                Some((shape, merge)) => (KnownShape::of(shape), merge),
+                None => (KnownShape::Nothing, None),
             },
-            Known::Map(values) => (Known::of(values), None),
-            Known::List(_) | Known::Nothing => (Known::Nothing, None),
+            KnownShape::Map(values) => (KnownShape::of(values), None),
+            KnownShape::List(_) | KnownShape::Nothing => (KnownShape::Nothing, None),
         }
     }
 
     fn item(self) -> Self {
         match self {
-            Known::List(items) => Known::of(items),
-            Known::Struct(_) | Known::Map(_) | Known::Nothing => Known::Nothing,
+            KnownShape::List(items) => KnownShape::of(items),
+            KnownShape::Struct(_) | KnownShape::Map(_) | KnownShape::Nothing => KnownShape::Nothing,
         }
     }
 }
@@ -146,7 +146,7 @@ impl Found {
         self.path.pop();
     }
 
-    fn compare(&mut self, known: Known<'_>, merge: Option<&Merge>, from: &Value, to: &Value) {
+    fn compare(&mut self, known: KnownShape<'_>, merge: Option<&Merge>, from: &Value, to: &Value) {
         if from == to {
             return;
         }
@@ -166,7 +166,7 @@ impl Found {
         }
     }
 
-    fn members(&mut self, known: Known<'_>, from: &Map<String, Value>, to: &Map<String, Value>) {
+    fn members(&mut self, known: KnownShape<'_>, from: &Map<String, Value>, to: &Map<String, Value>) {
         let names: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
         for name in names {
             if self.is_left_out(name) {
@@ -190,7 +190,7 @@ impl Found {
 
     /// Compares items with the same keys. False when that tells nothing: an item has no keys, two have the same, or
     /// only the order differs.
-    fn by_keys(&mut self, known: Known<'_>, keys: &[String], from: &[Value], to: &[Value]) -> bool {
+    fn by_keys(&mut self, known: KnownShape<'_>, keys: &[String], from: &[Value], to: &[Value]) -> bool {
         let (Some(old), Some(new)) = (keyed(keys, from), keyed(keys, to)) else { return false };
         let before = self.changes.len();
         for (name, item) in &old.list {
@@ -248,7 +248,7 @@ fn text(value: &Value) -> String {
 }
 
 /// `GET OBJECT/diff?from=REV&to=REV`: revisions or times; `to` absent is now.
-pub(super) async fn diff(server: &Inner, target: &Target, query: &Query) -> Result<Value, ApiError> {
+pub(super) async fn diff(server: &Inner, target: &ObjectTarget, query: &Query) -> Result<Value, ApiError> {
     let Some(from) = moment_of(server, query, "from").await? else {
         return Err(bad_parameter("from", "", "wanted is the revision or the time to compare from"));
     };

@@ -12,23 +12,23 @@ use orlop_apimachinery::names::dns_subdomain;
 use orlop_store::{Expect, Guard, Key, Op, Record, Revision, Snapshot, Write};
 use serde_json::{Value, json};
 
-use super::model::{Action, Plan, Step, conflict};
+use super::cluster_view::{Read, kind};
+use super::model::{Plan, PlanStep, StepAction, conflict};
 use super::object_of;
-use super::world::{Read, kind};
 use crate::admission::Operation;
+use crate::allocation;
 use crate::auth::UserInfo;
 use crate::dispatch::{self, Resource};
 use crate::encode::stored;
 use crate::insight::diff::{Change, changes};
-use crate::insight::{API_VERSION, Target, redact};
+use crate::insight::{API_VERSION, ObjectTarget, redact};
 use crate::object::{Object, show_time};
 use crate::projection::Projection;
 use crate::registry::StatusSubresource;
-use crate::reserve;
-use crate::services::pool::Held;
+use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::status::ApiError;
-use crate::verbs::counted;
+use crate::verbs::quota_commit;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, Part};
 
@@ -56,7 +56,7 @@ pub(super) struct Ready {
 pub(super) fn prepare(
     server: &Arc<Inner>,
     user: &UserInfo,
-    target: &Target,
+    target: &ObjectTarget,
     snapshot: &Snapshot<Projection>,
     plan: &Plan,
     read: &Read,
@@ -67,9 +67,9 @@ pub(super) fn prepare(
     for step in &plan.steps {
         let on = On { server, user, snapshot, step, target: step.target() };
         let object = match step.action {
-            Action::Update => on.update(&mut writes)?,
-            Action::Create => on.create(&mut writes, &mut guards)?,
-            Action::Delete => on.delete(&mut writes)?,
+            StepAction::Update => on.update(&mut writes)?,
+            StepAction::Create => on.create(&mut writes, &mut guards)?,
+            StepAction::Delete => on.delete(&mut writes)?,
         };
         finals.push(object);
     }
@@ -96,8 +96,8 @@ pub(super) fn shown(plan: &Plan, revision: Revision, finals: &[Object]) -> Value
             let before = step.before.as_ref().unwrap_or(&none);
             let reference = step.target().reference_with(if step.before.is_some() { before } else { after }.uid());
             let changed = match step.action {
-                Action::Update | Action::Create => changed(&step.target(), before, after),
-                Action::Delete => Vec::new(),
+                StepAction::Update | StepAction::Create => changed(&step.target(), before, after),
+                StepAction::Delete => Vec::new(),
             };
             json!({
                 "object": reference, "action": step.action.word(), "changes": changed, "message": step.message,
@@ -111,7 +111,7 @@ pub(super) fn shown(plan: &Plan, revision: Revision, finals: &[Object]) -> Value
 }
 
 /// What a step changes, without the values of secrets.
-fn changed(target: &Target, before: &Object, after: &Object) -> Vec<Change> {
+fn changed(target: &ObjectTarget, before: &Object, after: &Object) -> Vec<Change> {
     let value = |object: &Object| Value::Object(object.0.clone());
     let mut list = changes(target.kind.clone(), &value(before), &value(after));
     if redact::is_secret(&*target.kind) {
@@ -125,8 +125,8 @@ struct On<'a> {
     server: &'a Arc<Inner>,
     user: &'a UserInfo,
     snapshot: &'a Snapshot<Projection>,
-    step: &'a Step,
-    target: Target,
+    step: &'a PlanStep,
+    target: ObjectTarget,
 }
 
 impl On<'_> {
@@ -217,10 +217,10 @@ impl On<'_> {
         let key = self.target.key();
         let mut bare = kind.to_stored(object.clone());
         bare.meta().remove("resourceVersion");
-        let (charged, counts) = counted::charged_writes(&request, self.snapshot, &bare)?;
+        let (charged, counts) = quota_commit::charged_writes(&request, self.snapshot, &bare)?;
         guards.extend(counts);
         writes.extend(charged);
-        writes.extend(reserve::writes(kind, &key, None, Some(&bare), self.snapshot));
+        writes.extend(allocation::writes(kind, &key, None, Some(&bare), self.snapshot));
         let (value, view) = stored::encode(kind, &bare);
         writes.push(Write { key: Key::from(key), expect: Expect::Absent, op: Op::Put { value, view } });
         Ok(object)
@@ -241,7 +241,7 @@ impl On<'_> {
             return Ok(object);
         }
         let stored = stored::decode(&record);
-        writes.extend(reserve::writes(kind, record.key.as_str(), Some(&stored), None, self.snapshot));
+        writes.extend(allocation::writes(kind, record.key.as_str(), Some(&stored), None, self.snapshot));
         let expect = Expect::Revision(record.mod_revision);
         writes.push(Write { key: record.key.clone(), expect, op: Op::Delete });
         Ok(object)
@@ -257,7 +257,8 @@ impl On<'_> {
             return Vec::new();
         }
         let old = stored::decode(record);
-        let mut writes = reserve::writes(kind, record.key.as_str(), Some(&old), Some(&bare), self.snapshot);
+        let mut writes =
+            allocation::writes(kind, record.key.as_str(), Some(&old), Some(&bare), self.snapshot);
         let expect = Expect::Revision(record.mod_revision);
         writes.push(Write { key: record.key.clone(), expect, op: Op::Put { value, view } });
         writes
@@ -268,13 +269,17 @@ impl On<'_> {
 ///
 /// # Errors
 /// What a deletion would be answered with.
-pub(super) fn admit_deletion(server: &Arc<Inner>, target: &Target, object: &Object) -> Result<(), ApiError> {
+pub(super) fn admit_deletion(
+    server: &Arc<Inner>,
+    target: &ObjectTarget,
+    object: &Object,
+) -> Result<(), ApiError> {
     // Admission does not ask who it is.
     write::admit_delete(&request(server, &UserInfo::admin(), target, ""), object)
 }
 
 /// The request that a person would have sent.
-fn request(server: &Arc<Inner>, user: &UserInfo, target: &Target, subresource: &str) -> Request {
+fn request(server: &Arc<Inner>, user: &UserInfo, target: &ObjectTarget, subresource: &str) -> Request {
     Request {
         server: server.clone(),
         resource: Resource {
@@ -292,7 +297,7 @@ fn request(server: &Arc<Inner>, user: &UserInfo, target: &Target, subresource: &
         upgrade: false,
         pretty: false,
         body: Bytes::new(),
-        held: Held::default(),
+        held: HeldAllocations::default(),
     }
 }
 
@@ -300,7 +305,7 @@ fn request(server: &Arc<Inner>, user: &UserInfo, target: &Target, subresource: &
 fn event(
     server: &Arc<Inner>,
     user: &UserInfo,
-    target: &Target,
+    target: &ObjectTarget,
     snapshot: &Snapshot<Projection>,
     plan: &Plan,
 ) -> Result<Write<Projection>, ApiError> {

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{World, attachments, mentions, nodes, pods, volumes};
+use super::cluster_view::{ClusterView, attachments, mentions, nodes, pods, volumes};
 use crate::object::Object;
 
 pub(crate) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
@@ -131,8 +131,8 @@ pub(crate) fn is_over(pod: &Object) -> bool {
 }
 
 /// The pods that name a claim, over or not.
-pub(crate) fn pods_of(world: &World<'_>, namespace: &str, claim: &str) -> Vec<Object> {
-    let all = world.list(pods(), namespace, |record| {
+pub(crate) fn pods_of(view: &ClusterView<'_>, namespace: &str, claim: &str) -> Vec<Object> {
+    let all = view.list(pods(), namespace, |record| {
         // An ephemeral claim's name is put together from two that stand in the pod.
         mentions(record, claim) || mentions(record, "\"ephemeral\"")
     });
@@ -140,8 +140,8 @@ pub(crate) fn pods_of(world: &World<'_>, namespace: &str, claim: &str) -> Vec<Ob
 }
 
 /// The attachments of a volume.
-pub(crate) fn attachments_of(world: &World<'_>, volume: &str) -> Vec<Object> {
-    let named = world.list(attachments(), "", |record| match record.view.field(ATTACHED_VOLUME) {
+pub(crate) fn attachments_of(view: &ClusterView<'_>, volume: &str) -> Vec<Object> {
+    let named = view.list(attachments(), "", |record| match record.view.field(ATTACHED_VOLUME) {
         Some(name) => name == volume,
         None => mentions(record, volume),
     });
@@ -152,7 +152,7 @@ pub(crate) fn attachments_of(world: &World<'_>, volume: &str) -> Vec<Object> {
 
 /// Who may read or write the data of a volume now, in words; empty when it is certain that nobody does. `claim` is
 /// the claim that has the name of the volume's reference now.
-pub(crate) fn users(world: &World<'_>, volume: &Object, claim: Option<&Object>) -> Vec<String> {
+pub(crate) fn users(view: &ClusterView<'_>, volume: &Object, claim: Option<&Object>) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(reference) = claim_ref(volume) {
         // Pods that came after a new claim of that name use the volume of the new one.
@@ -163,11 +163,11 @@ pub(crate) fn users(world: &World<'_>, volume: &Object, claim: Option<&Object>) 
             let born = |object: &Object| object.str_at(&["metadata", "creationTimestamp"]).to_owned();
             successor.is_some_and(|claim| born(claim) < born(pod))
         };
-        let using = pods_of(world, &reference.namespace, &reference.name).into_iter();
+        let using = pods_of(view, &reference.namespace, &reference.name).into_iter();
         let using = using.filter(|pod| !is_over(pod) && !is_successors(pod));
         found.extend(using.map(|pod| format!("pod {}", key_of(&pod))));
     }
-    for attachment in attachments_of(world, volume.name()) {
+    for attachment in attachments_of(view, volume.name()) {
         let node = attachment.str_at(&["spec", "nodeName"]);
         found.push(format!("attachment {} (node {node})", attachment.name()));
     }
@@ -177,7 +177,7 @@ pub(crate) fn users(world: &World<'_>, volume: &Object, claim: Option<&Object>) 
             list.into_iter().flatten().any(|name| name == unique.as_str())
         };
         let handle = unique.rsplit('^').next().unwrap_or_default().to_owned();
-        for node in world.list(nodes(), "", |record| mentions(record, &handle)).iter().filter(|n| in_use(n)) {
+        for node in view.list(nodes(), "", |record| mentions(record, &handle)).iter().filter(|n| in_use(n)) {
             found.push(format!("node {} (it has the volume mounted)", node.name()));
         }
     }
@@ -192,10 +192,10 @@ fn unique_name(volume: &Object) -> Option<String> {
 }
 
 /// Other volumes that stand for the same asset.
-pub(crate) fn same_asset(world: &World<'_>, volume: &Object) -> Vec<String> {
+pub(crate) fn same_asset(view: &ClusterView<'_>, volume: &Object) -> Vec<String> {
     let Some(unique) = unique_name(volume) else { return Vec::new() };
     let handle = volume.str_at(&["spec", "csi", "volumeHandle"]);
-    let others = world.list(volumes(), "", |record| mentions(record, handle));
+    let others = view.list(volumes(), "", |record| mentions(record, handle));
     let same = others.iter().filter(|other| {
         other.name() != volume.name() && unique_name(other).as_deref() == Some(unique.as_str())
     });
@@ -203,8 +203,13 @@ pub(crate) fn same_asset(world: &World<'_>, volume: &Object) -> Vec<String> {
 }
 
 /// The volumes that point to a claim: by uid, or by name alone.
-pub(crate) fn volumes_pointing_to(world: &World<'_>, namespace: &str, name: &str, uid: &str) -> Vec<Object> {
-    let named = world.list(volumes(), "", |record| {
+pub(crate) fn volumes_pointing_to(
+    view: &ClusterView<'_>,
+    namespace: &str,
+    name: &str,
+    uid: &str,
+) -> Vec<Object> {
+    let named = view.list(volumes(), "", |record| {
         record.view.field("spec.claimRef.name").is_none_or(|known| known == name)
             || !uid.is_empty() && mentions(record, uid)
     });

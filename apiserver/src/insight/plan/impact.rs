@@ -7,13 +7,13 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use super::cluster_view::{ClusterView, attachments, claims, mentions, nodes, owners, pods, volumes};
 use super::facts::{
     ATTACHER_PREFIX, CLAIM_PROTECTION, PROVISIONER, VOLUME_CONTROLLER, VOLUME_PROTECTION, attachments_of,
     claim_ref, claims_of, is_over, key_of, phase, pods_of, policy, some, users, volume_name,
 };
-use super::model::{Plan, Refusal, Step};
-use super::world::{World, attachments, claims, mentions, nodes, owners, pods, volumes};
-use crate::insight::Target;
+use super::model::{Plan, PlanRefusal, PlanStep};
+use crate::insight::ObjectTarget;
 use crate::object::Object;
 use crate::registry::{KINDS, Kind, KindRef, Scope};
 
@@ -31,7 +31,7 @@ const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 #[derive(Default)]
 struct Found {
     /// The first [`MOST`] of them.
-    steps: Vec<Step>,
+    steps: Vec<PlanStep>,
     /// All of them.
     count: usize,
     /// The uids of their objects.
@@ -62,11 +62,15 @@ impl About {
 }
 
 /// `custom` are the kinds that definitions have brought.
-pub(super) fn plan(world: &World<'_>, target: &Target, custom: &[KindRef]) -> Result<Plan, Refusal> {
-    let object = world.target(target)?;
+pub(super) fn plan(
+    view: &ClusterView<'_>,
+    target: &ObjectTarget,
+    custom: &[KindRef],
+) -> Result<Plan, PlanRefusal> {
+    let object = view.target(target)?;
     let mut found = Found::default();
-    tell(world, &target.kind, &object, "the object", custom, &mut found);
-    owned(world, object.uid(), custom, &mut found);
+    tell(view, &target.kind, &object, "the object", custom, &mut found);
+    owned(view, object.uid(), custom, &mut found);
     let held = held(&*target.kind, &object);
     if !held.is_empty() {
         found.warnings.push(format!("it goes when these are taken away: {}", held.join(", ")));
@@ -75,7 +79,7 @@ pub(super) fn plan(world: &World<'_>, target: &Target, custom: &[KindRef]) -> Re
 }
 
 /// What the server does not let anybody delete: nothing goes.
-pub(super) fn refused(target: &Target, why: &str) -> Plan {
+pub(super) fn refused(target: &ObjectTarget, why: &str) -> Plan {
     let place = target.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     let what = format!("{} {place}{}", target.kind.names().singular, target.name);
     Plan {
@@ -89,7 +93,7 @@ pub(super) fn refused(target: &Target, why: &str) -> Plan {
 
 /// Tells of an object that is deleted. `because` is said of kinds of which nothing else is to be said.
 fn tell(
-    world: &World<'_>,
+    view: &ClusterView<'_>,
     kind: &KindRef,
     object: &Object,
     because: &str,
@@ -99,22 +103,22 @@ fn tell(
     let names = kind.names();
     match (names.group, names.plural) {
         ("", "persistentvolumeclaims") => {
-            let using = pods_of(world, object.namespace(), object.name());
-            claim(world, object, &using.iter().collect::<Vec<_>>(), found);
+            let using = pods_of(view, object.namespace(), object.name());
+            claim(view, object, &using.iter().collect::<Vec<_>>(), found);
         }
-        ("", "persistentvolumes") => volume(world, object, found),
-        ("", "namespaces") => namespace(world, object, custom, found),
-        ("", "nodes") => node(world, object, found),
-        ("storage.k8s.io", "volumeattachments") => attachment(world, object, found),
-        ("storage.k8s.io", "storageclasses") => class(world, kind, object, found),
+        ("", "persistentvolumes") => volume(view, object, found),
+        ("", "namespaces") => namespace(view, object, custom, found),
+        ("", "nodes") => node(view, object, found),
+        ("storage.k8s.io", "volumeattachments") => attachment(view, object, found),
+        ("storage.k8s.io", "storageclasses") => class(view, kind, object, found),
         _ => found.step(kind.clone(), object, because),
     }
 }
 
-fn attachment(world: &World<'_>, attachment: &Object, found: &mut Found) {
+fn attachment(view: &ClusterView<'_>, attachment: &Object, found: &mut Found) {
     let node = attachment.str_at(&["spec", "nodeName"]).to_owned();
     let volume = attachment.str_at(&["spec", "source", "persistentVolumeName"]).to_owned();
-    if world.get(nodes(), "", &node).is_some() {
+    if view.get(nodes(), "", &node).is_some() {
         found.warnings.push(format!("pods on {node} that still use {volume} lose it under their hands"));
     }
     let message = match attachment.finalizers().any(|held| held.starts_with(ATTACHER_PREFIX)) {
@@ -124,10 +128,10 @@ fn attachment(world: &World<'_>, attachment: &Object, found: &mut Found) {
     found.step(attachments(), attachment, message);
 }
 
-fn class(world: &World<'_>, kind: &KindRef, class: &Object, found: &mut Found) {
+fn class(view: &ClusterView<'_>, kind: &KindRef, class: &Object, found: &mut Found) {
     let name = class.name();
     found.step(kind.clone(), class, "the class");
-    let waiting: Vec<String> = world
+    let waiting: Vec<String> = view
         .list(claims(), "", |record| mentions(record, name))
         .iter()
         .filter(|claim| claim.str_at(&["spec", "storageClassName"]) == name && phase(claim) == "Pending")
@@ -164,10 +168,10 @@ impl Found {
         }
         self.goes(object);
         let left: Vec<String> = object.finalizers().map(str::to_owned).collect();
-        self.add(object, || Step::delete(kind, object.clone(), &left, message));
+        self.add(object, || PlanStep::delete(kind, object.clone(), &left, message));
     }
 
-    fn add(&mut self, object: &Object, step: impl FnOnce() -> Step) {
+    fn add(&mut self, object: &Object, step: impl FnOnce() -> PlanStep) {
         if !object.uid().is_empty() && !self.told.insert(object.uid().to_owned()) {
             return;
         }
@@ -228,7 +232,7 @@ impl Found {
 }
 
 /// `using` are the pods that name the claim.
-fn claim(world: &World<'_>, claim: &Object, using: &[&Object], found: &mut Found) {
+fn claim(view: &ClusterView<'_>, claim: &Object, using: &[&Object], found: &mut Found) {
     // As protection counts: whoever has a node, over or not.
     let mut holding: Vec<String> = Vec::new();
     for pod in using {
@@ -246,7 +250,7 @@ fn claim(world: &World<'_>, claim: &Object, using: &[&Object], found: &mut Found
         _ => format!("goes when {} are gone", some(&holding)),
     };
     found.step(claims(), claim, message);
-    let bound = world.get(volumes(), "", volume_name(claim));
+    let bound = view.get(volumes(), "", volume_name(claim));
     let bound =
         bound.filter(|volume| claim_ref(volume).is_some_and(|reference| reference.uid == claim.uid()));
     if let Some(volume) = bound {
@@ -269,21 +273,21 @@ fn released(volume: &Object, found: &mut Found) {
         "Recycle" => {
             found.lost.push(name);
             let step = "its policy is Recycle: it is scrubbed and offered again";
-            found.add(volume, || Step::update(volumes(), volume.clone(), volume.clone(), step));
+            found.add(volume, || PlanStep::update(volumes(), volume.clone(), volume.clone(), step));
         }
         _ => {
             let step =
                 "its policy is Retain: it becomes Released and keeps its data; reclaim offers it again";
-            found.add(volume, || Step::update(volumes(), volume.clone(), volume.clone(), step));
+            found.add(volume, || PlanStep::update(volumes(), volume.clone(), volume.clone(), step));
         }
     }
 }
 
-fn volume(world: &World<'_>, volume: &Object, found: &mut Found) {
+fn volume(view: &ClusterView<'_>, volume: &Object, found: &mut Found) {
     let reference = claim_ref(volume);
-    let claim = reference.as_ref().and_then(|at| world.get(claims(), &at.namespace, &at.name));
+    let claim = reference.as_ref().and_then(|at| view.get(claims(), &at.namespace, &at.name));
     let bound = claim.as_ref().filter(|claim| volume_name(claim) == volume.name());
-    let using = users(world, volume, claim.as_ref());
+    let using = users(view, volume, claim.as_ref());
     let deletes = policy(volume) == "Delete"
         && volume.finalizers().any(|held| held == VOLUME_CONTROLLER || held == PROVISIONER);
     let message = match (bound, deletes) {
@@ -303,16 +307,16 @@ fn volume(world: &World<'_>, volume: &Object, found: &mut Found) {
         found.lost.push(volume.name().to_owned());
     }
     found.step(volumes(), volume, message);
-    for attachment in attachments_of(world, volume.name()) {
+    for attachment in attachments_of(view, volume.name()) {
         let node = attachment.str_at(&["spec", "nodeName"]).to_owned();
         found.step(attachments(), &attachment, format!("has to be detached from {node} first"));
     }
 }
 
-fn namespace(world: &World<'_>, namespace: &Object, custom: &[KindRef], found: &mut Found) {
-    found.step(super::world::kind("", "namespaces"), namespace, "goes last, when it is empty");
+fn namespace(view: &ClusterView<'_>, namespace: &Object, custom: &[KindRef], found: &mut Found) {
+    found.step(super::cluster_view::kind("", "namespaces"), namespace, "goes last, when it is empty");
     // The pods by the claims that they name: claims and pods may both be many.
-    let all = world.glance(pods(), namespace.name(), |_| true);
+    let all = view.glance(pods(), namespace.name(), |_| true);
     let mut using: HashMap<String, Vec<&Object>> = HashMap::new();
     for pod in &all {
         let named: HashSet<String> = claims_of(pod).collect();
@@ -320,10 +324,10 @@ fn namespace(world: &World<'_>, namespace: &Object, custom: &[KindRef], found: &
     }
     for kind in stored(custom).filter(|kind| kind.scope() == Scope::Namespaced) {
         let plural = kind.names().plural;
-        for object in world.glance(&*kind, namespace.name(), |_| true) {
+        for object in view.glance(&*kind, namespace.name(), |_| true) {
             if plural == "persistentvolumeclaims" {
                 let using = using.get(object.name()).map(Vec::as_slice).unwrap_or_default();
-                claim(world, &object, using, found);
+                claim(view, &object, using, found);
             } else if plural != "events" {
                 found.step(kind.clone(), &object, "goes with its namespace");
             }
@@ -331,15 +335,15 @@ fn namespace(world: &World<'_>, namespace: &Object, custom: &[KindRef], found: &
     }
 }
 
-fn node(world: &World<'_>, node: &Object, found: &mut Found) {
+fn node(view: &ClusterView<'_>, node: &Object, found: &mut Found) {
     let name = node.name();
     found.step(nodes(), node, "the object; what runs there is not stopped by that");
-    for pod in world.glance(pods(), "", |record| mentions(record, name)) {
+    for pod in view.glance(pods(), "", |record| mentions(record, name)) {
         if pod.str_at(&["spec", "nodeName"]) == name {
             found.step(pods(), &pod, "the collector takes pods without a node away");
         }
     }
-    for attachment in world.glance(attachments(), "", |record| mentions(record, name)) {
+    for attachment in view.glance(attachments(), "", |record| mentions(record, name)) {
         if attachment.str_at(&["spec", "nodeName"]) == name {
             let volume = attachment.str_at(&["spec", "source", "persistentVolumeName"]).to_owned();
             found.step(attachments(), &attachment, format!("{volume} is detached by force after its wait"));
@@ -355,19 +359,19 @@ fn stored(custom: &[KindRef]) -> impl Iterator<Item = KindRef> {
 
 /// What the collector takes away with its last owner, and what goes with that. `first` is the uid of what the question
 /// is about.
-fn owned(world: &World<'_>, first: &str, custom: &[KindRef], found: &mut Found) {
+fn owned(view: &ClusterView<'_>, first: &str, custom: &[KindRef], found: &mut Found) {
     for _ in 0..DEEPEST {
         let level = std::mem::take(&mut found.fresh);
         if level.is_empty() {
             return;
         }
-        for (kind, object) in dependants(world, &level, custom, found) {
+        for (kind, object) in dependants(view, &level, custom, found) {
             if found.told.contains(object.uid()) {
                 continue;
             }
             let because = because(&object, first);
             let at = found.steps.len();
-            tell(world, &kind, &object, &because, custom, found);
+            tell(view, &kind, &object, &because, custom, found);
             // Its own step is the first one; kinds that have words of their own say why they go, too.
             if let Some(step) = found.steps.get_mut(at).filter(|step| !step.message.starts_with(&because)) {
                 step.message = format!("{because}: {}", step.message);
@@ -384,7 +388,7 @@ fn owned(world: &World<'_>, first: &str, custom: &[KindRef], found: &mut Found) 
 /// What belongs to one of a level and to nobody who stays. What has gone through here never does again, so that owners
 /// in a circle come to an end.
 fn dependants(
-    world: &World<'_>,
+    view: &ClusterView<'_>,
     level: &HashSet<String>,
     custom: &[KindRef],
     found: &mut Found,
@@ -392,7 +396,7 @@ fn dependants(
     let mut list = Vec::new();
     for kind in stored(custom) {
         let going = &found.going;
-        let of_level = world.glance(&*kind, "", |record| {
+        let of_level = view.glance(&*kind, "", |record| {
             let owners = owners(record);
             owners.iter().any(|uid| level.contains(uid)) && owners.iter().all(|uid| going.contains(uid))
         });

@@ -1,11 +1,12 @@
 //! Safe verbs: what people do by hand with references and finalizers, as plans that are checked and carried out whole.
 //!
-//! Reading order: [`model`] says what a plan is, [`world`] how a verb reads (and that what it read is remembered),
+//! Reading order: [`model`] says what a plan is, [`cluster_view`] how a verb reads (and that what it read is remembered),
 //! [`facts`] who points to whom and who uses what; then one pure file per verb. [`carry_out`] makes a commit of a plan.
 //! A verb reads the objects of one revision. The commit rests on everything that was read: keys and whole lists are
 //! guards of it (`orlop_store::Guard`), so that a pod that comes in between makes the plan anew or a conflict.
 
 mod carry_out;
+mod cluster_view;
 mod facts;
 mod impact;
 mod model;
@@ -18,7 +19,6 @@ mod tests;
 mod transfer;
 mod unblock;
 mod undelete;
-mod world;
 
 use std::sync::Arc;
 
@@ -26,15 +26,15 @@ use orlop_store::{CommitError, Revision, Snapshot};
 use serde_json::Value;
 
 use self::carry_out::Ready;
-use self::model::{Plan, PlanOptions, Refusal, conflict};
+use self::cluster_view::{ClusterView, Read};
+use self::model::{Plan, PlanOptions, PlanRefusal, conflict};
 use self::past::Version;
-use self::world::{Read, World};
 use crate::auth::UserInfo;
 use crate::dispatch;
 use crate::encode::stored;
-use crate::insight::Target;
+use crate::insight::ObjectTarget;
+use crate::insight::key_resolver::kinds;
 use crate::insight::past::{moment, read_error};
-use crate::insight::places::kinds;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::state::Inner;
@@ -49,7 +49,7 @@ const ATTEMPTS: usize = 16;
 
 /// What there is besides the objects of the revision.
 #[derive(Debug, Default)]
-struct Known {
+struct PlanContext {
     /// What the object, or the volume of a claim, was before; newest first.
     versions: Vec<Version>,
     /// The oldest revision that is known.
@@ -68,7 +68,7 @@ struct Known {
 pub(crate) async fn perform(
     server: &Arc<Inner>,
     user: &UserInfo,
-    target: &Target,
+    target: &ObjectTarget,
     verb: &str,
     options: Value,
     dry_run: bool,
@@ -111,13 +111,13 @@ pub(crate) async fn perform(
 ///
 /// # Errors
 /// 404, and whatever hinders reading.
-pub(crate) async fn impact(server: &Arc<Inner>, target: &Target) -> Result<Value, ApiError> {
+pub(crate) async fn impact(server: &Arc<Inner>, target: &ObjectTarget) -> Result<Value, ApiError> {
     let (server, target) = (server.clone(), target.clone());
     // A namespace may hold much, and nothing in between would let anybody else have a turn.
     tokio::task::spawn_blocking(move || impact_now(&server, &target)).await.map_err(ApiError::internal)?
 }
 
-fn impact_now(server: &Arc<Inner>, target: &Target) -> Result<Value, ApiError> {
+fn impact_now(server: &Arc<Inner>, target: &ObjectTarget) -> Result<Value, ApiError> {
     let snapshot = server.store.head();
     if let Some(object) = object_of(&snapshot, target)
         && let Err(error) = carry_out::admit_deletion(server, target, &object)
@@ -129,8 +129,8 @@ fn impact_now(server: &Arc<Inner>, target: &Target) -> Result<Value, ApiError> {
     }
     let mut custom = kinds(&server.kinds.now());
     custom.retain(|kind| kind.is_custom());
-    let world = World::new(&snapshot);
-    let plan = impact::plan(&world, target, &custom).map_err(|refusal| refusal.error(target))?;
+    let view = ClusterView::new(&snapshot);
+    let plan = impact::plan(&view, target, &custom).map_err(|refusal| refusal.error(target))?;
     Ok(carry_out::shown(&plan, snapshot.revision(), &[]))
 }
 
@@ -141,16 +141,16 @@ fn impact_now(server: &Arc<Inner>, target: &Target) -> Result<Value, ApiError> {
 /// 409 that names what has changed; 410 when that revision is older than what is known.
 async fn still_as_seen(
     server: &Inner,
-    target: &Target,
+    target: &ObjectTarget,
     verb: &str,
     options: &PlanOptions,
-    known: &Known,
+    known: &PlanContext,
     (plan, read): (&Plan, &Read),
     seen: Revision,
 ) -> Result<(), ApiError> {
     let then = server.store.at(seen, "/registry/").await.map_err(read_error)?;
     // With the past as it was then; what comes has the same uid in both.
-    let known = Known { uid: known.uid.clone(), ..know(server, target, verb, options, &then).await? };
+    let known = PlanContext { uid: known.uid.clone(), ..know(server, target, verb, options, &then).await? };
     let what = match make(&then, target, verb, options, &known) {
         Ok((before, _)) if before.is(plan) => return Ok(()),
         Ok((_, before)) => {
@@ -165,14 +165,14 @@ async fn still_as_seen(
 /// What a verb needs of the past.
 async fn know(
     server: &Inner,
-    target: &Target,
+    target: &ObjectTarget,
     verb: &str,
     options: &PlanOptions,
     snapshot: &Snapshot<Projection>,
-) -> Result<Known, ApiError> {
+) -> Result<PlanContext, ApiError> {
     let oldest = server.store.oldest().0;
     let uid = uuid::Uuid::new_v4().to_string();
-    let mut known = Known { oldest, uid, ..Known::default() };
+    let mut known = PlanContext { oldest, uid, ..PlanContext::default() };
     let key = target.key();
     match verb {
         "undelete" if snapshot.get(&key).is_none() => {
@@ -186,8 +186,8 @@ async fn know(
             let named =
                 snapshot.get(&key).map(|record| facts::volume_name(&stored::decode(record)).to_owned());
             if let Some(named) = named.filter(|named| !named.is_empty()) {
-                let key = dispatch::key(world::volumes(), "", &named);
-                known.versions = past::versions(server, world::volumes(), snapshot, &key).await?;
+                let key = dispatch::key(cluster_view::volumes(), "", &named);
+                known.versions = past::versions(server, cluster_view::volumes(), snapshot, &key).await?;
             }
         }
         _ => {}
@@ -198,31 +198,31 @@ async fn know(
 /// The plan, and what it was made from.
 fn make(
     snapshot: &Snapshot<Projection>,
-    target: &Target,
+    target: &ObjectTarget,
     verb: &str,
     options: &PlanOptions,
-    known: &Known,
-) -> Result<(Plan, Read), Refusal> {
-    let world = World::new(snapshot);
-    let plan = decide(&world, target, verb, options, known)?;
-    Ok((plan, world.into_read()))
+    known: &PlanContext,
+) -> Result<(Plan, Read), PlanRefusal> {
+    let view = ClusterView::new(snapshot);
+    let plan = decide(&view, target, verb, options, known)?;
+    Ok((plan, view.into_read()))
 }
 
 /// The verbs and the kinds that they go with.
 fn decide(
-    world: &World<'_>,
-    target: &Target,
+    view: &ClusterView<'_>,
+    target: &ObjectTarget,
     verb: &str,
     options: &PlanOptions,
-    known: &Known,
-) -> Result<Plan, Refusal> {
+    known: &PlanContext,
+) -> Result<Plan, PlanRefusal> {
     let names = target.kind.names();
     match (verb, names.group, names.plural) {
-        ("reclaim", "", "persistentvolumes") => reclaim::plan(world, target, options),
-        ("recover", "", "persistentvolumeclaims") => recover::plan(world, target, &known.versions),
-        ("transfer", "", "persistentvolumeclaims") => transfer::plan(world, target, options, &known.uid),
-        ("release", "storage.k8s.io", "volumeattachments") => release::plan(world, target, options),
-        ("unblock", _, _) => unblock::plan(world, target, options),
+        ("reclaim", "", "persistentvolumes") => reclaim::plan(view, target, options),
+        ("recover", "", "persistentvolumeclaims") => recover::plan(view, target, &known.versions),
+        ("transfer", "", "persistentvolumeclaims") => transfer::plan(view, target, options, &known.uid),
+        ("release", "storage.k8s.io", "volumeattachments") => release::plan(view, target, options),
+        ("unblock", _, _) => unblock::plan(view, target, options),
         ("undelete", _, _) => {
             let past = undelete::Past {
                 versions: &known.versions,
@@ -230,23 +230,23 @@ fn decide(
                 dependents: &known.dependents,
                 uid: &known.uid,
             };
-            undelete::plan(world, target, options, &past)
+            undelete::plan(view, target, options, &past)
         }
         ("reclaim", _, _) => wrong(verb, names.plural, "persistentvolumes"),
         ("recover" | "transfer", _, _) => wrong(verb, names.plural, "persistentvolumeclaims"),
         ("release", _, _) => wrong(verb, names.plural, "volumeattachments.storage.k8s.io"),
-        (other, _, _) => Err(Refusal::Kind(format!(
+        (other, _, _) => Err(PlanRefusal::Kind(format!(
             "there is no verb {other:?}; there are reclaim, recover, transfer, release, unblock and undelete"
         ))),
     }
 }
 
-fn wrong(verb: &str, given: &str, wanted: &str) -> Result<Plan, Refusal> {
-    Err(Refusal::Kind(format!("{verb} goes with {wanted} and not with {given}")))
+fn wrong(verb: &str, given: &str, wanted: &str) -> Result<Plan, PlanRefusal> {
+    Err(PlanRefusal::Kind(format!("{verb} goes with {wanted} and not with {given}")))
 }
 
 /// The object that a target stands for in a snapshot.
-fn object_of(snapshot: &Snapshot<Projection>, target: &Target) -> Option<Object> {
+fn object_of(snapshot: &Snapshot<Projection>, target: &ObjectTarget) -> Option<Object> {
     let record = snapshot.get(&target.key())?;
     Some(stored::decode_as(&*target.kind, record))
 }

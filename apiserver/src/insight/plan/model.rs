@@ -4,8 +4,8 @@ use orlop_apimachinery::names::{dns_label, dns_subdomain};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::insight::Target;
-use crate::insight::places::resource_name;
+use crate::insight::ObjectTarget;
+use crate::insight::key_resolver::resource_name;
 use crate::object::Object;
 use crate::registry::{Kind, KindRef};
 use crate::status::{ApiError, Details};
@@ -50,39 +50,41 @@ impl PlanOptions {
     ///
     /// # Errors
     /// What does not fit, in words.
-    pub(crate) fn parse(body: Value) -> Result<Self, Refusal> {
+    pub(crate) fn parse(body: Value) -> Result<Self, PlanRefusal> {
         if body.is_null() {
             return Ok(PlanOptions::default());
         }
         if !body.is_object() {
-            return Err(Refusal::Options(
+            return Err(PlanRefusal::Options(
                 "the options are no JSON object, such as {\"keepData\": true}".to_owned(),
             ));
         }
         let options: Self = serde_json::from_value(body)
-            .map_err(|error| Refusal::Options(format!("the options: {error}")))?;
+            .map_err(|error| PlanRefusal::Options(format!("the options: {error}")))?;
         for (given, wanted) in [(&options.kind, "PlanOptions"), (&options.api_version, "orlop.dev/v1")] {
             if let Some(given) = given
                 && given != wanted
             {
-                return Err(Refusal::Options(format!("the body is a {given:?} and has to be {wanted:?}")));
+                return Err(PlanRefusal::Options(format!(
+                    "the body is a {given:?} and has to be {wanted:?}"
+                )));
             }
         }
         Ok(options)
     }
 
     /// The revision of the plan that was seen.
-    pub(crate) fn seen(&self) -> Result<Option<u64>, Refusal> {
+    pub(crate) fn seen(&self) -> Result<Option<u64>, PlanRefusal> {
         number("revision", self.revision.as_deref())
     }
 
     /// The revision to bring back from.
-    pub(crate) fn at(&self) -> Result<Option<u64>, Refusal> {
+    pub(crate) fn at(&self) -> Result<Option<u64>, PlanRefusal> {
         number("at", self.at.as_deref())
     }
 
     /// Namespace and name of the claim that a volume is kept for.
-    pub(crate) fn claim(&self) -> Result<Option<(String, String)>, Refusal> {
+    pub(crate) fn claim(&self) -> Result<Option<(String, String)>, PlanRefusal> {
         let Some(given) = self.claim.as_ref().filter(|given| !given.is_null()) else { return Ok(None) };
         let pair = match given {
             Value::String(text) => text.split_once('/'),
@@ -95,14 +97,14 @@ impl PlanOptions {
         let pair =
             pair.filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty() && !name.contains('/'));
         let Some((namespace, name)) = pair else {
-            return Err(Refusal::Options(format!(
+            return Err(PlanRefusal::Options(format!(
                 "for is {given}; it has to name a claim: \"NAMESPACE/NAME\" or {{\"namespace\", \"name\"}}"
             )));
         };
         // A volume that is kept for what cannot be made would wait for ever.
         let wrong: Vec<String> = dns_label(namespace).into_iter().chain(dns_subdomain(name)).collect();
         if !wrong.is_empty() {
-            return Err(Refusal::Options(format!(
+            return Err(PlanRefusal::Options(format!(
                 "no claim can be called {namespace}/{name}: {}",
                 wrong.join("; ")
             )));
@@ -111,27 +113,27 @@ impl PlanOptions {
     }
 
     /// Whether the danger was taken on.
-    pub(crate) fn is_forced(&self) -> Result<bool, Refusal> {
+    pub(crate) fn is_forced(&self) -> Result<bool, PlanRefusal> {
         match self.force.as_deref() {
             None | Some("") => Ok(false),
             Some(FORCE_WORDS) => Ok(true),
-            Some(other) => Err(Refusal::Options(format!(
+            Some(other) => Err(PlanRefusal::Options(format!(
                 "force is {other:?}; whoever takes on the danger says {FORCE_WORDS:?} (--force)"
             ))),
         }
     }
 }
 
-fn number(what: &str, text: Option<&str>) -> Result<Option<u64>, Refusal> {
+fn number(what: &str, text: Option<&str>) -> Result<Option<u64>, PlanRefusal> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
     let parsed =
-        text.parse().map_err(|_| Refusal::Options(format!("{what} is {text:?}, and no revision")))?;
+        text.parse().map_err(|_| PlanRefusal::Options(format!("{what} is {text:?}, and no revision")))?;
     Ok(Some(parsed))
 }
 
 /// Why a verb does nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum PlanRefusal {
     /// The options make no sense.
     #[error("{0}")]
     Options(String),
@@ -152,22 +154,24 @@ pub(crate) enum Refusal {
     Expired(String),
 }
 
-impl Refusal {
+impl PlanRefusal {
     /// The answer.
-    pub(crate) fn error(self, target: &Target) -> ApiError {
+    pub(crate) fn error(self, target: &ObjectTarget) -> ApiError {
         let names = target.kind.names();
         match self {
-            Refusal::Options(why) | Refusal::Kind(why) => ApiError::bad_request(why),
-            Refusal::Missing => ApiError::not_found(names, &target.name),
-            Refusal::Unknown(why) => ApiError { message: why, ..ApiError::not_found(names, &target.name) },
-            Refusal::State(why) => conflict(target, &why),
-            Refusal::Expired(why) => ApiError::expired(why),
+            PlanRefusal::Options(why) | PlanRefusal::Kind(why) => ApiError::bad_request(why),
+            PlanRefusal::Missing => ApiError::not_found(names, &target.name),
+            PlanRefusal::Unknown(why) => {
+                ApiError { message: why, ..ApiError::not_found(names, &target.name) }
+            }
+            PlanRefusal::State(why) => conflict(target, &why),
+            PlanRefusal::Expired(why) => ApiError::expired(why),
         }
     }
 }
 
 /// 409 about an object.
-pub(crate) fn conflict(target: &Target, why: &str) -> ApiError {
+pub(crate) fn conflict(target: &ObjectTarget, why: &str) -> ApiError {
     let names = target.kind.names();
     let details = Details {
         name: target.name.clone(),
@@ -179,8 +183,8 @@ pub(crate) fn conflict(target: &Target, why: &str) -> ApiError {
 }
 
 /// A refusal because of the state.
-pub(crate) fn no<T>(why: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::State(why.into()))
+pub(crate) fn no<T>(why: impl Into<String>) -> Result<T, PlanRefusal> {
+    Err(PlanRefusal::State(why.into()))
 }
 
 /// What a verb does.
@@ -195,7 +199,7 @@ pub(crate) struct Plan {
     /// What a person should know before saying yes.
     pub(crate) warnings: Vec<String>,
     /// The writes, in their order.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<PlanStep>,
 }
 
 impl Plan {
@@ -210,7 +214,7 @@ impl Plan {
 
 /// What becomes of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum StepAction {
     /// It changes.
     Update,
     /// It comes.
@@ -219,22 +223,22 @@ pub(crate) enum Action {
     Delete,
 }
 
-impl Action {
+impl StepAction {
     /// The word in the API.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Action::Update => "update",
-            Action::Create => "create",
-            Action::Delete => "delete",
+            StepAction::Update => "update",
+            StepAction::Create => "create",
+            StepAction::Delete => "delete",
         }
     }
 }
 
 /// One write.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct PlanStep {
     pub(crate) kind: KindRef,
-    pub(crate) action: Action,
+    pub(crate) action: StepAction,
     /// As it is; `None` for a create.
     pub(crate) before: Option<Object>,
     /// As it will be; for a delete with the finalizers that are to stay.
@@ -243,7 +247,7 @@ pub(crate) struct Step {
     pub(crate) message: String,
 }
 
-impl Step {
+impl PlanStep {
     /// A change.
     pub(crate) fn update(
         kind: impl Into<KindRef>,
@@ -252,12 +256,18 @@ impl Step {
         message: impl Into<String>,
     ) -> Self {
         let (kind, message) = (kind.into(), message.into());
-        Step { kind, action: Action::Update, before: Some(before), after, message }
+        PlanStep { kind, action: StepAction::Update, before: Some(before), after, message }
     }
 
     /// A new object. A uid that it has is kept, for references to it in the same commit.
     pub(crate) fn create(kind: impl Into<KindRef>, after: Object, message: impl Into<String>) -> Self {
-        Step { kind: kind.into(), action: Action::Create, before: None, after, message: message.into() }
+        PlanStep {
+            kind: kind.into(),
+            action: StepAction::Create,
+            before: None,
+            after,
+            message: message.into(),
+        }
     }
 
     /// A deletion; `left` are the finalizers that stay.
@@ -269,7 +279,7 @@ impl Step {
     ) -> Self {
         let after = with_finalizers(&before, left);
         let (kind, message) = (kind.into(), message.into());
-        Step { kind, action: Action::Delete, before: Some(before), after, message }
+        PlanStep { kind, action: StepAction::Delete, before: Some(before), after, message }
     }
 
     /// Whether both do the same to the same version of the same object.
@@ -282,9 +292,9 @@ impl Step {
     }
 
     /// What it is about.
-    pub(crate) fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> ObjectTarget {
         let namespace = self.after.namespace();
-        Target {
+        ObjectTarget {
             kind: self.kind.clone(),
             namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
             name: self.after.name().to_owned(),

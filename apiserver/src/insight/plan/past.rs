@@ -3,8 +3,8 @@
 use orlop_store::{Event, Key, ReadError, Revision, Snapshot};
 use std::sync::Arc;
 
-use super::model::Refusal;
-use super::world::mentions;
+use super::cluster_view::mentions;
+use super::model::PlanRefusal;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::insight::past::read_error;
@@ -86,7 +86,11 @@ fn from_events(kind: &dyn Kind, head: Revision, events: &[Arc<Event<Projection>>
 ///
 /// # Errors
 /// There was none, nothing is known of one, or it is forgotten.
-pub(super) fn version_at(versions: &[Version], at: Option<u64>, oldest: u64) -> Result<&Version, Refusal> {
+pub(super) fn version_at(
+    versions: &[Version],
+    at: Option<u64>,
+    oldest: u64,
+) -> Result<&Version, PlanRefusal> {
     let found = match at {
         None => versions.first(),
         Some(at) => {
@@ -97,17 +101,17 @@ pub(super) fn version_at(versions: &[Version], at: Option<u64>, oldest: u64) -> 
     match (found, at) {
         (Some(found), _) => Ok(found),
         // Where nothing was forgotten there never was one, and else nobody can tell.
-        (None, None) => Err(Refusal::Unknown(format!(
+        (None, None) => Err(PlanRefusal::Unknown(format!(
             "there is no such object, and nothing is known of one that was; the oldest revision that is kept is {oldest}"
         ))),
-        (None, Some(at)) if at >= oldest && versions.is_empty() => Err(Refusal::Unknown(format!(
+        (None, Some(at)) if at >= oldest && versions.is_empty() => Err(PlanRefusal::Unknown(format!(
             "there was no such object at revision {at}, and nothing is known of one at another time; the oldest \
              revision that is kept is {oldest}"
         ))),
-        (None, Some(at)) if at >= oldest => Err(Refusal::State(format!(
+        (None, Some(at)) if at >= oldest => Err(PlanRefusal::State(format!(
             "there was no such object at revision {at}; its history tells when there was"
         ))),
-        (None, Some(_)) => Err(Refusal::Expired(format!(
+        (None, Some(_)) => Err(PlanRefusal::Expired(format!(
             "the store has forgotten it; the oldest revision that it knows is {oldest}"
         ))),
     }

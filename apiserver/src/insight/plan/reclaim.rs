@@ -4,42 +4,46 @@
 //! dangerous by hand is refused here: a claim that is still there, pods and attachments that still use the volume, and
 //! a policy under which somebody else is at work on the data at this very moment.
 
+use super::cluster_view::{ClusterView, claims, volumes};
 use super::facts::{
     BOUND_BY_CONTROLLER, POLICY_AFTER_SCRUB, claim_ref, free, key_of, phase, policy, reference_to, set_phase,
     some, users, volume_name, volumes_pointing_to,
 };
-use super::model::{Plan, PlanOptions, Refusal, Step, no};
-use super::world::{World, claims, volumes};
-use crate::insight::Target;
+use super::model::{Plan, PlanOptions, PlanRefusal, PlanStep, no};
+use crate::insight::ObjectTarget;
 use crate::object::Object;
 
 /// Kinds of volumes that the binder can scrub (controller/src/pv: hostPath and NFS).
 const SCRUBBED: [&str; 2] = ["hostPath", "nfs"];
 
-pub(super) fn plan(world: &World<'_>, target: &Target, options: &PlanOptions) -> Result<Plan, Refusal> {
-    let volume = world.target(target)?;
+pub(super) fn plan(
+    view: &ClusterView<'_>,
+    target: &ObjectTarget,
+    options: &PlanOptions,
+) -> Result<Plan, PlanRefusal> {
+    let volume = view.target(target)?;
     let kept_for = options.claim()?;
     match (options.keep_data, options.scrub) {
         (true, false) => {}
         (false, true) if kept_for.is_none() => {}
         (false, true) => {
-            return Err(Refusal::Options(
+            return Err(PlanRefusal::Options(
                 "for goes with keepData (--keep-data): a scrubbed volume is offered to everybody".to_owned(),
             ));
         }
         (true, true) | (false, false) => {
-            return Err(Refusal::Options(
+            return Err(PlanRefusal::Options(
                 "say one of keepData (the next claim gets the data) and scrub (the data is deleted first)"
                     .to_owned(),
             ));
         }
     }
-    let former = check_released(world, &volume)?;
-    if options.scrub { scrub(volume, &former) } else { keep(world, volume, &former, kept_for) }
+    let former = check_released(view, &volume)?;
+    if options.scrub { scrub(volume, &former) } else { keep(view, volume, &former, kept_for) }
 }
 
 /// That the volume is nobody's any more. Answers with the claim that it had.
-fn check_released(world: &World<'_>, volume: &Object) -> Result<String, Refusal> {
+fn check_released(view: &ClusterView<'_>, volume: &Object) -> Result<String, PlanRefusal> {
     if volume.is_terminating() {
         return no("it is being deleted; when it is gone, undelete brings it back");
     }
@@ -58,7 +62,7 @@ fn check_released(world: &World<'_>, volume: &Object) -> Result<String, Refusal>
     let Some(reference) = reference else {
         return no("it points to no claim any more, and the binder is about to make it Available");
     };
-    let claim = world.get(claims(), &reference.namespace, &reference.name);
+    let claim = view.get(claims(), &reference.namespace, &reference.name);
     if let Some(claim) = &claim {
         let is_meant = reference.uid.is_empty() || claim.uid() == reference.uid;
         let named = volume_name(claim);
@@ -68,7 +72,7 @@ fn check_released(world: &World<'_>, volume: &Object) -> Result<String, Refusal>
             ));
         }
     }
-    let users = users(world, volume, claim.as_ref());
+    let users = users(view, volume, claim.as_ref());
     if !users.is_empty() {
         let attached = users.iter().any(|user| user.starts_with("attachment "));
         let release = if attached { " (an attachment: `orlop attachment release NAME`)" } else { "" };
@@ -81,11 +85,11 @@ fn check_released(world: &World<'_>, volume: &Object) -> Result<String, Refusal>
 }
 
 fn keep(
-    world: &World<'_>,
+    view: &ClusterView<'_>,
     volume: Object,
     former: &str,
     kept_for: Option<(String, String)>,
-) -> Result<Plan, Refusal> {
+) -> Result<Plan, PlanRefusal> {
     let name = volume.name().to_owned();
     match policy(&volume) {
         "Retain" => {}
@@ -109,22 +113,27 @@ fn keep(
             (format!("{name} becomes Available with the data of {former}"), "points to nobody any more")
         }
         Some((namespace, claim)) => {
-            check_receiver(world, &volume, &namespace, &claim)?;
+            check_receiver(view, &volume, &namespace, &claim)?;
             after.set(&["spec", "claimRef"], reference_to(&namespace, &claim, ""));
             warnings.push(format!("{namespace}/{claim} gets the data that {former} has left"));
             let summary = format!("{name} is kept for {namespace}/{claim} with the data of {former}");
             (summary, "reserved by name, as a person would write it")
         }
     };
-    let steps = vec![Step::update(volumes(), volume, after, message)];
+    let steps = vec![PlanStep::update(volumes(), volume, after, message)];
     Ok(Plan { verb: "reclaim", reason: "Reclaimed", summary, warnings, steps })
 }
 
 /// Whether a claim may be promised this volume.
-fn check_receiver(world: &World<'_>, volume: &Object, namespace: &str, name: &str) -> Result<(), Refusal> {
-    let claim = world.get(claims(), namespace, name);
+fn check_receiver(
+    view: &ClusterView<'_>,
+    volume: &Object,
+    namespace: &str,
+    name: &str,
+) -> Result<(), PlanRefusal> {
+    let claim = view.get(claims(), namespace, name);
     let uid = claim.as_ref().map(Object::uid).unwrap_or_default();
-    let others = volumes_pointing_to(world, namespace, name, uid);
+    let others = volumes_pointing_to(view, namespace, name, uid);
     if let Some(other) = others.iter().find(|other| other.name() != volume.name()) {
         return no(format!(
             "the volume {} points to {namespace}/{name} already; a claim has one volume",
@@ -157,7 +166,7 @@ fn check_receiver(world: &World<'_>, volume: &Object, namespace: &str, name: &st
     Ok(())
 }
 
-fn scrub(volume: Object, former: &str) -> Result<Plan, Refusal> {
+fn scrub(volume: Object, former: &str) -> Result<Plan, PlanRefusal> {
     let name = volume.name().to_owned();
     if !SCRUBBED.iter().any(|source| volume.at(&["spec", source]).is_some()) {
         return no(format!(
@@ -188,6 +197,6 @@ fn scrub(volume: Object, former: &str) -> Result<Plan, Refusal> {
             "everything in {name} is deleted, then it becomes Available with policy {before} again"
         ),
         warnings: vec![format!("the data that {former} has left in {name} is deleted for good")],
-        steps: vec![Step::update(volumes(), volume, after, "policy Recycle for one round")],
+        steps: vec![PlanStep::update(volumes(), volume, after, "policy Recycle for one round")],
     })
 }

@@ -5,18 +5,22 @@
 //! that the binder finds the claim in its reference; the claim's status is the binder's, which makes it Bound as soon
 //! as it sees the volume. Writing it here would race with a binder that does not know the volume yet.
 
+use super::cluster_view::{ClusterView, claims, volumes};
 use super::facts::{
     BIND_COMPLETED, claim_ref, end_scrub, key_of, phase, reference_to, same_asset, set_phase, some, users,
     volume_name, volumes_pointing_to,
 };
-use super::model::{Plan, Refusal, Step, as_new, no};
+use super::model::{Plan, PlanRefusal, PlanStep, as_new, no};
 use super::past::Version;
-use super::world::{World, claims, volumes};
-use crate::insight::Target;
+use crate::insight::ObjectTarget;
 use crate::object::Object;
 
-pub(super) fn plan(world: &World<'_>, target: &Target, past: &[Version]) -> Result<Plan, Refusal> {
-    let claim = world.target(target)?;
+pub(super) fn plan(
+    view: &ClusterView<'_>,
+    target: &ObjectTarget,
+    past: &[Version],
+) -> Result<Plan, PlanRefusal> {
+    let claim = view.target(target)?;
     match phase(&claim) {
         "Lost" => {}
         "Bound" => return no("it is Bound: there is nothing to recover"),
@@ -30,7 +34,7 @@ pub(super) fn plan(world: &World<'_>, target: &Target, past: &[Version]) -> Resu
         return no("it is being deleted; bring its volume back with undelete instead");
     }
     let named = volume_name(&claim);
-    let mine = volumes_pointing_to(world, claim.namespace(), claim.name(), claim.uid());
+    let mine = volumes_pointing_to(view, claim.namespace(), claim.name(), claim.uid());
     if named.is_empty() {
         let points = |volume: &&Object| claim_ref(volume).is_some_and(|at| at.uid == claim.uid());
         return match mine.iter().find(points) {
@@ -45,14 +49,14 @@ pub(super) fn plan(world: &World<'_>, target: &Target, past: &[Version]) -> Resu
             other.name()
         ));
     }
-    match world.get(volumes(), "", named) {
-        Some(volume) => repoint(world, &claim, volume),
-        None => bring_back(world, &claim, past),
+    match view.get(volumes(), "", named) {
+        Some(volume) => repoint(view, &claim, volume),
+        None => bring_back(view, &claim, past),
     }
 }
 
 /// The claim has lost the name of its volume, and the volume still points to it.
-fn name_again(claim: Object, volume: &Object) -> Result<Plan, Refusal> {
+fn name_again(claim: Object, volume: &Object) -> Result<Plan, PlanRefusal> {
     let mut after = claim.clone();
     after.set(&["spec", "volumeName"], volume.name());
     Ok(Plan {
@@ -60,19 +64,19 @@ fn name_again(claim: Object, volume: &Object) -> Result<Plan, Refusal> {
         reason: "Recovered",
         summary: format!("{} names {} again, which points to it", key_of(&claim), volume.name()),
         warnings: Vec::new(),
-        steps: vec![Step::update(claims(), claim, after, "the name of its volume")],
+        steps: vec![PlanStep::update(claims(), claim, after, "the name of its volume")],
     })
 }
 
 /// The volume is there and points to somebody else, or to nobody.
-fn repoint(world: &World<'_>, claim: &Object, volume: Object) -> Result<Plan, Refusal> {
+fn repoint(view: &ClusterView<'_>, claim: &Object, volume: Object) -> Result<Plan, PlanRefusal> {
     let name = volume.name().to_owned();
     if volume.is_terminating() {
         return no(format!("its volume {name} is being deleted; recover the claim when that is gone"));
     }
     let mut warnings = Vec::new();
     if let Some(reference) = claim_ref(&volume) {
-        let owner = world.get(claims(), &reference.namespace, &reference.name);
+        let owner = view.get(claims(), &reference.namespace, &reference.name);
         let lives = owner.as_ref().is_some_and(|owner| {
             owner.uid() != claim.uid() && (reference.uid.is_empty() || owner.uid() == reference.uid)
         });
@@ -89,7 +93,7 @@ fn repoint(world: &World<'_>, claim: &Object, volume: Object) -> Result<Plan, Re
                 "its volume {name} points to it already; the binder is about to make it Bound"
             ));
         }
-        let using: Vec<String> = users(world, &volume, owner.as_ref());
+        let using: Vec<String> = users(view, &volume, owner.as_ref());
         // The claim's own pods wait for this very volume.
         if elsewhere && !using.is_empty() {
             return no(format!("its volume {name} is in use by {}; wait until it is let go", some(&using)));
@@ -119,12 +123,12 @@ fn repoint(world: &World<'_>, claim: &Object, volume: Object) -> Result<Plan, Re
         reason: "Recovered",
         summary: format!("{name} points to {} again, which is bound to it", key_of(claim)),
         warnings,
-        steps: vec![Step::update(volumes(), volume, after, "its claim, and policy Retain")],
+        steps: vec![PlanStep::update(volumes(), volume, after, "its claim, and policy Retain")],
     })
 }
 
 /// The volume's object is gone; it comes back from the history.
-fn bring_back(world: &World<'_>, claim: &Object, past: &[Version]) -> Result<Plan, Refusal> {
+fn bring_back(view: &ClusterView<'_>, claim: &Object, past: &[Version]) -> Result<Plan, PlanRefusal> {
     let named = volume_name(claim);
     let belongs = |version: &&Version| {
         claim_ref(&version.object).is_some_and(|reference| {
@@ -134,7 +138,7 @@ fn bring_back(world: &World<'_>, claim: &Object, past: &[Version]) -> Result<Pla
     };
     let Some(version) = past.iter().find(belongs) else {
         return match past.is_empty() {
-            true => Err(Refusal::Expired(format!(
+            true => Err(PlanRefusal::Expired(format!(
                 "its volume {named} is gone for so long that the store has forgotten it; make the volume anew with its \
                  handle and a claimRef of this claim"
             ))),
@@ -144,7 +148,7 @@ fn bring_back(world: &World<'_>, claim: &Object, past: &[Version]) -> Result<Pla
         };
     };
     let mut warnings = deletion_warnings(&version.object);
-    let after = restored(world, &version.object, Some(claim), &mut warnings)?;
+    let after = restored(view, &version.object, Some(claim), &mut warnings)?;
     Ok(Plan {
         verb: "recover",
         reason: "Recovered",
@@ -154,7 +158,7 @@ fn bring_back(world: &World<'_>, claim: &Object, past: &[Version]) -> Result<Pla
             key_of(claim)
         ),
         warnings,
-        steps: vec![Step::create(volumes(), after, "with its handle, policy Retain and its claim")],
+        steps: vec![PlanStep::create(volumes(), after, "with its handle, policy Retain and its claim")],
     })
 }
 
@@ -163,12 +167,12 @@ fn bring_back(world: &World<'_>, claim: &Object, past: &[Version]) -> Result<Pla
 /// # Errors
 /// Another volume stands for the same asset.
 pub(super) fn restored(
-    world: &World<'_>,
+    view: &ClusterView<'_>,
     volume: &Object,
     claim: Option<&Object>,
     warnings: &mut Vec<String>,
-) -> Result<Object, Refusal> {
-    let same = same_asset(world, volume);
+) -> Result<Object, PlanRefusal> {
+    let same = same_asset(view, volume);
     if !same.is_empty() {
         return no(format!(
             "the volume {} stands for the same asset; two objects for one asset would free it under each other",
@@ -185,7 +189,7 @@ pub(super) fn restored(
             end_scrub(&mut after);
             after.set(&["spec", "persistentVolumeReclaimPolicy"], "Retain");
             let reference = claim_ref(&after);
-            let is_gone = living_claim(world, volume).is_none();
+            let is_gone = living_claim(view, volume).is_none();
             let phase = match &reference {
                 Some(reference) if !reference.uid.is_empty() && is_gone => "Released",
                 Some(_) | None => "Available",
@@ -222,16 +226,16 @@ fn point(volume: &mut Object, claim: &Object) {
 }
 
 /// The claim that a volume points to by its uid, if it is there.
-pub(super) fn living_claim(world: &World<'_>, volume: &Object) -> Option<Object> {
+pub(super) fn living_claim(view: &ClusterView<'_>, volume: &Object) -> Option<Object> {
     let reference = claim_ref(volume)?;
-    let claim = world.get(claims(), &reference.namespace, &reference.name)?;
+    let claim = view.get(claims(), &reference.namespace, &reference.name)?;
     (!reference.uid.is_empty() && claim.uid() == reference.uid).then_some(claim)
 }
 
 /// The claim that waits for a volume of this name: it is Lost, or nobody has told it yet.
-pub(super) fn waiting_claim(world: &World<'_>, volume: &Object) -> Option<Object> {
+pub(super) fn waiting_claim(view: &ClusterView<'_>, volume: &Object) -> Option<Object> {
     let reference = claim_ref(volume)?;
-    let claim = world.get(claims(), &reference.namespace, &reference.name)?;
+    let claim = view.get(claims(), &reference.namespace, &reference.name)?;
     let waits = matches!(phase(&claim), "Lost" | "Bound")
         && !claim.is_terminating()
         && volume_name(&claim) == volume.name()

@@ -7,22 +7,26 @@
 
 use serde_json::Value;
 
+use super::cluster_view::{ClusterView, attachments, kind, mentions, nodes, volumes};
 use super::facts::{attacher_finalizer, claim_ref, is_over, key_of, pods_of, some};
-use super::model::{FORCE_WORDS, Plan, PlanOptions, Refusal, Step, by_force, no};
-use super::world::{World, attachments, kind, mentions, nodes, volumes};
-use crate::insight::Target;
+use super::model::{FORCE_WORDS, Plan, PlanOptions, PlanRefusal, PlanStep, by_force, no};
+use crate::insight::ObjectTarget;
 use crate::object::Object;
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-pub(super) fn plan(world: &World<'_>, target: &Target, options: &PlanOptions) -> Result<Plan, Refusal> {
-    let attachment = world.target(target)?;
+pub(super) fn plan(
+    view: &ClusterView<'_>,
+    target: &ObjectTarget,
+    options: &PlanOptions,
+) -> Result<Plan, PlanRefusal> {
+    let attachment = view.target(target)?;
     let forced = options.is_forced()?;
     let node_name = attachment.str_at(&["spec", "nodeName"]).to_owned();
     let volume_name = attachment.str_at(&["spec", "source", "persistentVolumeName"]).to_owned();
     let driver = attachment.str_at(&["spec", "attacher"]).to_owned();
-    let node = world.get(nodes(), "", &node_name);
-    let using = pods_on(world, &volume_name, &node_name);
+    let node = view.get(nodes(), "", &node_name);
+    let using = pods_on(view, &volume_name, &node_name);
     let mut warnings = Vec::new();
     let because = match &node {
         None => format!("the node {node_name} is gone"),
@@ -55,7 +59,7 @@ pub(super) fn plan(world: &World<'_>, target: &Target, options: &PlanOptions) ->
     }
     let finalizer = attacher_finalizer(&driver);
     let unregistered =
-        attachment.finalizers().any(|held| held == finalizer) && is_unregistered(world, &driver);
+        attachment.finalizers().any(|held| held == finalizer) && is_unregistered(view, &driver);
     let gone = forced && unregistered;
     let left: Vec<String> =
         attachment.finalizers().filter(|held| !(gone && *held == finalizer)).map(str::to_owned).collect();
@@ -91,7 +95,7 @@ pub(super) fn plan(world: &World<'_>, target: &Target, options: &PlanOptions) ->
         reason: if forced { "ReleaseForced" } else { "ReleaseBegun" },
         summary: format!("the attachment {name} of {volume_name} is deleted, because {because}"),
         warnings,
-        steps: vec![Step::delete(attachments(), attachment, &left, message)],
+        steps: vec![PlanStep::delete(attachments(), attachment, &left, message)],
     })
 }
 
@@ -101,10 +105,10 @@ fn is_out_of_service(node: &Object) -> bool {
 }
 
 /// The pods on a node that use a volume and are not over.
-fn pods_on(world: &World<'_>, volume: &str, node: &str) -> Vec<String> {
-    let Some(volume) = world.get(volumes(), "", volume) else { return Vec::new() };
+fn pods_on(view: &ClusterView<'_>, volume: &str, node: &str) -> Vec<String> {
+    let Some(volume) = view.get(volumes(), "", volume) else { return Vec::new() };
     let Some(reference) = claim_ref(&volume) else { return Vec::new() };
-    pods_of(world, &reference.namespace, &reference.name)
+    pods_of(view, &reference.namespace, &reference.name)
         .iter()
         .filter(|pod| pod.str_at(&["spec", "nodeName"]) == node && !is_over(pod))
         .map(|pod| format!("pod {}", key_of(pod)))
@@ -118,13 +122,13 @@ pub(super) fn words_for_gone(and: &str) -> String {
 
 /// Whether no object tells of a driver: it is neither registered nor on any node. It may work all the same: attachers
 /// and provisioners know theirs by a socket.
-pub(super) fn is_unregistered(world: &World<'_>, driver: &str) -> bool {
-    if world.get(kind("storage.k8s.io", "csidrivers"), "", driver).is_some() {
+pub(super) fn is_unregistered(view: &ClusterView<'_>, driver: &str) -> bool {
+    if view.get(kind("storage.k8s.io", "csidrivers"), "", driver).is_some() {
         return false;
     }
     let has = |node: &Object| {
         let drivers = node.at(&["spec", "drivers"]).and_then(Value::as_array);
         drivers.into_iter().flatten().any(|entry| entry.get("name").is_some_and(|name| name == driver))
     };
-    !world.list(kind("storage.k8s.io", "csinodes"), "", |record| mentions(record, driver)).iter().any(has)
+    !view.list(kind("storage.k8s.io", "csinodes"), "", |record| mentions(record, driver)).iter().any(has)
 }

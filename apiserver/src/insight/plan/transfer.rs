@@ -4,33 +4,33 @@
 //! of them the data can go to somebody else. Here the claim there, the claim here and the volume's reference change in
 //! one commit. The volume is written first: who follows volumes and claims apart learns of the new owner first.
 
+use super::cluster_view::{ClusterView, claims, kind, volumes};
 use super::facts::{
     BIND_COMPLETED, CLAIM_PROTECTION, attachments_of, claim_ref, is_over, key_of, phase, pods_of,
     reference_to, some, volume_name, volumes_pointing_to,
 };
-use super::model::{Plan, PlanOptions, Refusal, Step, as_new, no};
-use super::world::{World, claims, kind, volumes};
-use crate::insight::Target;
+use super::model::{Plan, PlanOptions, PlanRefusal, PlanStep, as_new, no};
+use crate::insight::ObjectTarget;
 use crate::object::Object;
 
 /// `uid` is the one that the claim there gets.
 pub(super) fn plan(
-    world: &World<'_>,
-    target: &Target,
+    view: &ClusterView<'_>,
+    target: &ObjectTarget,
     options: &PlanOptions,
     uid: &str,
-) -> Result<Plan, Refusal> {
-    let claim = world.target(target)?;
+) -> Result<Plan, PlanRefusal> {
+    let claim = view.target(target)?;
     let Some(namespace) = options.namespace.as_deref().filter(|namespace| !namespace.is_empty()) else {
-        return Err(Refusal::Options("say with namespace where the claim is to go".to_owned()));
+        return Err(PlanRefusal::Options("say with namespace where the claim is to go".to_owned()));
     };
     let name = options.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(claim.name());
     if (namespace, name) == (claim.namespace(), claim.name()) {
-        return Err(Refusal::Options("the claim is there already; name another namespace".to_owned()));
+        return Err(PlanRefusal::Options("the claim is there already; name another namespace".to_owned()));
     }
-    let volume = check_claim(world, &claim)?;
-    check_unused(world, &claim, &volume)?;
-    check_place(world, namespace, name)?;
+    let volume = check_claim(view, &claim)?;
+    check_unused(view, &claim, &volume)?;
+    check_place(view, namespace, name)?;
 
     let mut moved = as_new(&claim);
     let mut warnings = leave_behind(&mut moved, &claim, &volume);
@@ -54,15 +54,15 @@ pub(super) fn plan(
         summary,
         warnings,
         steps: vec![
-            Step::update(volumes(), volume, pointing, message),
-            Step::create(claims(), moved, "the claim there, bound"),
-            Step::delete(claims(), claim, &[], "the claim here; nothing uses it"),
+            PlanStep::update(volumes(), volume, pointing, message),
+            PlanStep::create(claims(), moved, "the claim there, bound"),
+            PlanStep::delete(claims(), claim, &[], "the claim here; nothing uses it"),
         ],
     })
 }
 
 /// That the claim and its volume belong to each other and to nobody else. Answers with the volume.
-fn check_claim(world: &World<'_>, claim: &Object) -> Result<Object, Refusal> {
+fn check_claim(view: &ClusterView<'_>, claim: &Object) -> Result<Object, PlanRefusal> {
     if claim.is_terminating() {
         return no("it is being deleted");
     }
@@ -70,7 +70,7 @@ fn check_claim(world: &World<'_>, claim: &Object) -> Result<Object, Refusal> {
         return no(format!("its phase is {:?}; only a Bound claim has something to hand over", phase(claim)));
     }
     let named = volume_name(claim);
-    let Some(volume) = world.get(volumes(), "", named) else {
+    let Some(volume) = view.get(volumes(), "", named) else {
         return no(format!("its volume {named} is not there; recover the claim first"));
     };
     if claim_ref(&volume).is_none_or(|reference| reference.uid != claim.uid()) {
@@ -90,8 +90,8 @@ fn check_claim(world: &World<'_>, claim: &Object) -> Result<Object, Refusal> {
 }
 
 /// That nothing uses the claim: no pod names it, and the volume is on no node.
-fn check_unused(world: &World<'_>, claim: &Object, volume: &Object) -> Result<(), Refusal> {
-    let pods = pods_of(world, claim.namespace(), claim.name());
+fn check_unused(view: &ClusterView<'_>, claim: &Object, volume: &Object) -> Result<(), PlanRefusal> {
+    let pods = pods_of(view, claim.namespace(), claim.name());
     if !pods.is_empty() {
         let told = |pod: &Object| match is_over(pod) {
             true => format!("{} (it has ended and still names it)", pod.name()),
@@ -104,7 +104,7 @@ fn check_unused(world: &World<'_>, claim: &Object, volume: &Object) -> Result<()
             some(&pods)
         ));
     }
-    let attached: Vec<String> = attachments_of(world, volume.name())
+    let attached: Vec<String> = attachments_of(view, volume.name())
         .iter()
         .map(|attachment| attachment.str_at(&["spec", "nodeName"]).to_owned())
         .collect();
@@ -115,18 +115,18 @@ fn check_unused(world: &World<'_>, claim: &Object, volume: &Object) -> Result<()
 }
 
 /// That there is room for the claim where it goes.
-fn check_place(world: &World<'_>, namespace: &str, name: &str) -> Result<(), Refusal> {
-    match world.get(kind("", "namespaces"), "", namespace) {
+fn check_place(view: &ClusterView<'_>, namespace: &str, name: &str) -> Result<(), PlanRefusal> {
+    match view.get(kind("", "namespaces"), "", namespace) {
         None => return no(format!("there is no namespace {namespace}; make it first")),
         Some(there) if there.is_terminating() => {
             return no(format!("the namespace {namespace} is being deleted; name another one"));
         }
         Some(_) => {}
     }
-    if world.get(claims(), namespace, name).is_some() {
+    if view.get(claims(), namespace, name).is_some() {
         return no(format!("there is a claim {namespace}/{name}; choose another name"));
     }
-    let waiting = volumes_pointing_to(world, namespace, name, "");
+    let waiting = volumes_pointing_to(view, namespace, name, "");
     if let Some(volume) = waiting.first() {
         return no(format!(
             "the volume {} is kept for {namespace}/{name}; a claim has one volume, so choose another name",

@@ -3,14 +3,14 @@
 //! By hand people remove all of them, and with them the data of others. Here each has a rule; one that has none stays,
 //! and the refusal says who puts it there and what it waits for. That a driver is gone is for a person to say.
 
+use super::cluster_view::{ClusterView, claims, mentions, volumes};
 use super::facts::{
     ATTACHER_PREFIX, CLAIM_PROTECTION, PROVISIONER, VOLUME_CONTROLLER, VOLUME_PROTECTION, attachments_of,
     claim_ref, key_of, phase, pods_of, policy, some, users,
 };
-use super::model::{Plan, PlanOptions, Refusal, Step, no};
+use super::model::{Plan, PlanOptions, PlanRefusal, PlanStep, no};
 use super::release::{is_unregistered, words_for_gone};
-use super::world::{World, claims, mentions, volumes};
-use crate::insight::Target;
+use crate::insight::ObjectTarget;
 use crate::object::Object;
 
 const ATTRIBUTES_PROTECTION: &str = "kubernetes.io/vac-protection";
@@ -19,17 +19,21 @@ const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 
 /// What a look at a finalizer gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+enum FinalizerVerdict {
     /// It may go, because.
     Goes(String),
     /// It stays, because.
     Stays(String),
 }
 
-use Verdict::{Goes, Stays};
+use FinalizerVerdict::{Goes, Stays};
 
-pub(super) fn plan(world: &World<'_>, target: &Target, options: &PlanOptions) -> Result<Plan, Refusal> {
-    let object = world.target(target)?;
+pub(super) fn plan(
+    view: &ClusterView<'_>,
+    target: &ObjectTarget,
+    options: &PlanOptions,
+) -> Result<Plan, PlanRefusal> {
+    let object = view.target(target)?;
     let forced = options.is_forced()?;
     if !object.is_terminating() {
         return no("it is not being deleted; there is nothing to unblock");
@@ -42,7 +46,7 @@ pub(super) fn plan(world: &World<'_>, target: &Target, options: &PlanOptions) ->
     }
     let (mut left, mut goes, mut stays, mut warnings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for finalizer in finalizers {
-        match judge(world, target, &object, &finalizer, forced, &mut warnings) {
+        match judge(view, target, &object, &finalizer, forced, &mut warnings) {
             Goes(why) => goes.push(format!("{finalizer} goes: {why}")),
             Stays(why) => {
                 stays.push(format!("{finalizer} stays: {why}"));
@@ -60,32 +64,32 @@ pub(super) fn plan(world: &World<'_>, target: &Target, options: &PlanOptions) ->
     };
     warnings.extend(stays);
     let message = goes.join("; ");
-    let steps = vec![Step::delete(target.kind.clone(), object, &left, message)];
+    let steps = vec![PlanStep::delete(target.kind.clone(), object, &left, message)];
     let reason = if forced { "UnblockForced" } else { "Unblocked" };
     Ok(Plan { verb: "unblock", reason, summary, warnings, steps })
 }
 
 fn judge(
-    world: &World<'_>,
-    target: &Target,
+    view: &ClusterView<'_>,
+    target: &ObjectTarget,
     object: &Object,
     finalizer: &str,
     forced: bool,
     warnings: &mut Vec<String>,
-) -> Verdict {
+) -> FinalizerVerdict {
     let names = target.kind.names();
     match (names.plural, finalizer) {
-        ("persistentvolumes", VOLUME_PROTECTION) => volume_protection(world, object),
-        ("persistentvolumes", VOLUME_CONTROLLER) => match (policy(object), used(world, object)) {
+        ("persistentvolumes", VOLUME_PROTECTION) => volume_protection(view, object),
+        ("persistentvolumes", VOLUME_CONTROLLER) => match (policy(object), used(view, object)) {
             (_, Some(why)) => Stays(why),
             ("Retain" | "Recycle", None) => Goes("the policy does not delete the asset".to_owned()),
             (_, None) => {
                 Stays("the binder deletes the asset first; its status says what hinders that".to_owned())
             }
         },
-        ("persistentvolumes", PROVISIONER) => provisioner(world, object, forced, warnings),
+        ("persistentvolumes", PROVISIONER) => provisioner(view, object, forced, warnings),
         ("persistentvolumes", held) if held.starts_with(ATTACHER_PREFIX) => {
-            let attached = attachments_of(world, object.name());
+            let attached = attachments_of(view, object.name());
             match attached.first() {
                 Some(one) => Stays(format!(
                     "the attachment {} to {} needs the handle; release that first",
@@ -97,13 +101,13 @@ fn judge(
         }
         ("persistentvolumeclaims", CLAIM_PROTECTION) => {
             let pods: Vec<String> =
-                pods_of(world, object.namespace(), object.name()).iter().map(key_of).collect();
+                pods_of(view, object.namespace(), object.name()).iter().map(key_of).collect();
             match pods.is_empty() {
                 true => Goes("no pod uses the claim".to_owned()),
                 false => Stays(format!("pods use the claim: {}; delete them", some(&pods))),
             }
         }
-        ("volumeattributesclasses", ATTRIBUTES_PROTECTION) => attributes(world, object),
+        ("volumeattributesclasses", ATTRIBUTES_PROTECTION) => attributes(view, object),
         ("volumeattachments", held) if held.starts_with(ATTACHER_PREFIX) => {
             // One rule in one place: an attachment is the proof that a node may write, and `release` looks at the node.
             Stays(
@@ -124,18 +128,18 @@ fn judge(
 }
 
 /// Why a volume is not free, in words.
-fn used(world: &World<'_>, volume: &Object) -> Option<String> {
-    let claim = claim_ref(volume).and_then(|at| world.get(claims(), &at.namespace, &at.name));
-    let users = users(world, volume, claim.as_ref());
+fn used(view: &ClusterView<'_>, volume: &Object) -> Option<String> {
+    let claim = claim_ref(volume).and_then(|at| view.get(claims(), &at.namespace, &at.name));
+    let users = users(view, volume, claim.as_ref());
     (!users.is_empty()).then(|| format!("it is in use by {}", some(&users)))
 }
 
-fn volume_protection(world: &World<'_>, volume: &Object) -> Verdict {
-    if let Some(why) = used(world, volume) {
+fn volume_protection(view: &ClusterView<'_>, volume: &Object) -> FinalizerVerdict {
+    if let Some(why) = used(view, volume) {
         return Stays(why);
     }
     let owner = claim_ref(volume).and_then(|reference| {
-        let claim = world.get(claims(), &reference.namespace, &reference.name)?;
+        let claim = view.get(claims(), &reference.namespace, &reference.name)?;
         (reference.uid.is_empty() || claim.uid() == reference.uid).then_some(claim)
     });
     match owner {
@@ -146,8 +150,13 @@ fn volume_protection(world: &World<'_>, volume: &Object) -> Verdict {
     }
 }
 
-fn provisioner(world: &World<'_>, volume: &Object, forced: bool, warnings: &mut Vec<String>) -> Verdict {
-    if let Some(why) = used(world, volume) {
+fn provisioner(
+    view: &ClusterView<'_>,
+    volume: &Object,
+    forced: bool,
+    warnings: &mut Vec<String>,
+) -> FinalizerVerdict {
+    if let Some(why) = used(view, volume) {
         return Stays(why);
     }
     // Only CSI drivers are registered anywhere: that another provisioner is not says nothing.
@@ -162,7 +171,7 @@ fn provisioner(world: &World<'_>, volume: &Object, forced: bool, warnings: &mut 
              runs it"
         ));
     }
-    if !is_unregistered(world, &driver) {
+    if !is_unregistered(view, &driver) {
         return Stays(format!(
             "the provisioner {driver} looks after the asset first; its events on the volume say what hinders it"
         ));
@@ -183,7 +192,7 @@ fn provisioner(world: &World<'_>, volume: &Object, forced: bool, warnings: &mut 
     Goes(format!("the provisioner {driver} is registered nowhere, and somebody says that it is gone"))
 }
 
-fn attributes(world: &World<'_>, class: &Object) -> Verdict {
+fn attributes(view: &ClusterView<'_>, class: &Object) -> FinalizerVerdict {
     let name = class.name();
     let places: [&[&str]; 3] = [
         &["spec", "volumeAttributesClassName"],
@@ -193,7 +202,7 @@ fn attributes(world: &World<'_>, class: &Object) -> Verdict {
     let names_it = |object: &Object| places.iter().any(|place| object.str_at(place) == name);
     let mut users: Vec<String> = Vec::new();
     for kind in [volumes(), claims()] {
-        let all = world.list(kind, "", |record| mentions(record, name));
+        let all = view.list(kind, "", |record| mentions(record, name));
         users.extend(all.iter().filter(|object| names_it(object)).map(key_of));
     }
     match users.is_empty() {

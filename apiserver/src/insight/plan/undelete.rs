@@ -5,15 +5,15 @@
 
 use orlop_crd::bundled;
 
+use super::cluster_view::{ClusterView, kind, volumes};
 use super::facts::{
     BIND_COMPLETED, claim_ref, key_of, phase, policy, reference_to, set_phase, some, users, volume_name,
     volumes_pointing_to,
 };
-use super::model::{Plan, PlanOptions, Refusal, Step, as_new, no};
+use super::model::{Plan, PlanOptions, PlanRefusal, PlanStep, as_new, no};
 use super::past::{Version, version_at};
 use super::recover::{deletion_warnings, living_claim, restored, waiting_claim};
-use super::world::{World, kind, volumes};
-use crate::insight::Target;
+use crate::insight::ObjectTarget;
 use crate::insight::redact::is_secret;
 use crate::object::Object;
 use crate::registry::Scope;
@@ -31,13 +31,13 @@ pub(super) struct Past<'a> {
 }
 
 pub(super) fn plan(
-    world: &World<'_>,
-    target: &Target,
+    view: &ClusterView<'_>,
+    target: &ObjectTarget,
     options: &PlanOptions,
     past: &Past<'_>,
-) -> Result<Plan, Refusal> {
+) -> Result<Plan, PlanRefusal> {
     let namespace = target.namespace.as_deref().unwrap_or_default();
-    if let Some(there) = world.get(&*target.kind, namespace, &target.name) {
+    if let Some(there) = view.get(&*target.kind, namespace, &target.name) {
         return match there.is_terminating() {
             true => no("it is being deleted and still there; when it is gone it can be brought back"),
             false => no("there is an object of that name; delete it first, or compare both with diff"),
@@ -46,10 +46,10 @@ pub(super) fn plan(
     let names = target.kind.names();
     let version = version_at(past.versions, options.at()?, past.oldest)?;
     if let Some(definition) = target.kind.definition() {
-        definition_stays(world, definition.name)?;
+        definition_stays(view, definition.name)?;
     }
     if target.kind.scope() == Scope::Namespaced {
-        match world.get(kind("", "namespaces"), "", namespace) {
+        match view.get(kind("", "namespaces"), "", namespace) {
             None => return no(format!("the namespace {namespace} is gone, too; bring that back first")),
             Some(there) if there.is_terminating() => {
                 return no(format!(
@@ -61,15 +61,15 @@ pub(super) fn plan(
     }
     let mut warnings = Vec::new();
     let mut steps = match (names.group, names.plural) {
-        ("", "persistentvolumes") => volume(world, version, &mut warnings)?,
-        ("", "persistentvolumeclaims") => claim(world, version, past.uid, &mut warnings)?,
+        ("", "persistentvolumes") => volume(view, version, &mut warnings)?,
+        ("", "persistentvolumeclaims") => claim(view, version, past.uid, &mut warnings)?,
         ("storage.k8s.io", "volumeattachments") => {
-            return Err(Refusal::Kind(
+            return Err(PlanRefusal::Kind(
                 "an attachment is made by the attach controller when a pod needs it; bring the pod back"
                     .to_owned(),
             ));
         }
-        _ => vec![Step::create(target.kind.clone(), other(version, &mut warnings), "as it was")],
+        _ => vec![PlanStep::create(target.kind.clone(), other(version, &mut warnings), "as it was")],
     };
     if is_secret(&*target.kind) {
         warnings.push("the values of secrets are not shown; they come back as they were".to_owned());
@@ -91,12 +91,12 @@ pub(super) fn plan(
 
 /// That the definition of a custom kind is there and stays: behind the last look for objects that are left nobody would
 /// ever remove this one. The commit rests on it.
-fn definition_stays(world: &World<'_>, name: &str) -> Result<(), Refusal> {
+fn definition_stays(view: &ClusterView<'_>, name: &str) -> Result<(), PlanRefusal> {
     // Those that orlop brings lie in no store and never go.
     if bundled::has(name) {
         return Ok(());
     }
-    match world.get(kind("apiextensions.k8s.io", "customresourcedefinitions"), "", name) {
+    match view.get(kind("apiextensions.k8s.io", "customresourcedefinitions"), "", name) {
         None => no(format!("its definition {name} is gone, too; bring that back first")),
         Some(there) if there.is_terminating() => no(format!(
             "its definition {name} is being deleted, and all objects of it; wait until it is gone, and bring it back first"
@@ -128,19 +128,23 @@ fn other(version: &Version, warnings: &mut Vec<String>) -> Object {
     object
 }
 
-fn volume(world: &World<'_>, version: &Version, warnings: &mut Vec<String>) -> Result<Vec<Step>, Refusal> {
+fn volume(
+    view: &ClusterView<'_>,
+    version: &Version,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<PlanStep>, PlanRefusal> {
     warnings.extend(deletion_warnings(&version.object));
-    let waiting = waiting_claim(world, &version.object);
-    if let Some(claim) = waiting.clone().or_else(|| living_claim(world, &version.object)) {
-        let taken = volumes_pointing_to(world, claim.namespace(), claim.name(), claim.uid());
+    let waiting = waiting_claim(view, &version.object);
+    if let Some(claim) = waiting.clone().or_else(|| living_claim(view, &version.object)) {
+        let taken = volumes_pointing_to(view, claim.namespace(), claim.name(), claim.uid());
         if let Some(other) = taken.first() {
             return no(format!("the volume {} points to {} already", other.name(), key_of(&claim)));
         }
     }
-    let mut after = restored(world, &version.object, waiting.as_ref(), warnings)?;
+    let mut after = restored(view, &version.object, waiting.as_ref(), warnings)?;
     if waiting.is_none()
         && let Some(reference) = claim_ref(&after).filter(|reference| reference.uid.is_empty())
-        && !volumes_pointing_to(world, &reference.namespace, &reference.name, "").is_empty()
+        && !volumes_pointing_to(view, &reference.namespace, &reference.name, "").is_empty()
     {
         // Kept for a claim that has another volume by now: a second one would be in its way.
         after.remove(&["spec", "claimRef"]);
@@ -152,34 +156,34 @@ fn volume(world: &World<'_>, version: &Version, warnings: &mut Vec<String>) -> R
         }
         None => "with its handle and policy Retain".to_owned(),
     };
-    Ok(vec![Step::create(volumes(), after, message)])
+    Ok(vec![PlanStep::create(volumes(), after, message)])
 }
 
 fn claim(
-    world: &World<'_>,
+    view: &ClusterView<'_>,
     version: &Version,
     uid: &str,
     warnings: &mut Vec<String>,
-) -> Result<Vec<Step>, Refusal> {
+) -> Result<Vec<PlanStep>, PlanRefusal> {
     let old = &version.object;
     let mut after = as_new(old);
     after.meta().remove("finalizers");
     let was_bound = old.annotation(BIND_COMPLETED).is_some() && !volume_name(old).is_empty();
-    let mine = volumes_pointing_to(world, old.namespace(), old.name(), old.uid());
+    let mine = volumes_pointing_to(view, old.namespace(), old.name(), old.uid());
     if !was_bound {
         after.remove(&["status"]);
-        return Ok(vec![Step::create(super::world::claims(), after, "as it was, not bound")]);
+        return Ok(vec![PlanStep::create(super::cluster_view::claims(), after, "as it was, not bound")]);
     }
     let named = volume_name(old).to_owned();
-    let Some(volume) = world.get(volumes(), "", &named) else {
+    let Some(volume) = view.get(volumes(), "", &named) else {
         warnings.push(format!(
             "its volume {named} is gone, too: it comes back Lost; `orlop pvc recover {} -n {}` brings the volume back",
             old.name(),
             old.namespace()
         ));
         after.set(&["status", "phase"], "Lost");
-        return Ok(vec![Step::create(
-            super::world::claims(),
+        return Ok(vec![PlanStep::create(
+            super::cluster_view::claims(),
             after,
             "as it was; Lost until it is recovered",
         )]);
@@ -199,7 +203,7 @@ fn claim(
         reference.uid == old.uid() && reference.namespace == old.namespace() && reference.name == old.name()
     });
     if !is_mine {
-        return no(belongs_to_another(world, old, &volume));
+        return no(belongs_to_another(view, old, &volume));
     }
     if policy(&volume) != "Retain" && matches!(phase(&volume), "Released" | "Failed") {
         return no(format!(
@@ -209,7 +213,7 @@ fn claim(
             policy(&volume)
         ));
     }
-    let using = users(world, &volume, None);
+    let using = users(view, &volume, None);
     if !using.is_empty() {
         warnings.push(format!("the volume is in use by {}", some(&using)));
     }
@@ -218,13 +222,13 @@ fn claim(
     set_phase(&mut pointing, "Bound");
     after.set(&["status", "phase"], "Bound");
     Ok(vec![
-        Step::update(volumes(), volume, pointing, format!("points to {} again", key_of(old))),
-        Step::create(super::world::claims(), after, "as it was, bound"),
+        PlanStep::update(volumes(), volume, pointing, format!("points to {} again", key_of(old))),
+        PlanStep::create(super::cluster_view::claims(), after, "as it was, bound"),
     ])
 }
 
 /// Whose the volume of a deleted claim is now, and how the claim comes back with it.
-fn belongs_to_another(world: &World<'_>, old: &Object, volume: &Object) -> String {
+fn belongs_to_another(view: &ClusterView<'_>, old: &Object, volume: &Object) -> String {
     let (named, namespace, name) = (volume.name(), old.namespace(), old.name());
     let Some(reference) = claim_ref(volume) else {
         return format!(
@@ -233,7 +237,7 @@ fn belongs_to_another(world: &World<'_>, old: &Object, volume: &Object) -> Strin
     };
     let owner = format!("{}/{}", reference.namespace, reference.name);
     // Another claim has the data, as after a transfer: a volume that is bound cannot be reclaimed.
-    let bound = living_claim(world, volume)
+    let bound = living_claim(view, volume)
         .filter(|claim| phase(claim) == "Bound" && volume_name(claim) == named && !claim.is_terminating());
     match bound {
         Some(claim) => {

@@ -42,7 +42,7 @@ impl FromStr for Until {
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum LineType {
     /// The beginning, and the revision of the end where there is one.
     Header {
         until: Option<u64>,
@@ -58,8 +58,8 @@ pub(super) enum Said {
 
 /// A line.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
-    pub(super) said: Said,
+pub(super) struct CaptureLine {
+    pub(super) said: LineType,
     /// Zero for an error.
     pub(super) revision: u64,
     /// Of writes, milliseconds since the epoch.
@@ -83,7 +83,7 @@ struct Raw {
     message: Option<String>,
 }
 
-impl Line {
+impl CaptureLine {
     /// From the bytes of a line; `first`: of the first one, which has to be a header.
     pub(super) fn parse(bytes: &[u8], first: bool) -> Result<Self, String> {
         let raw: Result<Raw, _> = serde_json::from_slice(bytes);
@@ -94,28 +94,29 @@ impl Line {
         };
         let said = match raw.ty.as_str() {
             "HEADER" => match raw.format.as_deref() {
-                Some(FORMAT) => Said::Header { until: raw.until.as_deref().map(number).transpose()? },
+                Some(FORMAT) => LineType::Header { until: raw.until.as_deref().map(number).transpose()? },
                 other => {
                     let other = other.unwrap_or_default();
                     return Err(format!("the form is {other:?}, and this program knows {FORMAT:?}"));
                 }
             },
             _ if first => return Err("this is no capture: the first line is no HEADER".to_owned()),
-            "ADDED" => Said::Added,
-            "MODIFIED" => Said::Modified,
-            "DELETED" => Said::Deleted,
-            "SYNCED" => Said::Synced,
-            "PROGRESS" => Said::Progress,
-            "ERROR" => Said::Error(raw.message.unwrap_or_default()),
+            "ADDED" => LineType::Added,
+            "MODIFIED" => LineType::Modified,
+            "DELETED" => LineType::Deleted,
+            "SYNCED" => LineType::Synced,
+            "PROGRESS" => LineType::Progress,
+            "ERROR" => LineType::Error(raw.message.unwrap_or_default()),
             other => return Err(format!("{other:?} is no type of a line")),
         };
         let revision = match (&said, raw.revision.as_deref()) {
-            (Said::Error(_), _) => 0,
+            (LineType::Error(_), _) => 0,
             (_, Some(text)) => number(text)?,
             (_, None) => return Err("it has no revision".to_owned()),
         };
-        let mut line = Line { said, revision, time_ms: 0, resource: String::new(), object: Value::Null };
-        if matches!(line.said, Said::Added | Said::Modified | Said::Deleted) {
+        let mut line =
+            CaptureLine { said, revision, time_ms: 0, resource: String::new(), object: Value::Null };
+        if matches!(line.said, LineType::Added | LineType::Modified | LineType::Deleted) {
             let time = raw.time.as_deref().and_then(|time| time.parse::<Timestamp>().ok());
             line.time_ms = time.ok_or("it has no time")?.as_millisecond();
             line.resource = raw.resource.ok_or("it has no resource")?;

@@ -7,20 +7,20 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use line::{Line, Said};
+use line::{CaptureLine, LineType};
 use orlop_api::registry::custom_resource_definition::PREFIX;
 use orlop_store::{Clock, Expect, Key, Kv, Op, Revision, SystemClock, Write};
 use tokio_util::sync::CancellationToken;
 
-use super::places::{kinds, resource_name};
+use super::key_resolver::{kinds, resource_name};
 use super::redact;
+use crate::allocation;
 use crate::custom::{Kinds, crd_controller};
 use crate::dispatch;
 use crate::encode::stored;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::{KindRef, Scope};
-use crate::reserve;
 
 mod line;
 
@@ -82,7 +82,7 @@ pub enum ReplayError {
     },
     /// A line is not what it has to be there.
     #[error("{}, line {line}: {what}", path.display())]
-    Line {
+    CaptureLine {
         /// The file.
         path: PathBuf,
         /// From 1 on.
@@ -184,7 +184,7 @@ impl Replay<'_> {
         let failed = |cause| ReplayError::Read { path: path.to_owned(), cause };
         let mut file = BufReader::new(File::open(path).map_err(failed)?);
         let (mut number, mut is_cut) = (0, false);
-        let mut next = || -> Result<Option<(u64, Line)>, ReplayError> {
+        let mut next = || -> Result<Option<(u64, CaptureLine)>, ReplayError> {
             let mut bytes = Vec::new();
             while file.read_until(b'\n', &mut bytes).map_err(failed)? > 0 {
                 number += 1;
@@ -196,7 +196,7 @@ impl Replay<'_> {
                     is_cut = true;
                     return Ok(None);
                 }
-                let line = Line::parse(&bytes, number == 1);
+                let line = CaptureLine::parse(&bytes, number == 1);
                 return line.map(|line| Some((number, line))).map_err(|what| wrong(path, number, what));
             }
             Ok(None)
@@ -211,17 +211,17 @@ impl Replay<'_> {
                 return Err(ReplayError::Short { path: path.to_owned(), what });
             };
             match line.said {
-                Said::Header { until } => end = until,
-                Said::Added => state.push((number, line)),
-                Said::Synced => {
+                LineType::Header { until } => end = until,
+                LineType::Added => state.push((number, line)),
+                LineType::Synced => {
                     self.done.reached = line.revision;
                     break;
                 }
-                Said::Error(message) => {
+                LineType::Error(message) => {
                     let what = format!("the server had no state to begin with: {message}");
                     return Err(wrong(path, number, what));
                 }
-                Said::Modified | Said::Deleted | Said::Progress => {
+                LineType::Modified | LineType::Deleted | LineType::Progress => {
                     let what = "the state at the beginning has ADDED lines alone, up to SYNCED".to_owned();
                     return Err(wrong(path, number, what));
                 }
@@ -244,7 +244,7 @@ impl Replay<'_> {
         let (mut whole, mut reached) = (end.is_none_or(|end| end <= self.done.reached), self.done.reached);
         while let Some((number, line)) = next()? {
             match &line.said {
-                Said::Added | Said::Modified | Said::Deleted => {
+                LineType::Added | LineType::Modified | LineType::Deleted => {
                     if line.revision <= reached {
                         let what = format!("revision {} comes behind {reached}", line.revision);
                         return Err(wrong(path, number, what));
@@ -257,7 +257,7 @@ impl Replay<'_> {
                     self.write(number, &line, false).await?;
                     self.done.reached = line.revision;
                 }
-                Said::Progress => {
+                LineType::Progress => {
                     reached = reached.max(line.revision);
                     let is_asked = until.is_none_or(|until| !until.is_before(line.revision, None));
                     if is_asked {
@@ -265,11 +265,11 @@ impl Replay<'_> {
                     }
                     whole |= end.is_some_and(|end| line.revision >= end);
                 }
-                Said::Error(message) => {
+                LineType::Error(message) => {
                     self.done.broken_off = Some(message.clone());
                     whole = true;
                 }
-                Said::Header { .. } | Said::Synced => {
+                LineType::Header { .. } | LineType::Synced => {
                     let what = "a second beginning; a file is one stream".to_owned();
                     return Err(wrong(path, number, what));
                 }
@@ -291,7 +291,7 @@ impl Replay<'_> {
 
     /// Puts a line to the writes that wait. `state`: what it tells is an object of the first state, whose times within
     /// a second count as one.
-    async fn write(&mut self, number: u64, line: &Line, state: bool) -> Result<(), ReplayError> {
+    async fn write(&mut self, number: u64, line: &CaptureLine, state: bool) -> Result<(), ReplayError> {
         let refused = |what: String| wrong(self.path, number, what);
         let Some(kind) = self.served.get(&line.resource).cloned() else {
             return Err(refused(format!(
@@ -329,7 +329,7 @@ impl Replay<'_> {
         }
         let head = self.store.head();
         let there = head.get(&key);
-        let expect = match (line.said == Said::Added, there) {
+        let expect = match (line.said == LineType::Added, there) {
             (true, None) => Expect::Absent,
             (false, Some(there)) => Expect::Revision(there.mod_revision),
             (true, Some(_)) => {
@@ -341,8 +341,8 @@ impl Replay<'_> {
         };
         let bare = kind.to_stored(object);
         let old = there.map(|there| stored::decode(there));
-        let new = (line.said != Said::Deleted).then_some(&bare);
-        let reserved = reserve::writes(&*kind, &key, old.as_ref(), new, &head);
+        let new = (line.said != LineType::Deleted).then_some(&bare);
+        let reserved = allocation::writes(&*kind, &key, old.as_ref(), new, &head);
         let op = match new {
             Some(new) => {
                 let (value, view) = stored::encode(&*kind, new);
@@ -405,5 +405,5 @@ fn breaks_off(line: &[u8]) -> bool {
 }
 
 fn wrong(path: &Path, line: u64, what: String) -> ReplayError {
-    ReplayError::Line { path: path.to_owned(), line, what }
+    ReplayError::CaptureLine { path: path.to_owned(), line, what }
 }

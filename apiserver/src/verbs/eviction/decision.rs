@@ -14,7 +14,7 @@ const MAX_PENDING: usize = 2000;
 
 /// What becomes of an eviction.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum EvictionDecision {
     /// Nothing protects the pod.
     NoBudget,
     /// The pod is not healthy and costs nothing.
@@ -44,28 +44,28 @@ pub(super) fn has_ended(pod: &Object) -> bool {
 }
 
 /// Decides about a pod that needs its budget. `budgets` are those of its namespace.
-pub(super) fn decide(pod: &Object, budgets: &[Object]) -> Decision {
+pub(super) fn decide(pod: &Object, budgets: &[Object]) -> EvictionDecision {
     let mut protecting = budgets.iter().enumerate().filter(|(_, budget)| selects(budget, pod));
-    let Some((at, budget)) = protecting.next() else { return Decision::NoBudget };
+    let Some((at, budget)) = protecting.next() else { return EvictionDecision::NoBudget };
     if protecting.next().is_some() {
-        return Decision::Several;
+        return EvictionDecision::Several;
     }
     let count = |field: &str| number(budget, &["status", field]);
     let (needed, has) = (count("desiredHealthy"), count("currentHealthy"));
     let always = budget.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow";
     if !is_ready(pod) && (always || (has >= needed && needed > 0)) {
-        return Decision::Unhealthy;
+        return EvictionDecision::Unhealthy;
     }
     let name = budget.name().to_owned();
     if count("observedGeneration") < number(budget, &["metadata", "generation"]) {
-        return Decision::NotObserved(name);
+        return EvictionDecision::NotObserved(name);
     }
     let pending = budget.at(&["status", "disruptedPods"]).and_then(Value::as_object);
     match count("disruptionsAllowed") {
-        allowed if allowed < 0 => Decision::Negative(name),
-        _ if pending.is_some_and(|pods| pods.len() > MAX_PENDING) => Decision::TooManyPending(name),
-        0 => Decision::Exhausted { name, needed, has },
-        _ => Decision::Spend(at),
+        allowed if allowed < 0 => EvictionDecision::Negative(name),
+        _ if pending.is_some_and(|pods| pods.len() > MAX_PENDING) => EvictionDecision::TooManyPending(name),
+        0 => EvictionDecision::Exhausted { name, needed, has },
+        _ => EvictionDecision::Spend(at),
     }
 }
 
@@ -185,37 +185,42 @@ mod tests {
         old["observedGeneration"] = json!(1);
         let b = |spec: &Value, status: Value| budget("b", spec.clone(), status);
         let name = || "b".to_owned();
-        let exhausted = |needed, has| Decision::Exhausted { name: name(), needed, has };
+        let exhausted = |needed, has| EvictionDecision::Exhausted { name: name(), needed, has };
         for (case, ready, budgets, want) in [
-            ("none", "True", vec![], Decision::NoBudget),
-            ("of others", "True", vec![b(&of_others, status(0, 1, 1))], Decision::NoBudget),
+            ("none", "True", vec![], EvictionDecision::NoBudget),
+            ("of others", "True", vec![b(&of_others, status(0, 1, 1))], EvictionDecision::NoBudget),
             (
                 "of all is of none",
                 "True",
                 vec![b(&json!({"selector": {}}), status(0, 1, 1))],
-                Decision::NoBudget,
+                EvictionDecision::NoBudget,
             ),
-            ("of nobody", "True", vec![b(&json!({}), status(0, 1, 1))], Decision::NoBudget),
+            ("of nobody", "True", vec![b(&json!({}), status(0, 1, 1))], EvictionDecision::NoBudget),
             (
                 "one left",
                 "True",
                 vec![b(&of_others, status(0, 1, 1)), b(&selector, status(1, 3, 2))],
-                Decision::Spend(1),
+                EvictionDecision::Spend(1),
             ),
             ("nothing left", "True", vec![b(&selector, status(0, 2, 2))], exhausted(2, 2)),
             (
                 "two",
                 "True",
                 vec![b(&selector, status(1, 3, 2)), b(&selector, status(1, 3, 2))],
-                Decision::Several,
+                EvictionDecision::Several,
             ),
-            ("not seen", "True", vec![b(&selector, old)], Decision::NotObserved(name())),
-            ("odd", "True", vec![b(&selector, status(-1, 3, 2))], Decision::Negative(name())),
-            ("crowded", "True", vec![b(&selector, crowded)], Decision::TooManyPending(name())),
-            ("unhealthy, healthy enough", "False", vec![b(&selector, status(0, 2, 2))], Decision::Unhealthy),
+            ("not seen", "True", vec![b(&selector, old)], EvictionDecision::NotObserved(name())),
+            ("odd", "True", vec![b(&selector, status(-1, 3, 2))], EvictionDecision::Negative(name())),
+            ("crowded", "True", vec![b(&selector, crowded)], EvictionDecision::TooManyPending(name())),
+            (
+                "unhealthy, healthy enough",
+                "False",
+                vec![b(&selector, status(0, 2, 2))],
+                EvictionDecision::Unhealthy,
+            ),
             ("unhealthy, too few", "False", vec![b(&selector, status(0, 1, 2))], exhausted(2, 1)),
             ("unhealthy, none needed", "False", vec![b(&selector, status(0, 0, 0))], exhausted(0, 0)),
-            ("unhealthy, always", "False", vec![b(&always, status(0, 1, 2))], Decision::Unhealthy),
+            ("unhealthy, always", "False", vec![b(&always, status(0, 1, 2))], EvictionDecision::Unhealthy),
             ("healthy, always", "True", vec![b(&always, status(0, 1, 2))], exhausted(2, 1)),
         ] {
             assert_eq!(decide(&pod("Running", ready), &budgets), want, "{case}");

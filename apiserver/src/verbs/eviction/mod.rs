@@ -23,7 +23,7 @@ use crate::verbs::delete_options::DeleteOptions;
 use crate::verbs::options::WriteOptions;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError};
-use decision::{Decision, decide};
+use decision::{EvictionDecision, decide};
 
 const EVICTION: Names = Names {
     group: "policy",
@@ -144,24 +144,26 @@ async fn spend_budget(request: &Request, pod: &Object, dry_run: bool) -> Result<
     let budgets: Vec<Object> = records.iter().map(|record| stored::decode_as(kind, record)).collect();
     let refuse = |name: &str, why: &str| ApiError::forbidden(&BUDGET, name, why);
     let at = match decide(pod, &budgets) {
-        Decision::NoBudget => return Ok(Terms::Free),
-        Decision::Unhealthy => return Ok(Terms::AsJudged),
-        Decision::Spend(at) => at,
-        Decision::Several => {
+        EvictionDecision::NoBudget => return Ok(Terms::Free),
+        EvictionDecision::Unhealthy => return Ok(Terms::AsJudged),
+        EvictionDecision::Spend(at) => at,
+        EvictionDecision::Several => {
             let text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
             return Err(ApiError::plain_internal(text).into());
         }
-        Decision::NotObserved(name) => {
+        EvictionDecision::NotObserved(name) => {
             let why = format!("The disruption budget {name} is still being processed by the server.");
             return Err(ApiError::too_many_disruptions(cause(why), Some(RETRY_SECONDS)).into());
         }
-        Decision::Exhausted { name, needed, has } => {
+        EvictionDecision::Exhausted { name, needed, has } => {
             let why =
                 format!("The disruption budget {name} needs {needed} healthy pods and has {has} currently");
             return Err(ApiError::too_many_disruptions(cause(why), None).into());
         }
-        Decision::Negative(name) => return Err(refuse(&name, "pdb disruptions allowed is negative").into()),
-        Decision::TooManyPending(name) => {
+        EvictionDecision::Negative(name) => {
+            return Err(refuse(&name, "pdb disruptions allowed is negative").into());
+        }
+        EvictionDecision::TooManyPending(name) => {
             let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
             return Err(refuse(&name, why).into());
         }

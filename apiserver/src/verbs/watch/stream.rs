@@ -43,7 +43,7 @@ pub(super) struct Live {
 }
 
 /// The state of a stream.
-enum State {
+enum WatchState {
     /// Initial events from this position on; then the bookmark; then `Following`.
     Initial { records: Vec<Arc<Record<Projection>>>, next: usize, at: Revision },
     /// Nothing sent yet; opens the watcher.
@@ -94,7 +94,7 @@ fn cores() -> u32 {
 struct Running {
     live: Live,
     writer: Writer,
-    state: State,
+    state: WatchState,
     end: Instant,
     next_bookmark: Instant,
     /// The server is closing.
@@ -114,9 +114,9 @@ pub(super) fn stream(
     let now = Instant::now();
     let end = now + live.timeout;
     let state = match start {
-        Start::Initial { records, at } => State::Initial { records, next: 0, at },
-        Start::After(after) => State::Opening { after },
-        Start::Failed(error) => State::Failing(error),
+        Start::Initial { records, at } => WatchState::Initial { records, next: 0, at },
+        Start::After(after) => WatchState::Opening { after },
+        Start::Failed(error) => WatchState::Failing(error),
     };
     let next_bookmark = bookmark_time(now, end);
     let closing = Box::pin(live.closing.clone().cancelled_owned());
@@ -141,12 +141,12 @@ impl Running {
     async fn piece(&mut self) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         while out.is_empty() {
-            let state = std::mem::replace(&mut self.state, State::Ended);
+            let state = std::mem::replace(&mut self.state, WatchState::Ended);
             self.state = match state {
-                State::Initial { records, next, at } => self.initial(&mut out, records, next, at),
-                State::Opening { after } => self.open(after),
-                State::Following { watcher } => self.follow(&mut out, watcher).await,
-                State::Sending { watcher, events, next } => {
+                WatchState::Initial { records, next, at } => self.initial(&mut out, records, next, at),
+                WatchState::Opening { after } => self.open(after),
+                WatchState::Following { watcher } => self.follow(&mut out, watcher).await,
+                WatchState::Sending { watcher, events, next } => {
                     let state = self.send(&mut out, watcher, events, next);
                     if out.is_empty() {
                         // Nothing for this watcher; others want to run before the next lot.
@@ -154,11 +154,11 @@ impl Running {
                     }
                     state
                 }
-                State::Failing(error) => {
+                WatchState::Failing(error) => {
                     self.writer.error(&mut out, &error);
-                    State::Ended
+                    WatchState::Ended
                 }
-                State::Ended => return None,
+                WatchState::Ended => return None,
             };
         }
         Some(out)
@@ -170,13 +170,13 @@ impl Running {
         records: Vec<Arc<Record<Projection>>>,
         mut next: usize,
         at: Revision,
-    ) -> State {
+    ) -> WatchState {
         while let Some(record) = records.get(next) {
             self.writer.record(out, Type::Added, record, record.mod_revision);
             self.live.counter.inc();
             next += 1;
             if out.len() >= PIECE {
-                return State::Initial { records, next, at };
+                return WatchState::Initial { records, next, at };
             }
         }
         if self.live.bookmarks {
@@ -185,14 +185,14 @@ impl Running {
         self.open(at)
     }
 
-    fn open(&self, after: Revision) -> State {
+    fn open(&self, after: Revision) -> WatchState {
         match self.live.store.watch(&self.live.prefix, after) {
-            Ok(watcher) => State::Following { watcher },
+            Ok(watcher) => WatchState::Following { watcher },
             Err(error) => ended(error),
         }
     }
 
-    async fn follow(&mut self, out: &mut Vec<u8>, mut watcher: Watcher<Projection>) -> State {
+    async fn follow(&mut self, out: &mut Vec<u8>, mut watcher: Watcher<Projection>) -> WatchState {
         let resting = &mut self.rest;
         let next = async {
             if let Some(timer) = resting {
@@ -202,17 +202,17 @@ impl Running {
         };
         let events = tokio::select! {
             biased;
-            () = &mut self.closing => return State::Ended,
+            () = &mut self.closing => return WatchState::Ended,
             // The times come before the events: in a steady flow they would never have their turn.
             () = &mut self.alarm => {
                 let now = Instant::now();
                 if now >= self.end {
-                    return State::Ended;
+                    return WatchState::Ended;
                 }
                 self.next_bookmark = bookmark_time(now, self.end);
                 self.alarm.as_mut().reset(self.next_bookmark.min(self.end));
                 self.writer.bookmark(out, watcher.progress(), false);
-                return State::Following { watcher };
+                return WatchState::Following { watcher };
             }
             events = next => events,
         };
@@ -222,7 +222,7 @@ impl Running {
             time => Some(self.rested(time)),
         };
         match events {
-            Ok(events) => State::Sending { watcher, events, next: 0 },
+            Ok(events) => WatchState::Sending { watcher, events, next: 0 },
             Err(error) => ended(error),
         }
     }
@@ -245,7 +245,7 @@ impl Running {
         watcher: Watcher<Projection>,
         events: Vec<Arc<Event<Projection>>>,
         mut next: usize,
-    ) -> State {
+    ) -> WatchState {
         while let Some(event) = events.get(next) {
             next += 1;
             if let Some((ty, record, revision)) = seen(&self.live.filter, event) {
@@ -253,19 +253,19 @@ impl Running {
                 self.live.counter.inc();
             }
             if out.len() >= PIECE {
-                return State::Sending { watcher, events, next };
+                return WatchState::Sending { watcher, events, next };
             }
         }
-        State::Following { watcher }
+        WatchState::Following { watcher }
     }
 }
 
 /// The end of a stream that its watcher has ended.
-fn ended(error: WatchError) -> State {
+fn ended(error: WatchError) -> WatchState {
     match error {
-        WatchError::Expired { after, oldest } => State::Failing(too_old(after, oldest)),
-        WatchError::Closed => State::Ended,
-        WatchError::Damaged(why) => State::Failing(ApiError::internal(why)),
+        WatchError::Expired { after, oldest } => WatchState::Failing(too_old(after, oldest)),
+        WatchError::Closed => WatchState::Ended,
+        WatchError::Damaged(why) => WatchState::Failing(ApiError::internal(why)),
     }
 }
 

@@ -7,13 +7,13 @@ use orlop_store::{Committed, Expect, Key, Op, Record, Revision, Write};
 
 use super::error::{StoreError, commit_error_of};
 use super::may_go;
+use crate::allocation;
 use crate::encode::answer::Written;
 use crate::encode::stored;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::Kind;
-use crate::reserve;
-use crate::verbs::counted;
+use crate::verbs::quota_commit;
 use crate::verbs::request::Request;
 
 /// Stores a new object, given in the kind's own form.
@@ -23,13 +23,13 @@ pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Writt
     let mut object = kind.to_stored(object);
     object.meta().remove("resourceVersion");
     let writes = || {
-        let mut writes = reserve::writes(kind, &key, None, Some(&object), &request.head());
+        let mut writes = allocation::writes(kind, &key, None, Some(&object), &request.head());
         let (value, view) = stored::encode_new(kind, &object);
         let op = Op::Put { value, view };
         writes.push(Write { key: Key::from(key.as_str()), expect: Expect::Absent, op });
         writes
     };
-    counted::commit(request, None, &object, writes).await.map(Written::Record)
+    quota_commit::commit(request, None, &object, writes).await.map(Written::Record)
 }
 
 /// Stores a changed object in place of `record`; a result that is the same as what is stored is
@@ -77,7 +77,7 @@ pub(crate) async fn put_as(
         let (value, view) = first.take().unwrap_or_else(|| stored::encode(kind, &object));
         let mut writes = match &before {
             Some(old) => {
-                reserve::writes(kind, record.key.as_str(), Some(old), Some(&object), &request.head())
+                allocation::writes(kind, record.key.as_str(), Some(old), Some(&object), &request.head())
             }
             None => Vec::new(),
         };
@@ -85,7 +85,7 @@ pub(crate) async fn put_as(
         writes.push(Write { key: record.key.clone(), expect, op: Op::Put { value, view } });
         writes
     };
-    counted::commit(request, Some(record), &object, writes).await
+    quota_commit::commit(request, Some(record), &object, writes).await
 }
 
 /// Removes a record, and gives back the revision of that.
@@ -97,7 +97,7 @@ pub(crate) async fn remove(
     let kind = request.kind();
     let mut writes = if kind.reserves() {
         let old = stored::decode(record);
-        reserve::writes(kind, record.key.as_str(), Some(&old), None, &request.head())
+        allocation::writes(kind, record.key.as_str(), Some(&old), None, &request.head())
     } else {
         Vec::new()
     };

@@ -3,9 +3,9 @@
 use super::*;
 use crate::insight::plan::impact;
 
-fn told(objects: &Objects, aim: &Target) -> Plan {
+fn told(objects: &Objects, aim: &ObjectTarget) -> Plan {
     let snapshot = snapshot(objects);
-    impact::plan(&World::new(&snapshot), aim, &[]).unwrap()
+    impact::plan(&ClusterView::new(&snapshot), aim, &[]).unwrap()
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn within(namespace: &str, name: &str, owners: &[(&str, &str)]) -> Value {
 
 /// What is told, one line per step, without the order in which it was found.
 fn lines(plan: &Plan) -> Vec<String> {
-    let line = |step: &super::super::model::Step| {
+    let line = |step: &super::super::model::PlanStep| {
         let (action, kind) = (step.action.word(), step.kind().names().singular);
         format!("{action} {kind} {}: {}", step.after.name(), step.message)
     };
@@ -100,7 +100,7 @@ fn what_belongs_to_it_goes_as_if_it_were_deleted() {
         )
     };
     let stays = |name: &str| ("configmaps", within("a", name, &[]));
-    let cases: Vec<(&str, Objects, Target, &str, Vec<&str>)> = vec![
+    let cases: Vec<(&str, Objects, ObjectTarget, &str, Vec<&str>)> = vec![
         (
             "1 the claims of a StatefulSet with their volumes",
             vec![
@@ -224,7 +224,7 @@ fn what_holds_it() {
     let the_claim = || target("persistentvolumeclaims", "a", "c");
     let the_volume = || target("persistentvolumes", "", "v");
     const STRANGER: &str = "it goes when these are taken away: x.example/y";
-    let cases: Vec<(&str, Objects, Target, &str, Vec<&str>)> = vec![
+    let cases: Vec<(&str, Objects, ObjectTarget, &str, Vec<&str>)> = vec![
         ("1 protection alone", vec![("persistentvolumeclaims", own())], the_claim(), "goes at once", vec![]),
         (
             "2 a stranger, too",

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use orlop_store::{Key, Record, Revision, Snapshot};
 use serde_json::{Value, json};
 
-use super::model::{Plan, PlanOptions, Refusal};
+use super::cluster_view::{ClusterView, kind};
+use super::model::{Plan, PlanOptions, PlanRefusal};
 use super::past::Version;
-use super::world::{World, kind};
-use super::{Known, decide};
+use super::{PlanContext, decide};
 use crate::dispatch;
 use crate::encode::stored;
-use crate::insight::Target;
+use crate::insight::ObjectTarget;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::{Kind, KindRef};
@@ -52,8 +52,8 @@ fn snapshot(objects: &Objects) -> Snapshot<Projection> {
     Snapshot::new(Revision(objects.len() as u64), Default::default(), overlay)
 }
 
-fn target(plural: &str, namespace: &str, name: &str) -> Target {
-    Target {
+fn target(plural: &str, namespace: &str, name: &str) -> ObjectTarget {
+    ObjectTarget {
         kind: KindRef::Builtin(kind_of(plural)),
         namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
         name: name.to_owned(),
@@ -62,25 +62,25 @@ fn target(plural: &str, namespace: &str, name: &str) -> Target {
 
 fn planned(
     objects: &Objects,
-    target: &Target,
+    target: &ObjectTarget,
     verb: &str,
     options: Value,
     past: &[Value],
-) -> Result<Plan, Refusal> {
+) -> Result<Plan, PlanRefusal> {
     let snapshot = snapshot(objects);
-    let world = World::new(&snapshot);
+    let view = ClusterView::new(&snapshot);
     let version = |(at, value): (usize, &Value)| Version {
         revision: 90 - at as u64,
         deleted: (at == 0).then_some(95),
         object: Object::from_value(value.clone()),
     };
-    let known = Known {
+    let known = PlanContext {
         versions: past.iter().enumerate().map(version).collect(),
         oldest: 1,
         dependents: Vec::new(),
         uid: "new-uid".to_owned(),
     };
-    decide(&world, target, verb, &PlanOptions::parse(options)?, &known)
+    decide(&view, target, verb, &PlanOptions::parse(options)?, &known)
 }
 
 fn merged(mut base: Value, patch: &Value) -> Value {

@@ -8,7 +8,7 @@ use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 
 use super::*;
-use crate::insight::plan::model::Action;
+use crate::insight::plan::model::StepAction;
 
 const STATES: u64 = 20_000;
 
@@ -99,7 +99,7 @@ fn tie(random: &mut StdRng, objects: &mut Objects) {
     objects[c].1 = bound;
 }
 
-fn any_verb(random: &mut StdRng) -> (&'static str, Target, Value) {
+fn any_verb(random: &mut StdRng) -> (&'static str, ObjectTarget, Value) {
     let volume = target("persistentvolumes", "", pick(random, &["v", "w"]));
     let claim = target("persistentvolumeclaims", pick(random, &["a", "b"]), pick(random, &["c", "d"]));
     let other = format!("{}/{}", pick(random, &["a", "b"]), pick(random, &["c", "d"]));
@@ -138,7 +138,7 @@ fn applied(before: &State, plan: &Plan) -> State {
             .chain(["persistentvolumes", "persistentvolumeclaims"])
             .find(|known| *known == plural);
         let key = (key.unwrap_or("other"), step.after.namespace().to_owned(), step.after.name().to_owned());
-        let ends = step.action == Action::Delete && step.after.finalizers().next().is_none();
+        let ends = step.action == StepAction::Delete && step.after.finalizers().next().is_none();
         if ends {
             after.remove(&key);
         } else {

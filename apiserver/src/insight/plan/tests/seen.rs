@@ -8,7 +8,7 @@ use crate::insight::plan::{carry_out, make};
 const DRIVERS: &str = "/apis/storage.k8s.io/v1/csidrivers";
 const NODES: &str = "/api/v1/nodes";
 
-fn the_attachment() -> Target {
+fn the_attachment() -> ObjectTarget {
     target("volumeattachments", "", "va")
 }
 
@@ -84,7 +84,7 @@ async fn a_node_that_mounts_in_between_is_a_conflict() {
     let aim = target("persistentvolumes", "", "v");
     let snapshot = rig.store.head();
     let options = PlanOptions::parse(json!({"keepData": true})).unwrap();
-    let (plan, read) = make(&snapshot, &aim, "reclaim", &options, &Known::default()).unwrap();
+    let (plan, read) = make(&snapshot, &aim, "reclaim", &options, &PlanContext::default()).unwrap();
     let user = crate::auth::UserInfo::new("jane", Vec::new());
     let ready = carry_out::prepare(&rig.inner, &user, &aim, &snapshot, &plan, &read).unwrap();
     let mounted = json!({"status": {"volumesInUse": ["kubernetes.io/csi/d.example.com^handle-v"]}});

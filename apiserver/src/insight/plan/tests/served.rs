@@ -73,7 +73,7 @@ impl Rig {
     pub(super) async fn verb(
         &self,
         verb: &str,
-        target: &Target,
+        target: &ObjectTarget,
         options: Value,
         dry: bool,
     ) -> Result<Value, ApiError> {
@@ -91,7 +91,7 @@ pub(super) const VOLUMES: &str = "/api/v1/persistentvolumes";
 const CLAIMS_A: &str = "/api/v1/namespaces/a/persistentvolumeclaims";
 const CLAIMS_B: &str = "/api/v1/namespaces/b/persistentvolumeclaims";
 
-fn the_claim() -> Target {
+fn the_claim() -> ObjectTarget {
     target("persistentvolumeclaims", "a", "c")
 }
 
@@ -148,7 +148,7 @@ async fn a_pod_that_comes_in_between_is_a_conflict() {
     let rig = Rig::new().await;
     rig.bound().await;
     let snapshot = rig.store.head();
-    let known = Known { uid: "0-1-2".to_owned(), ..Known::default() };
+    let known = PlanContext { uid: "0-1-2".to_owned(), ..PlanContext::default() };
     let options = PlanOptions::parse(json!({"namespace": "b"})).unwrap();
     let (plan, read) = make(&snapshot, &the_claim(), "transfer", &options, &known).unwrap();
     let user = crate::auth::UserInfo::new("jane", Vec::new());
@@ -289,7 +289,7 @@ async fn names_that_are_no_domains_have_events_too() {
         rig.put(roles, json!({"metadata": {"name": name}, "rules": []})).await;
         rig.send("DELETE", &format!("{roles}/{name}"), &json!({})).await;
         let kind = KindRef::Builtin(kind("rbac.authorization.k8s.io", "clusterroles"));
-        let aim = Target { kind, namespace: None, name: name.to_owned() };
+        let aim = ObjectTarget { kind, namespace: None, name: name.to_owned() };
         rig.verb("undelete", &aim, json!({}), false).await.unwrap();
         rig.get(&format!("{roles}/{name}")).await;
         let events = rig.get("/apis/events.k8s.io/v1/namespaces/default/events").await;

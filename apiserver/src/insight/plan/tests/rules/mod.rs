@@ -7,14 +7,14 @@ mod reclaims;
 use super::*;
 
 /// `plan` as `action resource name`, with what matters of the object behind it; a refusal as `no: words`.
-fn told(plan: Result<Plan, Refusal>) -> String {
+fn told(plan: Result<Plan, PlanRefusal>) -> String {
     match plan {
         Err(refusal) => format!("no: {refusal}"),
         Ok(plan) => plan.steps.iter().map(step).collect::<Vec<_>>().join("; "),
     }
 }
 
-fn step(step: &super::super::model::Step) -> String {
+fn step(step: &super::super::model::PlanStep) -> String {
     let after = &step.after;
     let mut text = format!(
         "{} {} {}",
@@ -42,7 +42,7 @@ fn step(step: &super::super::model::Step) -> String {
 /// A row: name, objects, options, what comes out (its beginning, for a refusal).
 type Row = (&'static str, Objects, Value, &'static str);
 
-fn check(verb: &str, target: &Target, past: &[Value], rows: Vec<Row>) {
+fn check(verb: &str, target: &ObjectTarget, past: &[Value], rows: Vec<Row>) {
     for (name, objects, options, want) in rows {
         let got = told(planned(&objects, target, verb, options, past));
         match want.strip_prefix("no: ") {
@@ -241,6 +241,6 @@ fn verbs_and_kinds() {
         ("explode", "nodes", "there is no verb"),
     ] {
         let got = planned(&Vec::new(), &target(plural, "", "x"), verb, none(), &[]).unwrap_err();
-        assert!(matches!(&got, Refusal::Kind(why) if why.contains(want)), "{verb}: {got}");
+        assert!(matches!(&got, PlanRefusal::Kind(why) if why.contains(want)), "{verb}: {got}");
     }
 }

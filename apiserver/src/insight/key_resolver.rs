@@ -48,7 +48,7 @@ pub(super) struct Place {
 }
 
 /// The places of all kinds, or of some.
-pub(super) struct Places {
+pub(super) struct KeyResolver {
     served: Arc<Served>,
     /// Only these prefixes; empty for all.
     only: Vec<&'static str>,
@@ -57,7 +57,7 @@ pub(super) struct Places {
     by_topic: HashMap<String, Vec<usize>>,
 }
 
-impl Places {
+impl KeyResolver {
     /// The places of what is served now; `only` names the prefixes that are asked for, all when it is empty.
     pub(super) fn now(kinds: &Kinds, only: Vec<&'static str>) -> Self {
         let served = kinds.now();
@@ -71,7 +71,7 @@ impl Places {
         for (at, place) in list.iter().enumerate() {
             by_topic.entry(topic_of(place.prefix).to_owned()).or_default().push(at);
         }
-        Places { served, only, list, by_topic }
+        KeyResolver { served, only, list, by_topic }
     }
 
     /// The same with the kinds that are served by now. The places of those that have gone stay: there may be deletions
@@ -80,7 +80,7 @@ impl Places {
         if Arc::ptr_eq(&self.served, &kinds.now()) {
             return self;
         }
-        let mut next = Places::now(kinds, self.only);
+        let mut next = KeyResolver::now(kinds, self.only);
         for place in self.list {
             if next.list.iter().all(|other| other.prefix != place.prefix) {
                 next.by_topic.entry(topic_of(place.prefix).to_owned()).or_default().push(next.list.len());

@@ -1,6 +1,6 @@
-//! Waiting for a seat, and giving it back: the thin layer between requests and [`Seats`].
+//! Waiting for a permit, and giving it back: the thin layer between requests and [`FairQueue`].
 //!
-//! The lock is held for a few instructions and never over an await. With seats to spare a request
+//! The lock is held for a few instructions and never over an await. With permits to spare a request
 //! takes it twice and nothing else is done for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,135 +8,135 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::seats::{Arrival, Bounds, Client, Number, Seats};
+use super::fair_queue::{Arrival, Bounds, Client, FairQueue, Number};
 
 /// What who waits is told.
 #[derive(Debug)]
-enum Told {
-    Seated,
+enum QueueResult {
+    Admitted,
     Refused,
 }
 
-type Ticket = oneshot::Sender<Told>;
+type Ticket = oneshot::Sender<QueueResult>;
 
 /// Why a request is refused; upstream's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum LimitRefusal {
     /// No room to wait in.
     QueueFull,
-    /// No seat in time.
+    /// No permit in time.
     TimeOut,
-    /// No seat, and such requests do not wait.
+    /// No permit, and such requests do not wait.
     Limit,
 }
 
-impl Refusal {
+impl LimitRefusal {
     /// The `reason` of the metric.
     pub(super) fn reason(self) -> &'static str {
         match self {
-            Refusal::QueueFull => "queue-full",
-            Refusal::TimeOut => "time-out",
-            Refusal::Limit => "concurrency-limit",
+            LimitRefusal::QueueFull => "queue-full",
+            LimitRefusal::TimeOut => "time-out",
+            LimitRefusal::Limit => "concurrency-limit",
         }
     }
 }
 
-/// The seats of one sort of requests.
-pub(super) struct Gate {
-    seats: Mutex<Seats<Ticket>>,
+/// The permits of one sort of requests.
+pub(super) struct Inflight {
+    permits: Mutex<FairQueue<Ticket>>,
     patience: Duration,
 }
 
-/// A seat, and whose it is where that counts. Dropped, it is the next one's.
-pub(super) struct Seat(Arc<Gate>, Option<Client>);
+/// A permit, and whose it is where that counts. Dropped, it is the next one's.
+pub(super) struct Permit(Arc<Inflight>, Option<Client>);
 
-/// Someone who waits. Dropped, it does not wait any more, or passes on the seat that it was given
+/// Someone who waits. Dropped, it does not wait any more, or passes on the permit that it was given
 /// in that moment.
-struct Place<'g> {
-    gate: &'g Arc<Gate>,
+struct Waiter<'g> {
+    gate: &'g Arc<Inflight>,
     client: Client,
     number: Number,
-    told: oneshot::Receiver<Told>,
+    told: oneshot::Receiver<QueueResult>,
 }
 
-impl Gate {
-    /// So many seats, and nobody waits longer than this.
+impl Inflight {
+    /// So many permits, and nobody waits longer than this.
     pub(super) fn new(bounds: Bounds, patience: Duration) -> Arc<Self> {
-        Arc::new(Gate { seats: Mutex::new(Seats::new(bounds)), patience })
+        Arc::new(Inflight { permits: Mutex::new(FairQueue::new(bounds)), patience })
     }
 
-    fn seats(&self) -> MutexGuard<'_, Seats<Ticket>> {
+    fn permits(&self) -> MutexGuard<'_, FairQueue<Ticket>> {
         // A panic between two statements that cannot panic is none.
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many sit and how many wait.
     pub(super) fn count(&self) -> (usize, usize) {
-        let seats = self.seats();
-        (seats.taken(), seats.waiting())
+        let permits = self.permits();
+        (permits.taken(), permits.waiting())
     }
 
-    /// A seat now or not at all, whoever comes. A gate has either such seats or those of `enter`.
-    pub(super) fn try_enter(self: &Arc<Self>) -> Result<Seat, Refusal> {
-        if self.seats().try_seat() { Ok(Seat(self.clone(), None)) } else { Err(Refusal::Limit) }
+    /// A permit now or not at all, whoever comes. A gate has either such permits or those of `enter`.
+    pub(super) fn try_enter(self: &Arc<Self>) -> Result<Permit, LimitRefusal> {
+        if self.permits().try_acquire() { Ok(Permit(self.clone(), None)) } else { Err(LimitRefusal::Limit) }
     }
 
-    /// A seat, perhaps after a while.
-    pub(super) async fn enter(self: &Arc<Self>, client: Client) -> Result<Seat, Refusal> {
+    /// A permit, perhaps after a while.
+    pub(super) async fn enter(self: &Arc<Self>, client: Client) -> Result<Permit, LimitRefusal> {
         let (ticket, told) = oneshot::channel();
         let number = match self.arrive(client, ticket) {
-            Ok(None) => return Ok(Seat(self.clone(), Some(client))),
+            Ok(None) => return Ok(Permit(self.clone(), Some(client))),
             Ok(Some(number)) => number,
             Err(refusal) => return Err(refusal),
         };
-        let mut place = Place { gate: self, client, number, told };
+        let mut place = Waiter { gate: self, client, number, told };
         match tokio::time::timeout(self.patience, &mut place.told).await {
-            Ok(Ok(Told::Seated)) => Ok(Seat(self.clone(), Some(client))),
-            Ok(Ok(Told::Refused) | Err(_)) => Err(Refusal::QueueFull),
-            // `place` sees to a seat that comes at the last moment.
-            Err(_) => Err(Refusal::TimeOut),
+            Ok(Ok(QueueResult::Admitted)) => Ok(Permit(self.clone(), Some(client))),
+            Ok(Ok(QueueResult::Refused) | Err(_)) => Err(LimitRefusal::QueueFull),
+            // `place` sees to a permit that comes at the last moment.
+            Err(_) => Err(LimitRefusal::TimeOut),
         }
     }
 
-    /// `None` has a seat, a number waits.
-    fn arrive(&self, client: Client, ticket: Ticket) -> Result<Option<Number>, Refusal> {
-        let mut seats = self.seats();
-        match seats.arrive(client, ticket) {
-            Arrival::Seated => Ok(None),
+    /// `None` has a permit, a number waits.
+    fn arrive(&self, client: Client, ticket: Ticket) -> Result<Option<Number>, LimitRefusal> {
+        let mut permits = self.permits();
+        match permits.arrive(client, ticket) {
+            Arrival::Admitted => Ok(None),
             Arrival::Waits(number) => Ok(Some(number)),
             Arrival::WaitsInsteadOf(number, other) => {
                 // Under the lock, so that who is in no queue has been told. Who has gone needs no answer.
-                let _ = other.send(Told::Refused);
+                let _ = other.send(QueueResult::Refused);
                 Ok(Some(number))
             }
-            Arrival::Refused => Err(Refusal::QueueFull),
+            Arrival::Refused => Err(LimitRefusal::QueueFull),
         }
     }
 
     fn leave(&self, client: Option<Client>) {
-        let mut seats = self.seats();
-        if let Some(next) = seats.leave(client) {
+        let mut permits = self.permits();
+        if let Some(next) = permits.leave(client) {
             // Under the lock, as above. Who has just given up finds it when its place is dropped.
-            let _ = next.send(Told::Seated);
+            let _ = next.send(QueueResult::Admitted);
         }
     }
 }
 
-impl Drop for Seat {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.leave(self.1);
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        if self.gate.seats().give_up(self.client, self.number) {
+        if self.gate.permits().give_up(self.client, self.number) {
             return;
         }
         // In no queue, so it has been told; what it has not heard is still in the channel.
         match self.told.try_recv() {
-            Ok(Told::Seated) => self.gate.leave(Some(self.client)),
-            Ok(Told::Refused) | Err(_) => {}
+            Ok(QueueResult::Admitted) => self.gate.leave(Some(self.client)),
+            Ok(QueueResult::Refused) | Err(_) => {}
         }
     }
 }
@@ -151,11 +151,11 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(2);
 
-    fn gate(seats: usize, per_client: usize) -> Arc<Gate> {
-        Gate::new(Bounds { seats, per_client, waiting: 9 }, PATIENCE)
+    fn gate(permits: usize, per_client: usize) -> Arc<Inflight> {
+        Inflight::new(Bounds { permits, per_client, waiting: 9 }, PATIENCE)
     }
 
-    async fn enter(gate: &Arc<Gate>, client: u64) -> Result<Seat, Refusal> {
+    async fn enter(gate: &Arc<Inflight>, client: u64) -> Result<Permit, LimitRefusal> {
         gate.enter(Client(client)).await
     }
 
@@ -167,9 +167,9 @@ mod tests {
         assert!(second.as_mut().now_or_never().is_none());
         assert_eq!(gate.count(), (1, 1));
         drop(first);
-        let seat = second.await.ok().unwrap();
+        let permit = second.await.ok().unwrap();
         assert_eq!(gate.count(), (1, 0));
-        drop(seat);
+        drop(permit);
         assert_eq!(gate.count(), (0, 0));
     }
 
@@ -179,8 +179,8 @@ mod tests {
         let _first = enter(&gate, 1).await.ok().unwrap();
         let start = tokio::time::Instant::now();
         let (second, third) = tokio::join!(enter(&gate, 1), enter(&gate, 1));
-        assert_eq!(second.err(), Some(Refusal::TimeOut));
-        assert_eq!(third.err(), Some(Refusal::QueueFull));
+        assert_eq!(second.err(), Some(LimitRefusal::TimeOut));
+        assert_eq!(third.err(), Some(LimitRefusal::QueueFull));
         assert_eq!(start.elapsed(), PATIENCE);
         assert_eq!(gate.count(), (1, 0));
     }
@@ -193,34 +193,34 @@ mod tests {
         assert!(second.as_mut().now_or_never().is_none());
         drop(second);
         assert_eq!(gate.count(), (1, 0));
-        // And in the moment in which it is seated.
+        // And in the moment in which it is admitted.
         let mut third = Box::pin(enter(&gate, 3));
         assert!(third.as_mut().now_or_never().is_none());
         drop(first);
-        assert_eq!(gate.count(), (1, 0), "the third has the seat and does not know");
+        assert_eq!(gate.count(), (1, 0), "the third has the permit and does not know");
         drop(third);
         assert_eq!(gate.count(), (0, 0));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_queue_gives_way() {
-        let gate = Gate::new(Bounds { seats: 1, per_client: 9, waiting: 2 }, PATIENCE);
+        let gate = Inflight::new(Bounds { permits: 1, per_client: 9, waiting: 2 }, PATIENCE);
         let first = enter(&gate, 1).await.ok().unwrap();
         let mut flood = [Box::pin(enter(&gate, 1)), Box::pin(enter(&gate, 1))];
         assert!(flood.iter_mut().all(|request| request.as_mut().now_or_never().is_none()));
         let mut other = Box::pin(enter(&gate, 2));
         assert!(other.as_mut().now_or_never().is_none());
-        assert_eq!(flood[1].as_mut().await.err(), Some(Refusal::QueueFull));
+        assert_eq!(flood[1].as_mut().await.err(), Some(LimitRefusal::QueueFull));
         drop(first);
-        let seat = flood[0].as_mut().await.ok().unwrap();
-        drop(seat);
+        let permit = flood[0].as_mut().await.ok().unwrap();
+        drop(permit);
         assert!(other.await.is_ok());
     }
 
-    /// Many threads, and in the end every seat is free.
+    /// Many threads, and in the end every permit is free.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn no_seat_is_lost() {
-        let gate = Gate::new(Bounds { seats: 2, per_client: 3, waiting: 5 }, Duration::from_millis(1));
+        let gate = Inflight::new(Bounds { permits: 2, per_client: 3, waiting: 5 }, Duration::from_millis(1));
         let mut tasks = tokio::task::JoinSet::new();
         for client in 0..8 {
             let gate = gate.clone();
@@ -230,9 +230,9 @@ mod tests {
                     let entering = enter(&gate, client);
                     if turn % 3 == 0 {
                         drop(entering.now_or_never());
-                    } else if let Ok(seat) = entering.await {
+                    } else if let Ok(permit) = entering.await {
                         tokio::task::yield_now().await;
-                        drop(seat);
+                        drop(permit);
                     }
                 }
             });

@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use orlop_store::{Guard, Record, Snapshot};
 use serde::Deserialize;
 
-use super::model::Refusal;
+use super::model::PlanRefusal;
 use crate::dispatch;
 use crate::encode::stored;
-use crate::insight::Target;
+use crate::insight::ObjectTarget;
 use crate::object::Object;
 use crate::projection::Projection;
 use crate::registry::{Kind, by_resource};
 
 /// The objects of one revision.
-pub(crate) struct World<'a> {
+pub(crate) struct ClusterView<'a> {
     snapshot: &'a Snapshot<Projection>,
     read: RefCell<Read>,
 }
@@ -46,10 +46,10 @@ impl Read {
     }
 }
 
-impl<'a> World<'a> {
+impl<'a> ClusterView<'a> {
     /// The objects of a snapshot.
     pub(crate) fn new(snapshot: &'a Snapshot<Projection>) -> Self {
-        World { snapshot, read: RefCell::default() }
+        ClusterView { snapshot, read: RefCell::default() }
     }
 
     /// What was read up to now.
@@ -66,9 +66,9 @@ impl<'a> World<'a> {
     }
 
     /// The object that a verb is for.
-    pub(crate) fn target(&self, target: &Target) -> Result<Object, Refusal> {
+    pub(crate) fn target(&self, target: &ObjectTarget) -> Result<Object, PlanRefusal> {
         let namespace = target.namespace.as_deref().unwrap_or_default();
-        self.get(&*target.kind, namespace, &target.name).ok_or(Refusal::Missing)
+        self.get(&*target.kind, namespace, &target.name).ok_or(PlanRefusal::Missing)
     }
 
     /// The objects of a namespace (`""`: of all) whose records `wanted` lets through. All of them together are read:

@@ -1,9 +1,9 @@
-//! An answer that holds something (a seat, the mark that a request is worked on) until it has been
+//! An answer that holds something (a permit, the mark that a request is worked on) until it has been
 //! handed over to its connection in full.
 //!
 //! On HTTP/1 a client that does not read stops the socket, and the socket's owner sees that. On
 //! HTTP/2 a client can let one answer stand and the others move; so there each answer that is held
-//! has a clock that runs while the client's turn is to take more, and ends the connection. There it
+//! has a stall timer that runs while the client's turn is to take more, and ends the connection. There it
 //! is also handed over in slices: h2 takes whatever it is given, however little the client takes,
 //! and asks for more only while the client does.
 
@@ -42,10 +42,10 @@ pub(super) fn hold<T: Send + Unpin + 'static>(
     clock: Option<(&Connection, Duration)>,
 ) -> Response {
     let clock = clock.map(|(connection, patience)| Ticking::start(connection.clone(), patience));
-    response.map(|inner| Body::new(Held { inner, rest: Bytes::new(), what: Some(what), clock }))
+    response.map(|inner| Body::new(PermitBody { inner, rest: Bytes::new(), what: Some(what), clock }))
 }
 
-struct Held<T> {
+struct PermitBody<T> {
     inner: Body,
     /// Of the last frame, what was not handed over yet.
     rest: Bytes,
@@ -53,7 +53,7 @@ struct Held<T> {
     clock: Option<Ticking>,
 }
 
-impl<T: Unpin + Send + 'static> http_body::Body for Held<T> {
+impl<T: Unpin + Send + 'static> http_body::Body for PermitBody<T> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -102,22 +102,22 @@ impl<T: Unpin + Send + 'static> http_body::Body for Held<T> {
 }
 
 /// Since when it is the client's turn: milliseconds after `start`, and 0 when it is not.
-struct Clock {
+struct StallClock {
     start: Instant,
     since: AtomicU64,
 }
 
 /// A clock that runs until this is dropped. What it holds of the connection goes with it.
 struct Ticking {
-    clock: Arc<Clock>,
+    clock: Arc<StallClock>,
     task: AbortHandle,
 }
 
 impl Ticking {
     fn start(connection: Connection, patience: Duration) -> Self {
         // A new answer waits for its client at once.
-        let clock = Arc::new(Clock { start: Instant::now(), since: AtomicU64::new(1) });
-        let task = tokio::spawn(Clock::run(Arc::downgrade(&clock), connection, patience)).abort_handle();
+        let clock = Arc::new(StallClock { start: Instant::now(), since: AtomicU64::new(1) });
+        let task = tokio::spawn(StallClock::run(Arc::downgrade(&clock), connection, patience)).abort_handle();
         Ticking { clock, task }
     }
 
@@ -132,7 +132,7 @@ impl Drop for Ticking {
     }
 }
 
-impl Clock {
+impl StallClock {
     fn set(&self, clients_turn: bool) {
         let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.since.store(if clients_turn { now.max(1) } else { 0 }, Ordering::Release);

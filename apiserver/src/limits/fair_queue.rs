@@ -1,13 +1,13 @@
-//! Who gets a seat, who waits and who is refused: a decision without I/O, clock or thread.
+//! Who gets a permit, who waits and who is refused: a decision without I/O, clock or thread.
 //!
-//! There are so many seats. Who finds none free waits in the queue of its client, and a seat that
+//! There are so many permits. Who finds none free waits in the queue of its client, and a permit that
 //! becomes free goes to the clients in turn, one request each: a client with a hundred requests
 //! waits behind itself and not before everybody else. Queues are bounded one by one and together.
 //! When all together are full, whoever has most waiting gives way to a client with less. No client
-//! has all seats: three quarters are the most, and beyond them it waits however many are free, so
+//! has all permits: three quarters are the most, and beyond them it waits however many are free, so
 //! that requests which take long keep nobody else out.
 //!
-//! Invariants: nobody waits while a seat is free, but who has its three quarters; a client is in `turns` exactly once while its
+//! Invariants: nobody waits while a permit is free, but who has its three quarters; a client is in `turns` exactly once while its
 //! queue is not empty, and has no queue otherwise.
 
 use std::collections::{HashMap, VecDeque};
@@ -23,8 +23,8 @@ pub(super) struct Number(pub(super) u64);
 /// How many there may be of what.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Seats; `usize::MAX` is no limit.
-    pub(super) seats: usize,
+    /// FairQueue; `usize::MAX` is no limit.
+    pub(super) permits: usize,
     /// Requests of one client that wait.
     pub(super) per_client: usize,
     /// Requests that wait at all.
@@ -32,21 +32,21 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Seats that one client can have: three quarters of all, and at least one.
+    /// FairQueue that one client can have: three quarters of all, and at least one.
     fn share(&self) -> usize {
-        if self.seats == usize::MAX {
+        if self.permits == usize::MAX {
             return usize::MAX;
         }
-        // Not `seats * 3 / 4`, which overflows.
-        (self.seats - self.seats.div_ceil(4)).max(1)
+        // Not `permits * 3 / 4`, which overflows.
+        (self.permits - self.permits.div_ceil(4)).max(1)
     }
 }
 
 /// What becomes of a request that comes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival<T> {
-    /// It has a seat.
-    Seated,
+    /// It has a permit.
+    Admitted,
     /// It waits.
     Waits(Number),
     /// It waits, and this one that has waited is refused for it.
@@ -60,8 +60,8 @@ struct Waiting<T> {
     ticket: T,
 }
 
-/// The seats and the queues. `T` is how who waits is told.
-pub(super) struct Seats<T> {
+/// The permits and the queues. `T` is how who waits is told.
+pub(super) struct FairQueue<T> {
     bounds: Bounds,
     taken: usize,
     /// Of those, whose they are. Empty where a client can have all of them.
@@ -73,9 +73,9 @@ pub(super) struct Seats<T> {
     turns: VecDeque<Client>,
 }
 
-impl<T> Seats<T> {
+impl<T> FairQueue<T> {
     pub(super) fn new(bounds: Bounds) -> Self {
-        Seats {
+        FairQueue {
             bounds,
             taken: 0,
             shares: HashMap::new(),
@@ -86,7 +86,7 @@ impl<T> Seats<T> {
         }
     }
 
-    /// Seats that are taken.
+    /// FairQueue that are taken.
     pub(super) fn taken(&self) -> usize {
         self.taken
     }
@@ -96,14 +96,14 @@ impl<T> Seats<T> {
         self.waiting
     }
 
-    /// Takes a seat if one is free, whoever comes. It is given back by `leave(None)`.
-    pub(super) fn try_seat(&mut self) -> bool {
-        let free = self.taken < self.bounds.seats;
+    /// Takes a permit if one is free, whoever comes. It is given back by `leave(None)`.
+    pub(super) fn try_acquire(&mut self) -> bool {
+        let free = self.taken < self.bounds.permits;
         self.taken += usize::from(free);
         free
     }
 
-    /// Whether a client has all the seats that it can have.
+    /// Whether a client has all the permits that it can have.
     fn has_its_share(&self, client: Client) -> bool {
         self.shares.get(&client).is_some_and(|has| *has >= self.bounds.share())
     }
@@ -124,9 +124,9 @@ impl<T> Seats<T> {
 
     /// A request comes.
     pub(super) fn arrive(&mut self, client: Client, ticket: T) -> Arrival<T> {
-        if !self.has_its_share(client) && self.try_seat() {
+        if !self.has_its_share(client) && self.try_acquire() {
             self.count_in(client);
-            return Arrival::Seated;
+            return Arrival::Admitted;
         }
         let own = self.queues.get(&client).map_or(0, VecDeque::len);
         if own >= self.bounds.per_client {
@@ -148,7 +148,7 @@ impl<T> Seats<T> {
         }
     }
 
-    /// Who was seated goes: this client, if it was seated as one. The seat is passed on to whoever
+    /// Who was admitted goes: this client, if it was admitted as one. The permit is passed on to whoever
     /// is returned, or is free.
     pub(super) fn leave(&mut self, client: Option<Client>) -> Option<T> {
         if let Some(client) = client {
@@ -172,7 +172,7 @@ impl<T> Seats<T> {
         Some(next.ticket)
     }
 
-    /// Who waited waits no longer. False when it does not wait: it has been seated or refused.
+    /// Who waited waits no longer. False when it does not wait: it has been admitted or refused.
     pub(super) fn give_up(&mut self, client: Client, number: Number) -> bool {
         let Some(queue) = self.queues.get_mut(&client) else { return false };
         let Some(at) = queue.iter().position(|waiting| waiting.number == number) else { return false };
@@ -221,21 +221,21 @@ mod tests {
     use super::*;
 
     /// Plays a story and writes down what became of each step. `a1` comes for client `a` as ticket
-    /// 1, `-` frees the seat that has been taken longest, `-a` one of that client, `!a1` gives up.
-    fn play(seats: usize, per_client: usize, waiting: usize, story: &str) -> String {
-        let mut room: Seats<String> = Seats::new(Bounds { seats, per_client, waiting });
+    /// 1, `-` frees the permit that has been taken longest, `-a` one of that client, `!a1` gives up.
+    fn play(permits: usize, per_client: usize, waiting: usize, story: &str) -> String {
+        let mut room: FairQueue<String> = FairQueue::new(Bounds { permits, per_client, waiting });
         let mut numbers: HashMap<String, Number> = HashMap::new();
-        let mut seated: VecDeque<Client> = VecDeque::new();
+        let mut admitted: VecDeque<Client> = VecDeque::new();
         let mut out = Vec::new();
         for step in story.split_whitespace() {
             let client = |name: &str| Client(u64::from(name.as_bytes()[0]));
             let said = match step.as_bytes()[0] {
                 b'-' => {
                     let wanted = step.as_bytes().get(1).map(|name| Client(u64::from(*name)));
-                    let at = seated.iter().position(|has| wanted.is_none_or(|wanted| wanted == *has));
-                    let goes = seated.remove(at.expect("one is seated")).expect("it is there");
+                    let at = admitted.iter().position(|has| wanted.is_none_or(|wanted| wanted == *has));
+                    let goes = admitted.remove(at.expect("one is admitted")).expect("it is there");
                     let next = room.leave(Some(goes));
-                    seated.extend(next.iter().map(|next| client(next)));
+                    admitted.extend(next.iter().map(|next| client(next)));
                     next.unwrap_or_else(|| "free".to_owned())
                 }
                 b'!' => {
@@ -244,8 +244,8 @@ mod tests {
                     if room.give_up(client(name), number) { "gone".to_owned() } else { "no".to_owned() }
                 }
                 _ => match room.arrive(client(step), step.to_owned()) {
-                    Arrival::Seated => {
-                        seated.push_back(client(step));
+                    Arrival::Admitted => {
+                        admitted.push_back(client(step));
                         "in".to_owned()
                     }
                     Arrival::Waits(number) => {
@@ -265,18 +265,18 @@ mod tests {
             assert_eq!(room.queues.len(), room.turns.len(), "{story}: each queue has its turn once");
             assert!(room.queues.values().all(|queue| !queue.is_empty()), "{story}: no empty queue");
             let eager = room.turns.iter().any(|client| !room.has_its_share(*client));
-            assert!(room.taken == room.bounds.seats || !eager, "{story}: nobody waits for a free seat");
+            assert!(room.taken == room.bounds.permits || !eager, "{story}: nobody waits for a free permit");
             let share = room.bounds.share();
             assert!(room.shares.values().all(|has| (1..=share).contains(has)), "{story}: the shares");
             let shared: usize = room.shares.values().sum();
-            assert!(shared == room.taken || share == usize::MAX, "{story}: each seat is someone's");
+            assert!(shared == room.taken || share == usize::MAX, "{story}: each permit is someone's");
         }
         out.join(" ")
     }
 
     #[test]
     fn stories() {
-        for (case, (seats, per_client, waiting), story, want) in [
+        for (case, (permits, per_client, waiting), story, want) in [
             ("1 room for all", (2, 1, 1), "a1 b1 - - a2", "in in free free in"),
             ("2 then waits", (1, 2, 9), "a1 a2 a3 - - -", "in waits waits a2 a3 free"),
             ("3 the own queue is full", (1, 2, 9), "a1 a2 a3 a4 b1", "in waits waits 429 waits"),
@@ -314,13 +314,13 @@ mod tests {
                 "a1 a2 a3 a4 !a3 - -",
                 "in waits waits waits gone a2 a4",
             ),
-            ("13 is seated already", (1, 9, 9), "a1 a2 - !a2 -", "in waits a2 no free"),
+            ("13 is admitted already", (1, 9, 9), "a1 a2 - !a2 -", "in waits a2 no free"),
             ("14 was refused already", (1, 9, 2), "a1 a2 a3 b1 !a3", "in waits waits for:a3 no"),
             ("15 never waited", (1, 9, 9), "a1 !a1 !z9", "in no no"),
             ("16 no limit", (usize::MAX, 0, 0), "a1 a2 a3 -", "in in in free"),
             ("17 one does not have all", (4, 9, 9), "a1 a2 a3 a4 b1 b2", "in in in waits in waits"),
             (
-                "18 its own seat is for itself",
+                "18 its own permit is for itself",
                 (4, 9, 9),
                 "a1 a2 a3 a4 a5 -a - -",
                 "in in in waits waits a4 a5 free",
@@ -338,16 +338,16 @@ mod tests {
                 "a1 a2 a3 b1 a4 b2 c1 -a - -",
                 "in in in in waits waits waits a4 b2 c1",
             ),
-            ("22 two seats, one each", (2, 9, 9), "a1 a2 b1 c1 -b -a", "in waits in waits c1 a2"),
-            ("23 no queue, and a seat that it cannot have", (4, 0, 0), "a1 a2 a3 a4 b1", "in in in 429 in"),
+            ("22 two permits, one each", (2, 9, 9), "a1 a2 b1 c1 -b -a", "in waits in waits c1 a2"),
+            ("23 no queue, and a permit that it cannot have", (4, 0, 0), "a1 a2 a3 a4 b1", "in in in 429 in"),
         ] {
-            assert_eq!(play(seats, per_client, waiting, story), want, "{case}");
+            assert_eq!(play(permits, per_client, waiting, story), want, "{case}");
         }
     }
 
     #[test]
     fn shares() {
-        for (seats, want) in [
+        for (permits, want) in [
             (1, 1),
             (2, 1),
             (3, 2),
@@ -358,11 +358,11 @@ mod tests {
             (usize::MAX - 1, usize::MAX / 4 * 3 + 1),
             (usize::MAX, usize::MAX),
         ] {
-            assert_eq!(Bounds { seats, per_client: 0, waiting: 0 }.share(), want, "{seats}");
+            assert_eq!(Bounds { permits, per_client: 0, waiting: 0 }.share(), want, "{permits}");
         }
     }
 
-    /// Whatever happens: everybody who came is seated once, refused once or gives up once.
+    /// Whatever happens: everybody who came is admitted once, refused once or gives up once.
     #[test]
     fn nobody_is_lost() {
         use rand::{Rng as _, SeedableRng as _};
@@ -370,12 +370,12 @@ mod tests {
         let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
         for round in 0..200 {
             let bounds = Bounds {
-                seats: rng.random_range(1..7),
+                permits: rng.random_range(1..7),
                 per_client: rng.random_range(0..5),
                 waiting: rng.random_range(0..9),
             };
-            let mut room = Seats::new(bounds);
-            let (mut came, mut seated, mut left, mut refused, mut gone) = (0, 0, 0, 0, 0);
+            let mut room = FairQueue::new(bounds);
+            let (mut came, mut admitted, mut left, mut refused, mut gone) = (0, 0, 0, 0, 0);
             let mut waiting: Vec<(Client, Number, u64)> = Vec::new();
             let mut sitting: Vec<Client> = Vec::new();
             for ticket in 0..300_u64 {
@@ -384,8 +384,8 @@ mod tests {
                         came += 1;
                         let client = Client(rng.random_range(0..4));
                         match room.arrive(client, ticket) {
-                            Arrival::Seated => {
-                                seated += 1;
+                            Arrival::Admitted => {
+                                admitted += 1;
                                 sitting.push(client);
                             }
                             Arrival::Waits(number) => waiting.push((client, number, ticket)),
@@ -397,11 +397,11 @@ mod tests {
                             Arrival::Refused => refused += 1,
                         }
                     }
-                    3 if seated > left => {
+                    3 if admitted > left => {
                         left += 1;
                         let goes = sitting.swap_remove(rng.random_range(0..sitting.len()));
                         if let Some(next) = room.leave(Some(goes)) {
-                            seated += 1;
+                            admitted += 1;
                             let at = waiting.iter().position(|found| found.2 == next);
                             sitting.push(waiting.remove(at.expect("it waited")).0);
                         }
@@ -413,13 +413,13 @@ mod tests {
                     }
                     _ => {}
                 }
-                assert_eq!(room.taken(), seated - left, "seed {seed}, round {round}");
+                assert_eq!(room.taken(), admitted - left, "seed {seed}, round {round}");
                 assert_eq!(room.waiting(), waiting.len(), "seed {seed}, round {round}");
                 for client in &sitting {
                     let has = sitting.iter().filter(|other| *other == client).count();
                     assert!(has <= bounds.share(), "seed {seed}, round {round}: one has {has}");
                 }
-                assert_eq!(came, seated + refused + gone + waiting.len(), "seed {seed}, round {round}");
+                assert_eq!(came, admitted + refused + gone + waiting.len(), "seed {seed}, round {round}");
             }
         }
     }

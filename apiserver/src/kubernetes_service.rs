@@ -9,12 +9,12 @@ use std::net::SocketAddr;
 use orlop_store::{CommitError, Expect, Key, Op, Write};
 use serde_json::{Value, json};
 
+use crate::allocation;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::object::{Object, show_time};
 use crate::registry::service::fields::family_of;
 use crate::registry::{Kind, by_resource};
-use crate::reserve;
 use crate::state::Inner;
 use crate::verbs::write::first_generation;
 
@@ -118,7 +118,7 @@ async fn put(server: &Inner, kind: &'static dyn Kind, mut want: Object) -> Resul
         }
     };
     let old = found.map(|record| stored::decode(record));
-    let mut writes = reserve::writes(kind, &key, old.as_ref(), Some(&object), &head);
+    let mut writes = allocation::writes(kind, &key, old.as_ref(), Some(&object), &head);
     let (value, view) = stored::encode(kind, &object);
     let own = Key::from(key);
     writes.push(Write { key: own.clone(), expect, op: Op::Put { value, view } });
