@@ -6,11 +6,11 @@ use futures::future::BoxFuture;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use crate::drivers::Drivers;
 use crate::options::Options;
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informers::Informers;
 use orlop_client::recorder::{EventSink, Recorder};
+use orlop_csi::drivers::Drivers;
 
 /// The dependencies and settings that a controller runs with.
 #[derive(Clone)]

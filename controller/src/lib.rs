@@ -8,7 +8,6 @@ pub mod attach;
 pub mod claim_reference;
 pub mod context;
 pub mod csi;
-pub mod drivers;
 pub mod ephemeral;
 pub mod expand;
 pub mod gc;
@@ -23,5 +22,4 @@ pub mod scheduler;
 pub mod snapshot;
 #[cfg(test)]
 mod testing;
-pub mod translate;
 pub mod workload;

@@ -1,10 +1,11 @@
 //! What can be chosen about the controllers. Names and defaults are those of upstream's kube-controller-manager flags.
 
+use orlop_volume::recycle::RecyclerOptions;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::drivers::Endpoint;
 use orlop_client::queue::RateLimit;
+use orlop_csi::drivers::Endpoint;
 
 /// Settings of all controllers.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,32 +108,16 @@ pub struct Options {
     pub rate_limit: RateLimit,
 }
 
-/// Settings of a recycler.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecyclerOptions {
-    /// `--pv-recycler-pod-template-filepath-nfs`, `-hostpath`: file with a pod to use instead of the built-in one.
-    pub pod_template_filepath: Option<PathBuf>,
-    /// `--pv-recycler-minimum-timeout-nfs`, `-hostpath`.
-    pub minimum_timeout: Duration,
-    /// `--pv-recycler-increment-timeout-nfs`, `--pv-recycler-timeout-increment-hostpath`: per GiB of the volume.
-    pub increment_timeout: Duration,
-}
-
 impl Default for Options {
     fn default() -> Self {
-        let recycler = |minimum| RecyclerOptions {
-            pod_template_filepath: None,
-            minimum_timeout: Duration::from_secs(minimum),
-            increment_timeout: Duration::from_secs(30),
-        };
         Self {
             controllers: vec!["*".to_owned()],
             pv_claim_binder_sync_period: Duration::from_secs(15),
             terminated_pod_gc_threshold: 12_500,
             enable_dynamic_provisioning: true,
             enable_hostpath_provisioner: false,
-            recycler_nfs: recycler(300),
-            recycler_hostpath: recycler(60),
+            recycler_nfs: RecyclerOptions::nfs(),
+            recycler_hostpath: RecyclerOptions::host_path(),
             namespace_sync_period: Duration::from_secs(300),
             namespace_deletion_delay: Duration::ZERO,
             concurrent_namespace_syncs: 10,

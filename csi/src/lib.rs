@@ -6,6 +6,7 @@
 
 pub mod capabilities;
 pub mod driver;
+pub mod drivers;
 pub mod error;
 mod lists;
 pub mod socket;

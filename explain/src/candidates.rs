@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use orlop_controller::pv::fit::{self, Misfit, Wanted};
-use orlop_controller::pv::object;
+use orlop_volume::fit::{self, Misfit, Wanted};
+use orlop_volume::object;
 
 use super::cluster_view::ClusterView;
 use super::facts::{Against, ClaimRequest, Facts, Memory, Near};

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use orlop_apimachinery::quantity::Quantity;
 
-use orlop_controller::pv::affinity::{self, Reach};
-use orlop_controller::pv::class;
-use orlop_controller::pv::fit::{self, Wanted};
-use orlop_controller::pv::modes::ModeSet;
-use orlop_controller::pv::object::{self, VolumeMode, VolumePhase};
+use orlop_volume::affinity::{self, Reach};
+use orlop_volume::class;
+use orlop_volume::fit::{self, Wanted};
+use orlop_volume::modes::ModeSet;
+use orlop_volume::object::{self, VolumeMode, VolumePhase};
 
 use super::model::Rule;
 

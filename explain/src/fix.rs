@@ -10,10 +10,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use orlop_client::names;
-use orlop_controller::pv::affinity::accepts_node;
-use orlop_controller::pv::class;
-use orlop_controller::pv::fit;
-use orlop_controller::pv::object::{self, VolumeMode, VolumePhase};
+use orlop_volume::affinity::accepts_node;
+use orlop_volume::class;
+use orlop_volume::fit;
+use orlop_volume::object::{self, VolumeMode, VolumePhase};
 
 use super::cluster_view::ClusterView;
 use super::model::{Fix, Reference, Rule};

@@ -10,8 +10,8 @@ use serde_json::json;
 use orlop_client::names::TAINT_OUT_OF_SERVICE;
 use orlop_client::pods;
 use orlop_controller::node_lifecycle::health::{Readiness, ready};
-use orlop_controller::pv::object::volume_name;
 use orlop_controller::scheduler::filter::taints::tolerates;
+use orlop_volume::object::volume_name;
 
 use super::cluster_view::ClusterView;
 use super::model::{Cause, Code, Fix, Reference, Severity, Why};

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, 
 
 use orlop_client::names;
 use orlop_client::pods;
-use orlop_controller::pv::affinity::{accepts_node, term_matches};
-use orlop_controller::pv::object::{self, annotation};
+use orlop_volume::affinity::{accepts_node, term_matches};
+use orlop_volume::object::{self, annotation};
 
 use super::cluster_view::ClusterView;
 use super::facts::Held;

@@ -10,9 +10,9 @@ use orlop_client::meta;
 use orlop_client::names::{ANN_DETACH_NOT_BEFORE, reason};
 use orlop_client::pods;
 use orlop_controller::node_lifecycle::health::Readiness;
-use orlop_controller::pv::affinity::accepts_node;
-use orlop_controller::pv::fit;
-use orlop_controller::pv::object::{self, ClaimPhase, volume_name};
+use orlop_volume::affinity::accepts_node;
+use orlop_volume::fit;
+use orlop_volume::object::{self, ClaimPhase, volume_name};
 
 use super::cluster_view::{ClusterView, seen};
 use super::model::{Cause, Code, Reference, Severity, Why};

@@ -5,10 +5,10 @@ use k8s_openapi::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass,
 use orlop_apimachinery::quantity::Quantity;
 
 use orlop_client::names::{self, reason};
-use orlop_controller::pv::class::{claim_attributes_class, claim_class};
-use orlop_controller::pv::fit::request;
-use orlop_controller::pv::object;
 use orlop_controller::scheduler::terms::Selects;
+use orlop_volume::class::{claim_attributes_class, claim_class};
+use orlop_volume::fit::request;
+use orlop_volume::object;
 
 use super::cluster_view::{ClusterView, seen};
 use super::model::{Cause, Code, Reference, Severity, Why};

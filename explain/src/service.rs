@@ -28,8 +28,8 @@ use orlop_client::informer::{Informer, Registration};
 use orlop_client::informers::Informers;
 use orlop_client::pods::{INDEX_CLAIM, INDEX_NODE, claim_keys, index_by_claim, index_by_node};
 use orlop_controller::options::Options;
-use orlop_controller::pv::object::{self, ClaimPhase};
 use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
+use orlop_volume::object::{self, ClaimPhase};
 
 /// How long a question waits for the first lists.
 const PATIENCE: Duration = Duration::from_secs(20);

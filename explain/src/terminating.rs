@@ -9,7 +9,7 @@ use orlop_client::names::{self, controller};
 use orlop_client::pods;
 use orlop_controller::node_lifecycle::health::Readiness;
 use orlop_controller::protection::claim::uses;
-use orlop_controller::pv::object::{self, VolumePhase};
+use orlop_volume::object::{self, VolumePhase};
 
 use super::cluster_view::ClusterView;
 use super::model::{Blocker, Cause, Code, Fix, Reference, Severity, Why};

@@ -6,9 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::json;
 
 use orlop_client::names::{self, reason};
-use orlop_controller::pv::object::{
-    self, VolumePhase, claim_ref, reclaim_policy, reference_key, reference_uid,
-};
+use orlop_volume::object::{self, VolumePhase, claim_ref, reclaim_policy, reference_key, reference_uid};
 
 use super::cluster_view::ClusterView;
 use super::model::{Cause, Code, Fix, Reference, Severity, Why};

@@ -87,7 +87,7 @@ fn driver_options(dir: &Path) -> Options {
 
 fn node(dir: &Path, name: &str) -> NodeConfig {
     let endpoint =
-        orlop_controller::drivers::Endpoint { name: hostpath::NAME.to_owned(), endpoint: socket(dir, name) };
+        orlop_csi::drivers::Endpoint { name: hostpath::NAME.to_owned(), endpoint: socket(dir, name) };
     NodeConfig {
         is_virtual: true,
         // A machine with little room left is no reason not to learn: a virtual node needs none.

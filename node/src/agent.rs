@@ -21,7 +21,7 @@ use orlop_client::client::Lines;
 use orlop_client::informer::Informer;
 use orlop_client::names::{ANN_LOG_ADDRESS, ANN_LOG_KEY};
 use orlop_client::recorder::EventSink;
-use orlop_controller::drivers::Drivers;
+use orlop_csi::drivers::Drivers;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

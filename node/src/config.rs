@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Taint;
-use orlop_controller::drivers::Endpoint;
+use orlop_csi::drivers::Endpoint;
 
 use crate::eviction::Thresholds;
 

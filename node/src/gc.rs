@@ -18,7 +18,7 @@ use orlop_apimachinery::clock::Clock;
 use orlop_client::client::message_of;
 use orlop_client::informer::Informer;
 use orlop_client::recorder::EventSink;
-use orlop_controller::drivers::Drivers;
+use orlop_csi::drivers::Drivers;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent;

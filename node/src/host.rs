@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::Client;
 use orlop_apimachinery::clock::Clock;
 use orlop_client::recorder::Recorder;
-use orlop_controller::drivers::Drivers;
+use orlop_csi::drivers::Drivers;
 
 use crate::config::NodeConfig;
 use crate::mount::Mounts;

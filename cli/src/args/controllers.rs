@@ -143,7 +143,7 @@ pub struct LoopArgs {
     pub concurrent_statefulset_syncs: usize,
     /// CSI driver that is called from here, as NAME=unix:///path; may be given several times
     #[arg(long, value_name = "NAME=ENDPOINT", value_parser = values::csi_endpoint)]
-    pub csi_endpoint: Vec<orlop_controller::drivers::Endpoint>,
+    pub csi_endpoint: Vec<orlop_csi::drivers::Endpoint>,
     /// Directory in which CSI drivers register, as they do with a kubelet
     #[arg(long, value_name = "DIR")]
     pub csi_plugin_dir: Option<PathBuf>,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use orlop_controller::drivers::Endpoint;
+use orlop_csi::drivers::Endpoint;
 use orlop_csi_hostpath as hostpath;
 
 use super::process::ProcessArgs;

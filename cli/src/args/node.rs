@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use k8s_openapi::api::core::v1::Taint;
-use orlop_controller::drivers::Endpoint;
+use orlop_csi::drivers::Endpoint;
 use orlop_node::eviction::{self, Thresholds};
 
 use super::process::ProcessArgs;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Taint;
 use orlop_apimachinery::quantity::Quantity;
 use orlop_apimachinery::{duration, names};
-use orlop_controller::drivers::Endpoint;
+use orlop_csi::drivers::Endpoint;
 use orlop_csi::socket;
 
 /// A duration as Go writes it: `15s`, `1h30m`, `250ms`, `0`.

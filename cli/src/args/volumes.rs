@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use orlop_controller::drivers::Endpoint;
+use orlop_csi::drivers::Endpoint;
 
 use super::remote::RemoteArgs;
 use super::storage::Output;

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orlop_controller::drivers::Endpoint;
+use orlop_csi::drivers::Endpoint;
 use orlop_node::config::{NodeConfig, RuntimeKind};
 
 use super::error::{ConfigError, wrong};

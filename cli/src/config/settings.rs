@@ -5,7 +5,8 @@ use std::time::Duration;
 use orlop_apiserver::Config;
 use orlop_apiserver::limits::LimitsConfig;
 use orlop_apiserver::services::pool::Ranges;
-use orlop_controller::options::{Options, RecyclerOptions};
+use orlop_controller::options::Options;
+use orlop_volume::recycle::RecyclerOptions;
 
 use crate::args::{ApiArgs, LoopArgs};
 

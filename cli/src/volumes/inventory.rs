@@ -10,7 +10,7 @@ use orlop_client::client::is_not_found;
 use orlop_client::names::{
     ANN_BETA_STORAGE_PROVISIONER, ANN_CREATE_REQUEST, ANN_STORAGE_PROVISIONER, FINALIZER_PROVISIONING,
 };
-use orlop_controller::translate::in_tree_sources;
+use orlop_volume::translate::in_tree_sources;
 use serde_json::Value;
 
 use super::compare::{Held, Known, Making};

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use kube::Client;
 use orlop_client::client::{self, ConnectError, message_of};
-use orlop_controller::drivers::Endpoint;
 use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::{Driver, Line};
+use orlop_csi::drivers::Endpoint;
 use orlop_csi::error::CallError;
 use orlop_csi::socket::{self, SocketError};
 use orlop_csi::v1::DeleteVolumeRequest;

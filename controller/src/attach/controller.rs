@@ -18,7 +18,6 @@ use super::reconcile::{self, Decision, Failed, Force};
 use super::state::{AttachState, Caches, Settings};
 use super::volume::{Key, Spec, digest_of_name};
 use crate::context::Context;
-use crate::csi::handle::of_unique_name;
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::Change;
 use orlop_client::meta::annotation;
@@ -28,6 +27,7 @@ use orlop_client::names::{
 use orlop_client::pods;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
+use orlop_volume::csi::handle::of_unique_name;
 
 /// The controller.
 pub(super) struct Controller {

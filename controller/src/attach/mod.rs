@@ -33,7 +33,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 pub use steps::AttachError;
-pub use volume::{csi_attachment_name, unique_name_of};
+pub use volume::unique_name_of;
 
 use crate::context::{Context, ControllerError};
 use crate::options::Options;

@@ -9,9 +9,9 @@ use super::controller::Controller;
 use super::desired::PodRef;
 use super::state::Caches;
 use super::volume::{Key, Spec};
-use crate::csi::handle;
 use orlop_client::informer::Change;
 use orlop_client::pods;
+use orlop_volume::csi::handle;
 
 impl Controller {
     /// Takes up a pod as it is cached.

@@ -16,14 +16,15 @@ use super::events::{Ends, Held};
 use super::force_detach_timeout;
 use super::operation::Operations;
 use super::reconcile::{self, Decision, Facts, Holder, Presence, Running};
-use super::volume::{Key, Spec, attachment_name, digest};
+use super::volume::{Key, Spec, digest};
 use crate::context::Context;
-use crate::csi::handle::of_unique_name;
-use crate::pv::class::volume_class;
 use orlop_client::informer::Informer;
 use orlop_client::meta::annotation;
 use orlop_client::names::ANN_FORCE_DETACH_AFTER;
 use orlop_client::pods;
+use orlop_volume::attachment::name_of_digest;
+use orlop_volume::class::volume_class;
+use orlop_volume::csi::handle::of_unique_name;
 
 /// What is read.
 #[derive(Clone)]
@@ -75,7 +76,7 @@ impl Caches {
 
     /// The VolumeAttachment of a volume on a node.
     pub(super) fn attachment(&self, key: &Key) -> Option<Arc<VolumeAttachment>> {
-        self.attachments.get(&attachment_name(&digest(key)?))
+        self.attachments.get(&name_of_digest(&digest(key)?))
     }
 
     fn view(&self, key: &Key) -> View {

@@ -13,12 +13,13 @@ use super::events;
 use super::node_status::volumes_in_use;
 use super::operation::{ANSWER_WITHIN, Cause, Phase};
 use super::reconcile::Force;
-use super::volume::{Key, Spec, attachment_name, digest};
-use crate::csi::handle::has_plain_parts;
+use super::volume::{Key, Spec, digest};
 use orlop_client::client::{is_not_found, message_of, status_of};
 use orlop_client::names::{ANN_DETACH_NOT_BEFORE, ANN_FORCED_DETACH, reason};
 use orlop_client::recorder::EventType;
 use orlop_client::strip_managed_fields::Lean;
+use orlop_volume::attachment::name_of_digest;
+use orlop_volume::csi::handle::has_plain_parts;
 
 /// Why a sync failed as a whole. Failures of an attach or a detach are no errors here: they have a delay of their own.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +82,7 @@ impl Controller {
         if let (Some(digest), Some(driver)) = (digest(key), spec.driver())
             && self.caches.attachment(key).is_none()
         {
-            let name = attachment_name(&digest);
+            let name = name_of_digest(&digest);
             self.note_asked(key, true);
             if let Err(error) = attachment::create(&self.client, &name, &key.node, driver, spec).await {
                 // A server that fails, or does not answer, may have made it all the same.
@@ -109,7 +110,7 @@ impl Controller {
             return self.not_now(key, &why);
         }
         let Some(digest) = digest(key) else { return self.wait_for_attacher(key) };
-        let name = attachment_name(&digest);
+        let name = name_of_digest(&digest);
         let there = self.caches.attachment(key).is_some();
         // Tests: AD-065
         if there && !has_plain_parts(&key.volume) {

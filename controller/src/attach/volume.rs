@@ -5,13 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeSpec, Volume};
-use sha2::{Digest, Sha256};
 
-use crate::csi::handle::{self, of_unique_name, unique_name};
-use crate::translate::{inline_to_csi, to_csi};
-
-/// What every VolumeAttachment of a CSI volume begins with.
-const ATTACHMENT_PREFIX: &str = "csi-";
+use orlop_volume::attachment;
+use orlop_volume::csi::handle::{self, of_unique_name, unique_name};
+use orlop_volume::translate::{inline_to_csi, to_csi};
 
 /// A volume on a node: what is reconciled, one at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -171,37 +168,12 @@ fn fc_name(wwns: Option<&[String]>, lun: Option<i32>, wwids: Option<&[String]>) 
 // Tests: AD-101
 pub(super) fn digest(key: &Key) -> Option<[u8; 32]> {
     let (driver, handle) = of_unique_name(&key.volume)?;
-    Some(digest_of(driver, handle, &key.node))
-}
-
-fn digest_of(driver: &str, handle: &str, node: &str) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    for part in [handle, driver, node] {
-        hash.update(part.as_bytes());
-    }
-    hash.finalize().into()
-}
-
-/// The name of the VolumeAttachment of a CSI volume on a node.
-pub fn csi_attachment_name(driver: &str, handle: &str, node: &str) -> String {
-    attachment_name(&digest_of(driver, handle, node))
-}
-
-/// The name of the VolumeAttachment with this digest.
-pub(super) fn attachment_name(digest: &[u8; 32]) -> String {
-    use fmt::Write;
-    let mut name = String::with_capacity(ATTACHMENT_PREFIX.len() + 2 * digest.len());
-    name.push_str(ATTACHMENT_PREFIX);
-    for byte in digest {
-        // Writing to a text cannot fail.
-        let _ = write!(name, "{byte:02x}");
-    }
-    name
+    Some(attachment::digest(driver, handle, &key.node))
 }
 
 /// The digest in the name of a VolumeAttachment; none if it has another form.
 pub(super) fn digest_of_name(name: &str) -> Option<[u8; 32]> {
-    let hex = name.strip_prefix(ATTACHMENT_PREFIX)?;
+    let hex = name.strip_prefix(attachment::PREFIX)?;
     let mut digest = [0; 32];
     if hex.len() != 2 * digest.len() || !hex.is_ascii() {
         return None;

@@ -11,9 +11,7 @@
 
 pub mod attacher;
 pub mod driver_queue;
-pub mod handle;
 pub mod live;
-pub mod modes;
 pub mod modifier;
 pub mod provisioner;
 mod requeue;
@@ -21,5 +19,4 @@ pub mod resizer;
 pub mod retry_state;
 #[cfg(test)]
 pub(crate) mod rig;
-pub mod secrets;
 pub mod snapshotter;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use super::handle;
 use super::retry_state::Memory;
 use orlop_client::informer::{Change, Informer, Registration};
 use orlop_client::queue::WorkQueue;
+use orlop_volume::csi::handle;
 
 /// Queues claims whose change `matters`. The retry state of deleted claims is dropped.
 pub(super) fn claims(

@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 pub use crate::context::{Context, ControllerError, Run};
 use crate::csi::attacher;
 use crate::csi::provisioner;
-use crate::drivers::Drivers;
 use crate::gc;
 pub use crate::options::Options;
 use crate::workload::{deployment, replicas, stateful_set};
@@ -25,6 +24,7 @@ use orlop_client::informers::Informers;
 use orlop_client::names::controller;
 use orlop_client::recorder::EventSink;
 use orlop_client::worker::panic_text;
+use orlop_csi::drivers::Drivers;
 
 /// A controller that can be started.
 pub struct Known {

@@ -11,12 +11,12 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::binder::Binder;
 use super::error::SyncError;
-use super::object::{
-    self, VolumePhase, claim_ref, has_annotation, points_to, remove_annotation, set_annotation, volume_name,
-};
 use crate::claim_reference::claim_reference;
 use crate::csi::provisioner::intent;
 use orlop_client::names;
+use orlop_volume::object::{
+    self, VolumePhase, claim_ref, has_annotation, points_to, remove_annotation, set_annotation, volume_name,
+};
 
 /// The volume with a full reference to the claim, or nothing if it has one. The mark `bound-by-controller` is set only if
 /// the volume did not point to the claim before: a reservation that a user wrote stays the user's.

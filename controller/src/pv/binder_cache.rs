@@ -7,13 +7,13 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::binder::Binder;
 use super::cache::Offer;
-use super::class;
 use super::error::SyncError;
-use super::object;
 use super::requeue;
 use orlop_client::packed_object::Kept;
 use orlop_client::pods::INDEX_CLAIM;
 use orlop_client::uid::Uid;
+use orlop_volume::class;
+use orlop_volume::object;
 
 impl Binder {
     // === putting in ===

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::fit::{self, Wanted};
 use super::index::VolumeIndex;
-use super::modes::ModeSet;
-use super::object;
 use super::resync_skip::Settled;
 use super::waiting::{Turn, WaitingIndex};
 use orlop_client::packed_object::{Keep, Kept};
+use orlop_volume::fit::{self, Wanted};
+use orlop_volume::modes::ModeSet;
+use orlop_volume::object;
 
 /// A version that is not a number. Nothing can be said about what is newer, so the object is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

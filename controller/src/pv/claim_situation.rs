@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use super::class;
-use super::fit::{self, Misfit};
-use super::object::{self, points_to, reference_uid, volume_name};
 use orlop_client::names;
+use orlop_volume::class;
+use orlop_volume::fit::{self, Misfit};
+use orlop_volume::object::{self, points_to, reference_uid, volume_name};
 
 /// What the controller knows around a claim at the moment of the decision.
 #[derive(Clone, Copy, Debug)]

@@ -16,13 +16,13 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use super::binder::Binder;
 use super::claim_situation::{ClaimContext, ClaimSituation, classify};
-use super::class;
 use super::error::SyncError;
 use super::migration::{correct_claim_mark, is_provisioned};
-use super::object::{self, ClaimPhase, claim_key, has_annotation, volume_name};
 use super::pods;
 use orlop_client::names::{self, reason};
 use orlop_client::recorder::EventType;
+use orlop_volume::class;
+use orlop_volume::object::{self, ClaimPhase, claim_key, has_annotation, volume_name};
 
 impl Binder {
     /// Brings a claim one step, or all the way, to where it belongs.

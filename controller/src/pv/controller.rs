@@ -18,9 +18,7 @@ use super::binder::Binder;
 use super::error::{SyncError, chain};
 use super::host_path::HostPath;
 use super::nfs::Nfs;
-use super::object::{claim_key, claim_ref, reference_key, volume_name};
 use super::plugin::Plugins;
-use super::recycle::{PodRecipe, RecipeError};
 use super::{requeue, resync};
 use crate::context::{Context, ControllerError};
 use crate::options::Options;
@@ -28,6 +26,8 @@ use orlop_client::informer::{Change, Registration};
 use orlop_client::names;
 use orlop_client::pods::is_terminated;
 use orlop_client::worker;
+use orlop_volume::object::{claim_key, claim_ref, reference_key, volume_name};
+use orlop_volume::recycle::{PodRecipe, RecipeError};
 
 /// Writes of claims that are under way at a time, and as many of volumes. More does not help: the server takes what
 /// comes together to the disk together, and this many keep it busy.

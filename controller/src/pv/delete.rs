@@ -9,11 +9,11 @@ use kube::api::{DeleteParams, Preconditions};
 use super::binder::Binder;
 use super::error::{SyncError, chain};
 use super::migration::remove_finalizer;
-use super::object::{self, annotation};
 use super::plugin::{DeleteError, NoPlugin, Plugins, VolumePlugin};
 use orlop_client::client::is_not_found;
 use orlop_client::names::{self, reason};
 use orlop_client::recorder::EventType;
+use orlop_volume::object::{self, annotation};
 
 /// Who deletes the asset of a volume.
 pub enum Remover {

@@ -2,8 +2,8 @@
 //! text; `chain` writes both.
 
 use super::cache::BadVersion;
-use super::class::NoBindingMode;
 use orlop_client::client;
+use orlop_volume::class::NoBindingMode;
 
 /// Why a sync did not finish. The key comes back with a delay, alone.
 #[derive(Debug, thiserror::Error)]

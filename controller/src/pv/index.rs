@@ -17,14 +17,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use orlop_apimachinery::quantity::Quantity;
 
-use super::affinity::{self, Reach, accepts_node};
-use super::class;
-use super::fit::{self, Wanted};
-use super::modes::ModeSet;
-use super::object::{self, VolumeMode, VolumePhase};
 use super::resync_skip::Settled;
 use orlop_client::packed_object::Kept;
 use orlop_client::small_set::Few;
+use orlop_volume::affinity::{self, Reach, accepts_node};
+use orlop_volume::class;
+use orlop_volume::fit::{self, Wanted};
+use orlop_volume::modes::ModeSet;
+use orlop_volume::object::{self, VolumeMode, VolumePhase};
 
 /// What volumes of one shelf share: a claim looks on exactly one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

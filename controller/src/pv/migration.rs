@@ -4,8 +4,8 @@
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::object::{annotation, reclaim_policy, remove_annotation, set_annotation};
 use orlop_client::names;
+use orlop_volume::object::{annotation, reclaim_policy, remove_annotation, set_annotation};
 
 /// Which in-tree plugins are served by CSI drivers. A function, so that tests can say otherwise.
 pub type MigratedDriver = fn(&str) -> Option<&'static str>;

@@ -10,24 +10,19 @@
 //!
 //! Upstream: pkg/controller/volume/persistentvolume.
 
-pub mod affinity;
 pub mod bind;
 pub mod binder;
 pub mod binder_cache;
 pub mod cache;
 pub mod claim_situation;
 mod claim_sync;
-pub mod class;
 pub mod controller;
 pub mod delete;
 pub mod error;
-pub mod fit;
 pub mod host_path;
 pub mod index;
 pub mod migration;
-pub mod modes;
 pub mod nfs;
-pub mod object;
 pub mod plugin;
 pub mod pods;
 pub mod provision;

@@ -5,8 +5,9 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{NFSVolumeSource, PersistentVolume};
 
 use super::plugin::{Recycler, VolumePlugin};
-use super::recycle::{PodRecipe, PodRunner};
+use super::recycle::PodRunner;
 use orlop_client::names;
+use orlop_volume::recycle::PodRecipe;
 
 /// The plugin for NFS volumes.
 pub struct Nfs {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::object;
 use orlop_client::names::reason;
 use orlop_client::pods::{is_terminated, node_name};
+use orlop_volume::object;
 
 /// Reason and text of the event on a claim whose class waits for a pod. `pods` are those that name the claim.
 // Tests: OWN-WFFC-1, OWN-WFFC-2, OWN-WFFC-3, OWN-WFFC-4, OWN-WFFC-10

@@ -13,17 +13,17 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::PostParams;
 
 use super::binder::Binder;
-use super::class::claim_class;
 use super::delete::{Remover, remover};
 use super::error::{SyncError, chain};
 use super::migration::{MigratedDriver, add_finalizer};
-use super::object::{self, annotation, claim_key, remove_annotation, set_annotation};
 use super::plugin::{DeleteError, NoPlugin, Order, Plugins, VolumePlugin};
 use crate::claim_reference::claim_reference;
 use orlop_client::client::{is_already_exists, message_of};
 use orlop_client::names::{self, reason};
 use orlop_client::recorder::EventType;
 use orlop_client::strip_managed_fields::Lean;
+use orlop_volume::class::claim_class;
+use orlop_volume::object::{self, annotation, claim_key, remove_annotation, set_annotation};
 
 /// How often saving a volume object, or deleting what could not be saved, is tried.
 const TRIES: u32 = 5;

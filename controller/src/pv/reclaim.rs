@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 
 use super::binder::Binder;
 use super::error::SyncError;
-use super::object::{self, claim_ref, reference_key};
 use super::reclaim_policy::Policy;
 use super::volume_situation::is_released;
 use orlop_client::names::reason;
+use orlop_volume::object::{self, claim_ref, reference_key};
 
 impl Binder {
     /// Starts what the policy of a released volume asks for. A phase Failed stops nothing: every look tries again.

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 
-use super::object::{annotation, reclaim_policy};
 use orlop_client::names;
+use orlop_volume::object::{annotation, reclaim_policy};
 
 /// What a policy asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

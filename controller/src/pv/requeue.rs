@@ -8,11 +8,13 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::cache::{ClaimStore, VolumeStore};
-use super::class;
-use super::fit;
-use super::object::{self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, reference_uid};
 use super::reclaim_policy::Policy;
 use orlop_client::names;
+use orlop_volume::class;
+use orlop_volume::fit;
+use orlop_volume::object::{
+    self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, reference_uid,
+};
 
 /// Whether anything about a volume changed that a claim may have waited for. Its own version, its message or its other
 /// annotations are nobody's business.

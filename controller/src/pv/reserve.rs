@@ -9,8 +9,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::binder::Binder;
-use super::object::{claim_key, name};
 use super::requeue;
+use orlop_volume::object::{claim_key, name};
 
 /// A reservation; it ends when this is dropped.
 pub(super) struct Reservation<'a> {

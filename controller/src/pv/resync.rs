@@ -7,11 +7,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::binder::Binder;
-use super::object::{self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, volume_name};
 use super::resync_skip::Settled;
 use super::stores::Stores;
 use orlop_client::names;
 use orlop_client::packed_object::{Keep, Kept};
+use orlop_volume::object::{
+    self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, volume_name,
+};
 
 /// The version of a volume's claim.
 pub(super) fn claim_version(stores: &Stores, volume: &PersistentVolume) -> Option<u64> {

@@ -9,11 +9,11 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use orlop_apimachinery::quantity::Quantity;
 
 use super::binder::Binder;
-use super::class;
 use super::error::{NoCapacity, SyncError};
-use super::object::{self, ClaimPhase, VolumePhase, annotation, claim_key};
 use orlop_client::names;
 use orlop_client::recorder::EventType;
+use orlop_volume::class;
+use orlop_volume::object::{self, ClaimPhase, VolumePhase, annotation, claim_key};
 
 /// The volume in this phase, or nothing if it is in it. A message alone is never changed.
 pub fn volume_in_phase(

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use super::cache::{ClaimStore, VolumeStore};
-use super::object::claim_key;
+use orlop_volume::object::claim_key;
 
 /// What this controller believes about volumes and claims.
 #[derive(Debug, Default)]

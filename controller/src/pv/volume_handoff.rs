@@ -10,11 +10,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PersistentVolume;
 
 use super::binder::Binder;
-use super::class;
-use super::object::name;
 use super::requeue;
 use super::stores::Stores;
 use super::waiting::Turn;
+use orlop_volume::class;
+use orlop_volume::object::name;
 
 impl Binder {
     /// Offers a free volume to a claim that rests. Answers the claim to look at, if there is one.

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use super::object::{self, VolumeMode, VolumePhase, reference_uid, volume_name};
 use orlop_client::names;
+use orlop_volume::object::{self, VolumeMode, VolumePhase, reference_uid, volume_name};
 
 /// The state of a volume.
 #[derive(Clone, Debug)]

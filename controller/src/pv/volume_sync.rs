@@ -14,10 +14,10 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use super::binder::Binder;
 use super::error::SyncError;
 use super::migration::{correct_deletion_finalizers, correct_volume_mark, is_provisioned};
-use super::object::{self, VolumePhase, claim_key, claim_ref, reference_key, reference_uid};
 use super::volume_situation::{LookFor, VolumeSituation, classify, is_meant, look_for_claim};
 use orlop_client::names::reason;
 use orlop_client::recorder::EventType;
+use orlop_volume::object::{self, VolumePhase, claim_key, claim_ref, reference_key, reference_uid};
 
 impl Binder {
     /// Brings a volume one step, or all the way, to where it belongs.

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use orlop_apimachinery::quantity::Quantity;
 
-use super::class;
-use super::fit;
-use super::object::{self, VolumeMode};
 use orlop_client::names;
 use orlop_client::small_set::Few;
+use orlop_volume::class;
+use orlop_volume::fit;
+use orlop_volume::object::{self, VolumeMode};
 
 /// Claims without a volume by class and mode, and all claims that name a volume by its name.
 #[derive(Debug, Default)]

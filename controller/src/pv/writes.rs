@@ -10,10 +10,10 @@ use kube::api::{ListParams, PostParams};
 
 use super::binder::Binder;
 use super::error::SyncError;
-use super::object::{claim_key, name};
 use orlop_client::informer::split_key;
 use orlop_client::pods::claim_keys;
 use orlop_client::strip_managed_fields::Lean;
+use orlop_volume::object::{claim_key, name};
 
 impl Binder {
     pub(super) fn volumes_api(&self) -> Api<Lean<PersistentVolume>> {

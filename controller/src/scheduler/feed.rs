@@ -11,10 +11,10 @@ use super::decide::may_suit;
 use super::filter::{Rule, Rules};
 use super::pod::{PodFacts, waits_for_us};
 use super::state::{Known, Scheduler};
-use crate::pv::{class, object};
 use orlop_client::informer::{Change, Informer, Registration};
 use orlop_client::packed_object::Keep;
 use orlop_client::pods;
+use orlop_volume::{class, object};
 
 /// Rules that may pass when another pod leaves.
 const LEFT: [Rule; 6] =

@@ -12,12 +12,13 @@ use kube::Resource;
 use super::capacity::Capacities;
 use super::disk::{ClaimDisk, CsiDisk};
 use crate::pv::index::VolumeIndex;
-use crate::pv::object::claim_key;
-use crate::pv::{class, modes::ModeSet, object};
 use orlop_client::informer::Informer;
 use orlop_client::informers::Informers;
 use orlop_client::names;
 use orlop_client::packed_object::{Keep, Kept};
+use orlop_volume::modes::ModeSet;
+use orlop_volume::object::claim_key;
+use orlop_volume::{class, object};
 
 /// The caches that the scheduler reads.
 #[derive(Clone)]
@@ -309,7 +310,7 @@ impl Volumes {
     /// Whether only one pod may use this claim.
     pub fn is_for_one_pod(claim: &PersistentVolumeClaim) -> bool {
         let once = ModeSet::offered(&["ReadWriteOncePod".to_owned()]);
-        ModeSet::offered(crate::pv::fit::requested_modes(claim)).contains(once)
+        ModeSet::offered(orlop_volume::fit::requested_modes(claim)).contains(once)
     }
 
     /// The disk of a claim that a limit counts: its volume's, or a future one of the class's driver. A claim without a class,

@@ -7,8 +7,8 @@ use orlop_client::informers::Informers;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::context::{Context, Run};
-use crate::drivers::Drivers;
 use crate::options::Options;
+use orlop_csi::drivers::Drivers;
 
 /// An [`orlop_test_support::FakeApi`] that can start controllers. Clones share the server.
 #[derive(Clone)]

@@ -14,9 +14,9 @@ use serde_json::json;
 use orlop_client::names;
 use orlop_client::pods;
 use orlop_controller::pv::claim_situation::{ClaimContext, ClaimSituation, classify};
-use orlop_controller::pv::class;
-use orlop_controller::pv::fit::{self, Wanted};
-use orlop_controller::pv::object::{self, ClaimPhase, claim_key, volume_name};
+use orlop_volume::class;
+use orlop_volume::fit::{self, Wanted};
+use orlop_volume::object::{self, ClaimPhase, claim_key, volume_name};
 
 use super::candidates::{self, FoundVolumes};
 use super::cluster_view::ClusterView;

@@ -15,9 +15,9 @@ use crate::node;
 use crate::provisioning;
 use crate::words;
 use orlop_client::pods;
-use orlop_controller::pv::class;
-use orlop_controller::pv::fit::{self, Misfit};
-use orlop_controller::pv::object::{self, claim_key, volume_name};
+use orlop_volume::class;
+use orlop_volume::fit::{self, Misfit};
+use orlop_volume::object::{self, claim_key, volume_name};
 
 impl Asking<'_> {
     pub(super) fn named_unknown(&self, why: &mut Why) {

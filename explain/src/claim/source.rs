@@ -10,10 +10,10 @@ use crate::fix;
 use crate::model::{Cause, Code, Fix, Reference, Severity, Why};
 use crate::words;
 use orlop_client::meta::is_terminating;
-use orlop_controller::pv::class;
-use orlop_controller::pv::fit;
-use orlop_controller::pv::object::{self, ClaimPhase, VolumeMode, volume_name};
 use orlop_controller::snapshot::{self, VolumeSnapshot};
+use orlop_volume::class;
+use orlop_volume::fit;
+use orlop_volume::object::{self, ClaimPhase, VolumeMode, volume_name};
 
 /// What a claim names as its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

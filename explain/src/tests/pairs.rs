@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use orlop_client::informers::Informers;
 use orlop_controller::context::{Context, Run};
-use orlop_controller::drivers::Drivers;
 use orlop_controller::options::Options;
 use orlop_controller::pv;
+use orlop_csi::drivers::Drivers;
 use orlop_test_support::FakeApi;
 use tokio_util::sync::{CancellationToken, DropGuard};
 

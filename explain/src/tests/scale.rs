@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{ask, claim, volume, with, world};
 use crate::candidates::{NEAREST, Survey, verdicts};
 use crate::facts::{ClaimRequest, FactTable, Memory};
-use orlop_controller::pv::fit::{self, Wanted};
+use orlop_volume::fit::{self, Wanted};
 
 fn pick(rng: &mut StdRng, from: &[Value]) -> Value {
     from[rng.random_range(0..from.len())].clone()

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use orlop_apimachinery::clock::Backoff;
 use orlop_client::recorder::EventType;
-use orlop_controller::drivers::Endpoint;
 use orlop_csi::driver::Driver;
+use orlop_csi::drivers::Endpoint;
 use orlop_csi::error::CallError;
 use orlop_csi::v1::NodeGetInfoRequest;
 use tokio::sync::{Mutex, watch};

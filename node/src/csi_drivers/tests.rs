@@ -5,7 +5,7 @@ use std::path::Path;
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::Informer;
 use orlop_client::names::{ANN_CSI_NODE_IDS, ANN_MIGRATED_PLUGINS};
-use orlop_controller::drivers::Drivers;
+use orlop_csi::drivers::Drivers;
 use orlop_csi::v1::{NodeGetInfoResponse, Topology};
 use orlop_test_support::{Failing, FakeApi, Fault, FaultKind, TestDriver};
 use serde_json::{Value, json};

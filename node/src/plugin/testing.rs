@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod, Volume};
 use orlop_apimachinery::clock::Clock;
-use orlop_controller::drivers::Drivers;
+use orlop_csi::drivers::Drivers;
 use orlop_test_support::FakeApi;
 use rustix::mount::{UnmountFlags, unmount};
 use serde_json::{Value, json};

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use orlop_controller::scheduler::cluster::NodeFacts;
-use orlop_controller::scheduler::filter::node_affinity;
+use orlop_volume::affinity::pod_accepts_node;
 
 use super::facts::PodFailure;
 
@@ -53,7 +52,8 @@ fn fits(pod: &Pod, node: &Node, pods: usize, max_pods: u32) -> Result<(), PodFai
         );
         return Err(verdict("OutOfpods", why));
     }
-    if !node_affinity::accepts(pod, &NodeFacts::of(node)) {
+    let labels = node.metadata.labels.clone().unwrap_or_default();
+    if !pod_accepts_node(pod, &labels, node.metadata.name.as_deref().unwrap_or_default()) {
         let why = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
         return Err(verdict("NodeAffinity", why.to_owned()));
     }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
 use orlop_client::client::{is_not_found, message_of};
-use orlop_controller::pv::object;
+use orlop_volume::object;
 use rustix::fs::{Dir, OFlags};
 use tokio_util::sync::CancellationToken;
 

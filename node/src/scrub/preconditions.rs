@@ -4,8 +4,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, PersistentVolume, Pod, Volume, VolumeMount};
-use orlop_controller::pv::object::{self, VolumePhase};
-use orlop_controller::pv::recycle::{NAME_PREFIX, standard_pod};
+use orlop_volume::object::{self, VolumePhase};
+use orlop_volume::recycle::{NAME_PREFIX, standard_pod};
 
 use super::{Recycler, ScrubTarget};
 

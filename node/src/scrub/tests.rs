@@ -6,9 +6,8 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_controller::options::Options;
-use orlop_controller::pv::recycle::PodRecipe;
 use orlop_test_support::FakeApi;
+use orlop_volume::recycle::{PodRecipe, RecyclerOptions};
 use rustix::mount::{UnmountFlags, unmount};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -31,7 +30,7 @@ fn volume(source: &Value) -> Value {
 
 /// The pod as the binder makes it, and as admission leaves it.
 fn pod(source: &Value) -> Value {
-    let recipe = PodRecipe::new(&Options::default().recycler_hostpath).unwrap();
+    let recipe = PodRecipe::new(&RecyclerOptions::host_path()).unwrap();
     let typed: PersistentVolume = serde_json::from_value(volume(source)).unwrap();
     let pod = recipe.pod(&typed, |own| {
         let spec = typed.spec.as_ref().unwrap();

@@ -1,8 +1,8 @@
 //! The VolumeAttachment of a volume: its name, and the error that it reports. Pure.
 
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use orlop_controller::attach::csi_attachment_name;
-use orlop_controller::csi::handle;
+use orlop_volume::attachment;
+use orlop_volume::csi::handle;
 use tokio_util::sync::DropGuard;
 
 /// The code of gRPC with which a driver says that the node takes no more volumes.
@@ -33,7 +33,7 @@ impl AttachmentWatch {
 /// The name of the VolumeAttachment of a volume on a node; none for volumes that have none.
 pub(super) fn name_of(unique: &str, node: &str) -> Option<String> {
     let (driver, handle) = handle::of_unique_name(unique)?;
-    Some(csi_attachment_name(driver, handle, node))
+    Some(attachment::name(driver, handle, node))
 }
 
 /// What a VolumeAttachment says of a failure.

@@ -11,8 +11,8 @@ use orlop_client::informer::split_key;
 use orlop_client::meta::{has_finalizer, is_terminating};
 use orlop_client::names::FINALIZER_PVC_PROTECTION;
 use orlop_client::pods;
-use orlop_controller::pv::affinity::accepts_node;
-use orlop_controller::translate;
+use orlop_volume::affinity::accepts_node;
+use orlop_volume::translate;
 
 use super::decide::MountCheck;
 use crate::host::Host;

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Persis
 use orlop_apimachinery::quantity::Quantity;
 use orlop_client::meta::annotation;
 use orlop_client::names::ANN_NODE_EXPANSION_NOT_REQUIRED;
-use orlop_controller::csi::resizer::conditions::{self, NODE_ERROR};
-use orlop_controller::csi::resizer::target::{self, Stage};
+use orlop_volume::resize::conditions::{self, NODE_ERROR};
+use orlop_volume::resize::target::{self, Stage};
 use serde_json::{Value, json};
 
 use crate::volume::{Source, VolumeSpec};

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::attach::volume::{Key, attachment_name, digest};
-use crate::csi::handle::unique_name;
+use crate::attach::volume::{Key, digest};
 use orlop_client::names::ANN_CONTROLLER_MANAGED_ATTACH;
+use orlop_volume::attachment::name_of_digest;
+use orlop_volume::csi::handle::unique_name;
 
 /// A name with its short forms written out.
 pub(super) fn long(word: &str) -> String {
@@ -32,7 +33,7 @@ pub(super) fn attachment(word: &str) -> (String, String, String) {
         return (driver.to_owned(), name.to_owned(), node.to_owned());
     }
     let (driver, _) = volume.split_once('^').unwrap();
-    let name = attachment_name(&digest(&Key::new(&unique(volume), node)).unwrap());
+    let name = name_of_digest(&digest(&Key::new(&unique(volume), node)).unwrap());
     (driver.to_owned(), name, node.to_owned())
 }
 

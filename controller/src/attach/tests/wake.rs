@@ -8,10 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::notation::{parse, unique};
 use crate::attach::controller::Controller;
-use crate::attach::volume::{Key, attachment_name, digest};
+use crate::attach::volume::{Key, digest};
 use crate::attach::{settings, watch};
 use crate::options::Options;
 use crate::testing::FakeApi;
+use orlop_volume::attachment::name_of_digest;
 
 const NODES: usize = 20;
 const VOLUMES: usize = 1000;
@@ -39,7 +40,7 @@ fn typed_value<K: serde::de::DeserializeOwned>(object: Value) -> K {
 
 fn attachment(n: usize, version: u64, status: Value) -> Value {
     let key = key(n);
-    json!({"metadata": {"name": attachment_name(&digest(&key).unwrap()), "uid": format!("a-{n}"),
+    json!({"metadata": {"name": name_of_digest(&digest(&key).unwrap()), "uid": format!("a-{n}"),
         "resourceVersion": version.to_string()}, "spec": {"attacher": "hostpath.csi.k8s.io", "nodeName": &*key.node,
         "source": {"persistentVolumeName": format!("pv-{n}")}}, "status": status})
 }

@@ -8,10 +8,11 @@ use serde_json::json;
 use crate::attach::desired::PodRef;
 use crate::attach::events::{Ends, Held, held, refused};
 use crate::attach::force_detach_timeout::force_after;
-use crate::attach::volume::{Key, Spec, attachment_name, digest, digest_of_name};
+use crate::attach::volume::{Key, Spec, digest, digest_of_name};
+use orlop_volume::attachment::name_of_digest;
 
 fn name(volume: &str, node: &str) -> Option<String> {
-    digest(&Key::new(volume, node)).map(|digest| attachment_name(&digest))
+    digest(&Key::new(volume, node)).map(|digest| name_of_digest(&digest))
 }
 
 #[test]

@@ -12,12 +12,12 @@ use super::decide::{Publish, Step, Unpublish, View, decide, is_ours, volume_name
 use super::error::{Failure, RecordedError};
 use super::memory::{Doubts, Latest, LetGo};
 use super::writes::{self, Writer, Written};
-use crate::csi::handle::attacher_finalizer;
-use crate::csi::secrets;
-use crate::drivers::Drivers;
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::Informer;
 use orlop_client::meta::is_terminating;
+use orlop_csi::drivers::Drivers;
+use orlop_volume::csi::handle::attacher_finalizer;
+use orlop_volume::csi::secrets;
 
 /// Most steps of one sync. Volume, preparation and call, plus the same number again for concurrent writes.
 const STEPS: usize = 8;

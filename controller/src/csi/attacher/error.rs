@@ -3,8 +3,8 @@
 use orlop_csi::error::CallError;
 
 use super::decide::AttachRefusal;
-use crate::csi::secrets::SecretError;
 use orlop_client::client::{is_conflict, message_of, status_of};
+use orlop_volume::csi::secrets::SecretError;
 
 /// An error as recorded on an attachment.
 pub(super) struct RecordedError {

@@ -5,10 +5,10 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 
 use super::decide::{is_unsettled, volume_name};
-use crate::csi::handle::attacher_finalizer;
 use orlop_client::informer::Change;
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{ANN_CSI_NODE_ID, FINALIZER_EXTERNAL_ATTACHER_PREFIX};
+use orlop_volume::csi::handle::attacher_finalizer;
 
 /// Whether a changed attachment needs a sync.
 pub(super) fn attachment_matters(change: &Change<VolumeAttachment>) -> bool {

@@ -12,11 +12,11 @@ use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 
 use super::error::{Failure, RecordedError};
-use crate::csi::handle::attacher_finalizer;
 use orlop_client::client::{is_conflict, is_not_found};
 use orlop_client::meta::{adding_finalizers, is_terminating, removing_finalizers};
 use orlop_client::names::ANN_CSI_NODE_ID;
 use orlop_client::strip_managed_fields::Lean;
+use orlop_volume::csi::handle::attacher_finalizer;
 
 /// Write conflicts in a row before the key is requeued with a delay.
 const ROUNDS: usize = 5;

@@ -20,16 +20,17 @@ use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::Driver;
 
 use crate::context::{Context, ControllerError};
-use crate::csi::resizer::target::is_bound;
 use crate::csi::retry_state::Memory;
-use crate::csi::{driver_queue, handle, live, requeue};
-use crate::drivers::Drivers;
+use crate::csi::{driver_queue, live, requeue};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::{Change, Informer};
 use orlop_client::names::controller;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::Recorder;
 use orlop_client::worker;
+use orlop_csi::drivers::Drivers;
+use orlop_volume::csi::handle;
+use orlop_volume::resize::target::is_bound;
 
 use modify::ModifyError;
 use table::{Action, Facts};

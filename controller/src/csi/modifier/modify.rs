@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use super::Modifier;
 use super::conditions::{self, MODIFY_ERROR, MODIFYING};
 use super::table::{self, Stage};
-use crate::csi::handle;
 use crate::csi::live::{self, LiveError};
-use crate::csi::secrets::{self, SecretError};
 use orlop_client::informer::split_key;
 use orlop_client::meta::annotation;
 use orlop_client::names::{ANN_MODIFY_SECRET_NAME, ANN_MODIFY_SECRET_NAMESPACE, reason};
 use orlop_client::recorder::EventType::{Normal, Warning};
+use orlop_volume::csi::handle;
+use orlop_volume::csi::secrets::{self, SecretError};
 
 /// Why a volume does not have the attributes that its claim requests.
 #[derive(Debug, thiserror::Error)]

@@ -22,8 +22,8 @@ use tokio::time::Instant;
 
 use super::Provisioner;
 use super::topology::{Cluster, Term, fnv1, segment};
-use crate::csi::secrets::PREFIX;
 use orlop_client::client::{is_already_exists, is_conflict, is_not_found};
+use orlop_volume::csi::secrets::PREFIX;
 
 /// How often drivers are polled (upstream: `--capacity-poll-interval`).
 const POLL: Duration = Duration::from_secs(60);

@@ -19,11 +19,11 @@ use super::prepare::Secrets;
 use super::save::in_use;
 use super::volume::{self, Flaw};
 use super::{AGAIN, ProvisionError, Provisioner, Turn, carries, class_name, size, version};
-use crate::csi::handle;
 use orlop_client::client::{is_conflict, is_not_found, message_of};
 use orlop_client::informer::split_key;
 use orlop_client::names::{ANN_SELECTED_NODE, reason};
 use orlop_client::recorder::EventType;
+use orlop_volume::csi::handle;
 
 /// How long the binder has to bind a claim whose volume is saved, and to remove the note with the same write. After that
 /// the note is removed here.

@@ -15,13 +15,13 @@ use super::attempts::Fingerprint;
 use super::decide::{self, VolumeSituation};
 use super::request::ProvisionRefusal;
 use super::{AGAIN, ATTACHED, ProvisionError, Provisioner, Turn, finalizers};
-use crate::csi::secrets::{self, Purpose};
 use orlop_client::client::{is_conflict, is_not_found};
 use orlop_client::meta::{annotation, has_finalizer};
 use orlop_client::names::{
     ANN_DELETION_SECRET_NAME, ANN_DELETION_SECRET_NAMESPACE, FINALIZER_EXTERNAL_PROVISIONER, reason,
 };
 use orlop_client::recorder::EventType;
+use orlop_volume::csi::secrets::{self, Purpose};
 
 impl Provisioner {
     pub(super) async fn sync_volume(self: Arc<Self>, name: String) -> Result<(), ProvisionError> {

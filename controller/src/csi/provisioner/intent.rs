@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use super::finalizers;
 use super::source::Content;
 use super::topology::Requirement;
-use crate::csi::handle;
-use crate::csi::modes::Access;
-use crate::translate;
 use orlop_client::meta::{annotation, has_finalizer};
 use orlop_client::names::{ANN_CREATE_REQUEST, ANN_SELECTED_NODE, FINALIZER_PROVISIONING};
+use orlop_volume::csi::handle;
+use orlop_volume::csi::modes::Access;
+use orlop_volume::translate;
 
 /// A CreateVolume request and the plan for its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

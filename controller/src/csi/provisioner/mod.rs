@@ -49,10 +49,7 @@ use self::intent::Noted;
 use self::seal::{SealError, Seals};
 use self::source::RequestedSource;
 use crate::context::{Context, ControllerError};
-use crate::csi::handle;
-use crate::drivers::Drivers;
 use crate::options::Options;
-use crate::translate;
 use orlop_client::informer::{Change, Informer, Registration, split_key};
 use orlop_client::meta::{annotation, has_finalizer, is_terminating};
 use orlop_client::names::{
@@ -62,6 +59,9 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventSink, Recorder};
 use orlop_client::strip_managed_fields::Lean;
 use orlop_client::worker;
+use orlop_csi::drivers::Drivers;
+use orlop_volume::csi::handle;
+use orlop_volume::translate;
 
 /// Index of claims without a volume, by their driver; includes claims whose driver was called already.
 const OPEN_BY_DRIVER: &str = "csi-open-by-driver";

@@ -12,12 +12,12 @@ use super::intent::Intent;
 use super::request::{ProvisionRefusal, Wish};
 use super::source::{self, Content, RequestedSource};
 use super::topology::{self, Question, Requirement};
-use crate::csi::secrets;
 use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
-use crate::translate;
 use orlop_client::client::message_of;
 use orlop_client::names::{migrated_driver, reason};
 use orlop_client::recorder::EventType;
+use orlop_volume::csi::secrets;
+use orlop_volume::translate;
 
 /// Values of a secret, by key.
 pub(super) type Secrets = std::collections::HashMap<String, String>;

@@ -7,9 +7,9 @@ use orlop_csi::driver::Driver;
 
 use super::intent::Intent;
 use super::{Provisioner, source_of};
-use crate::csi::handle;
 use orlop_client::client::{is_already_exists, message_of};
 use orlop_client::strip_managed_fields::Lean;
+use orlop_volume::csi::handle;
 
 impl Provisioner {
     /// Saves the volume's object, unless another object has the same handle.

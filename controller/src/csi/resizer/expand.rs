@@ -8,18 +8,20 @@ use orlop_csi::error::{CallError, Code, Meaning};
 use orlop_csi::v1::{CapacityRange, ControllerExpandVolumeRequest};
 use serde_json::json;
 
-use super::conditions::{self, CONTROLLER_ERROR, FILE_SYSTEM_PENDING, PENDING_MESSAGE, RESIZING};
-use super::target::{self, Stage};
 use super::{Means, Resizer};
-use crate::csi::handle;
 use crate::csi::live::{self, LiveError};
-use crate::csi::modes::{self, ModeError};
-use crate::csi::secrets::{self, SecretError};
-use crate::translate;
 use orlop_client::meta::annotation;
 use orlop_client::names::{ANN_NODE_EXPANSION_NOT_REQUIRED, ANN_PRE_RESIZE_CAPACITY, reason};
 use orlop_client::pods;
 use orlop_client::recorder::EventType::{Normal, Warning};
+use orlop_volume::csi::handle;
+use orlop_volume::csi::modes::{self, ModeError};
+use orlop_volume::csi::secrets::{self, SecretError};
+use orlop_volume::resize::conditions::{
+    self, CONTROLLER_ERROR, FILE_SYSTEM_PENDING, PENDING_MESSAGE, RESIZING,
+};
+use orlop_volume::resize::target::{self, Stage};
+use orlop_volume::translate;
 
 /// Why a claim does not have the size that it requests.
 #[derive(Debug, thiserror::Error)]

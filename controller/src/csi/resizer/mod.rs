@@ -7,9 +7,7 @@
 //! It is woken for claims whose size, status or resizer changed, for volumes that appear, and for pods that let go of a
 //! volume that its driver expands only when it is unused.
 
-pub mod conditions;
 mod expand;
-pub mod target;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +23,7 @@ use orlop_csi::v1::node_service_capability::rpc::Type as NodeRpc;
 
 use crate::context::{Context, ControllerError};
 use crate::csi::retry_state::Memory;
-use crate::csi::{driver_queue, handle, live, requeue};
-use crate::drivers::Drivers;
-use crate::translate;
+use crate::csi::{driver_queue, live, requeue};
 use orlop_apimachinery::clock::{Backoff, Clock};
 use orlop_client::informer::{Change, Informer};
 use orlop_client::meta::annotation;
@@ -36,9 +32,13 @@ use orlop_client::pods;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::Recorder;
 use orlop_client::worker;
+use orlop_csi::drivers::Drivers;
+use orlop_volume::csi::handle;
+use orlop_volume::translate;
 
 use expand::ResizeError;
-use target::{Facts, Stage, Target};
+use orlop_volume::resize::conditions;
+use orlop_volume::resize::target::{self, Facts, Stage, Target};
 
 /// First and longest delay for a driver that does not report its node capabilities.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));

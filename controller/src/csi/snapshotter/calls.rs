@@ -19,7 +19,6 @@ use super::error::{CallFailure, SnapshotError};
 use super::secrets::{self, Purpose};
 use super::steps::patch_content;
 use super::{protect, status};
-use crate::csi::secrets::{self as values};
 use crate::snapshot::VolumeSnapshotContent;
 use orlop_client::client::is_not_found;
 use orlop_client::meta::{annotation, removing_finalizers};
@@ -29,6 +28,7 @@ use orlop_client::names::{
 };
 use orlop_client::recorder::EventType::Warning;
 use orlop_client::strip_managed_fields::Lean;
+use orlop_volume::csi::secrets as values;
 
 /// The reported snapshot.
 struct SnapshotInfo {

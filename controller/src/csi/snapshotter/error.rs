@@ -2,7 +2,7 @@
 
 use orlop_csi::error::CallError;
 
-use crate::csi::secrets::SecretError;
+use orlop_volume::csi::secrets::SecretError;
 
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use k8s_openapi::api::core::v1::SecretReference;
 use orlop_apimachinery::names::{dns_label, dns_subdomain};
 
-use crate::csi::secrets::{PREFIX, SecretError, resolved};
 use crate::snapshot::VolumeSnapshot;
+use orlop_volume::csi::secrets::{PREFIX, SecretError, resolved};
 
 /// The reserved keys, without the prefix. Those of groups are accepted and unused.
 const KNOWN: [&str; 8] = [

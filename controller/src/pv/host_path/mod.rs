@@ -10,10 +10,11 @@ use k8s_openapi::api::core::v1::{HostPathVolumeSource, PersistentVolume, Persist
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::object::{VolumeMode, name};
 use super::plugin::{DeleteError, Deleter, Order, Provisioner, Recycler, VolumePlugin};
-use super::recycle::{PodRecipe, PodRunner};
+use super::recycle::PodRunner;
 use orlop_client::names;
+use orlop_volume::object::{VolumeMode, name};
+use orlop_volume::recycle::PodRecipe;
 
 /// The only directory below which something is deleted or made.
 const ROOT: &str = "/tmp";

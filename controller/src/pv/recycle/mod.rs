@@ -2,8 +2,6 @@
 //! untied from its claim and offered again.
 
 mod operation;
-mod recipe;
 mod runner;
 
-pub use self::recipe::{NAME_PREFIX, PodRecipe, RecipeError, standard_pod};
 pub use self::runner::PodRunner;

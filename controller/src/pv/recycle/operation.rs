@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 
 use crate::pv::binder::Binder;
 use crate::pv::error::{SyncError, chain};
-use crate::pv::object::{self, claim_ref, reference_key};
 use crate::pv::pods::users;
 use orlop_client::names::reason;
 use orlop_client::recorder::EventType;
+use orlop_volume::object::{self, claim_ref, reference_key};
 
 impl Binder {
     /// The operation behind policy Recycle. Failures are told on the volume and never slow the next attempt down: it comes

@@ -10,12 +10,12 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::sync::mpsc;
 
-use super::recipe::NAMESPACE;
-use crate::pv::object::{self, claim_ref, reference_uid};
 use orlop_client::client::{is_already_exists, is_not_found, message_of};
 use orlop_client::informer::Informer;
 use orlop_client::names::reason;
 use orlop_client::recorder::{EventType, Recorder};
+use orlop_volume::object::{self, claim_ref, reference_uid};
+use orlop_volume::recycle::NAMESPACE;
 
 /// How often the server is asked whether the pod is still there, in case its end was not seen.
 const CHECK: Duration = Duration::from_secs(30);

@@ -11,15 +11,15 @@ use serde_json::json;
 
 use super::notation::{canonical, parse, render};
 use super::own_index::WIDE;
-use crate::pv::affinity::accepts_node;
 use crate::pv::cache::may_replace;
-use crate::pv::class::delays_binding;
 use crate::pv::index::VolumeIndex;
 use crate::pv::migration::{correct_claim_mark, correct_deletion_finalizers, correct_volume_mark};
-use crate::pv::modes::ModeSet;
-use crate::pv::object;
 use orlop_client::names::migrated_driver;
 use orlop_client::packed_object::Kept;
+use orlop_volume::affinity::accepts_node;
+use orlop_volume::class::delays_binding;
+use orlop_volume::modes::ModeSet;
+use orlop_volume::object;
 
 pub(super) fn volume(line: &str) -> PersistentVolume {
     serde_json::from_value(parse(line)).unwrap()
@@ -326,7 +326,7 @@ fn volumes_of_all_modes_come_by_size() {
 #[test]
 fn mode_groups_that_can_serve() {
     let sets: BTreeSet<ModeSet> =
-        WIDE.iter().map(|line| ModeSet::offered(crate::pv::fit::offered_modes(&volume(line)))).collect();
+        WIDE.iter().map(|line| ModeSet::offered(orlop_volume::fit::offered_modes(&volume(line)))).collect();
     let wanted = ModeSet::requested(&["ReadWriteMany".to_owned()]).unwrap();
     let serving =
         (0..=4).flat_map(|count| ModeSet::supersets(wanted, count)).filter(|set| sets.contains(set));

@@ -8,9 +8,9 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use serde_json::json;
 
-use crate::pv::object;
 use crate::pv::plugin::{DeleteError, Deleter, Order, Provisioner, Recycler, VolumePlugin};
 use crate::pv::recycle::PodRunner;
+use orlop_volume::object;
 
 /// The name of the plugin.
 pub(super) const NAME: &str = "kubernetes.io/mock-volume";

@@ -6,10 +6,10 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::functions::{claim, index, volume};
-use crate::pv::fit::{self, Wanted};
-use crate::pv::modes::ModeSet;
-use crate::pv::object;
 use orlop_client::packed_object::Kept;
+use orlop_volume::fit::{self, Wanted};
+use orlop_volume::modes::ModeSet;
+use orlop_volume::object;
 
 const MODES: [&str; 6] = ["RWO", "ROX", "RWO,ROX", "RWO,ROX,RWX", "RWX", "RWOP"];
 const SIZES: [&str; 5] = ["1Gi", "2Gi", "1G", "3Gi", "500Mi"];

@@ -16,11 +16,11 @@ use super::requeue::World;
 use crate::options::Options;
 use crate::pv::binder::Binder;
 use crate::pv::controller::standard_plugins;
-use crate::pv::fit::{self, Wanted};
-use crate::pv::object::{self, VolumePhase};
 use crate::testing::{FakeApi, Fault, FaultKind};
 use orlop_client::names;
 use orlop_client::packed_object::Kept;
+use orlop_volume::fit::{self, Wanted};
+use orlop_volume::object::{self, VolumePhase};
 
 fn volumes(api: &FakeApi) -> Vec<PersistentVolume> {
     let objects = api.list("persistentvolumes").into_iter();

@@ -14,12 +14,12 @@ use super::super::report::Why;
 use super::super::state::{Known, Scheduler};
 use super::wait::{Awaited, Progress, progress};
 use crate::pv::bind::volume_with_claim;
-use crate::pv::object;
 use orlop_client::client::message_of;
 use orlop_client::informer::split_key;
 use orlop_client::names::{ANN_SELECTED_NODE, reason};
 use orlop_client::recorder::EventType;
 use orlop_client::worker::panic_text;
+use orlop_volume::object;
 
 /// Why a pod could not be bound to its node. The texts are upstream's.
 #[derive(Debug, thiserror::Error)]

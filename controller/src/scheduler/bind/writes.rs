@@ -10,12 +10,12 @@ use kube::api::PostParams;
 
 use super::super::state::Scheduler;
 use super::work::{BindError, Work};
-use crate::pv::object;
 use orlop_apimachinery::clock::Backoff;
 use orlop_client::client::status_of;
 use orlop_client::informer::split_key;
 use orlop_client::pods;
 use orlop_client::strip_managed_fields::Lean;
+use orlop_volume::object;
 
 impl Scheduler {
     pub(super) async fn write_volume(

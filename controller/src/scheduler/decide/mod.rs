@@ -16,7 +16,7 @@ use super::filter::{
 use super::pod::PodFacts;
 use super::volumes::Volumes;
 use super::{message, score};
-use crate::pv::object;
+use orlop_volume::object;
 
 /// The result of a decision.
 #[derive(Debug, PartialEq)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod};
+use k8s_openapi::api::core::v1::Pod;
 
 use super::super::cluster::NodeFacts;
 use super::{Misfit, Rule};
-use crate::pv::affinity::term_matches;
+use orlop_volume::affinity::{pod_accepts_node, required_node_terms, term_matches};
 
 const REASON: &str = "node(s) didn't match Pod's node affinity/selector";
 /// Upstream's text for nodes that a pod's affinity by name excludes.
@@ -16,29 +16,18 @@ pub const CONFLICT: &str = "pod affinity terms conflict";
 
 /// The rule.
 pub fn check(pod: &Pod, node: &NodeFacts) -> Result<(), Misfit> {
-    if accepts(pod, node) { Ok(()) } else { Err(Misfit::fixed(Rule::NodeAffinity, REASON)) }
-}
-
-/// Whether a node matches the pod's selector and required affinity.
-pub fn accepts(pod: &Pod, node: &NodeFacts) -> bool {
-    let selector = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref());
-    let selected = selector.into_iter().flatten().all(|(key, value)| node.labels.get(key) == Some(value));
-    let terms = required(pod);
-    selected
-        && terms.is_none_or(|terms| terms.iter().any(|term| term_matches(term, &node.labels, &node.name)))
-}
-
-fn required(pod: &Pod) -> Option<&[NodeSelectorTerm]> {
-    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
-    let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
-    Some(&required.node_selector_terms)
+    if pod_accepts_node(pod, &node.labels, &node.name) {
+        Ok(())
+    } else {
+        Err(Misfit::fixed(Rule::NodeAffinity, REASON))
+    }
 }
 
 /// The only feasible nodes, if every alternative of the pod's affinity names nodes. An empty set: the names contradict each
 /// other.
 pub fn named_nodes(pod: &Pod) -> Option<BTreeSet<String>> {
     let mut all = BTreeSet::new();
-    let terms = required(pod)?;
+    let terms = required_node_terms(pod)?;
     if terms.is_empty() {
         return None;
     }

@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::Pod;
 use super::super::cluster::{Cluster, NodeFacts};
 use super::super::pod::PodFacts;
 use super::super::terms::Spread;
-use super::{Misfit, Rule, node_affinity, taints};
+use super::{Misfit, Rule, taints};
+use orlop_volume::affinity::pod_accepts_node;
 
 const REASON: &str = "node(s) didn't match pod topology spread constraints";
 const NO_LABEL: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
@@ -49,7 +50,7 @@ pub fn count(pod: &Pod, facts: &PodFacts, cluster: &Cluster) -> Vec<Counted> {
 }
 
 fn counts(constraint: &Spread, pod: &Pod, node: &NodeFacts) -> bool {
-    (!constraint.honors_affinity || node_affinity::accepts(pod, node))
+    (!constraint.honors_affinity || pod_accepts_node(pod, &node.labels, &node.name))
         && (!constraint.honors_taints || taints::check(pod, node).is_ok())
 }
 

@@ -13,9 +13,9 @@ use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
 use kube::Api;
 use kube::api::PostParams;
 use orlop_client::client::message_of;
-use orlop_controller::attach::csi_attachment_name;
-use orlop_controller::csi::secrets;
 use orlop_csi::error::Code;
+use orlop_volume::attachment;
+use orlop_volume::csi::secrets;
 
 use super::driver::{DriverRegistry, is_attached};
 use super::source::VolumeLifecycle;
@@ -44,7 +44,7 @@ pub(super) async fn publish_context(
     if !is_attached(known.object(driver).as_deref()) {
         return Ok(HashMap::new());
     }
-    let name = csi_attachment_name(driver, handle, &host.config.name);
+    let name = attachment::name(driver, handle, &host.config.name);
     let api: Api<VolumeAttachment> = Api::all(host.client.clone());
     let found = answered(api.get(&name)).await.map_err(|(why, cause)| {
         let message = format!("volume {handle} has GET error for volume attachment {name}: {why}");

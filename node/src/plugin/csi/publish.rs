@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use orlop_controller::attach::csi_attachment_name;
 use orlop_csi::capabilities::NodeRpc;
 use orlop_csi::v1::{NodePublishVolumeRequest, NodeUnpublishVolumeRequest};
+use orlop_volume::attachment;
 
 use super::context::{TOKENS, pod_attributes, publish_context, secret};
 use super::disk::{Disk, StoredRecord};
@@ -53,7 +53,7 @@ impl CsiPlugin {
         let record = VolumeData {
             spec_volume: spec.dir_name().to_owned(),
             node_name: host.config.name.clone(),
-            attachment: csi_attachment_name(&source.driver, &handle, &host.config.name),
+            attachment: attachment::name(&source.driver, &handle, &host.config.name),
             volume_lifecycle_mode: source.life.as_str().to_owned(),
             ..VolumeData::of_device(&source.driver, &handle)
         };

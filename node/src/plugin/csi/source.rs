@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::SecretReference;
-use orlop_controller::csi::modes::Access;
 use orlop_csi::capabilities::{NodeCapabilities, NodeRpc};
 use orlop_csi::v1::VolumeCapability;
 use orlop_csi::v1::volume_capability::AccessType;
 use orlop_csi::v1::volume_capability::access_mode::Mode;
+use orlop_volume::csi::modes::Access;
 use sha2::{Digest, Sha256};
 
 use crate::paths::hex;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{Pod, Volume};
-use orlop_controller::drivers::Drivers;
+use orlop_csi::drivers::Drivers;
 use orlop_test_support::FakeApi;
 use rustix::mount::{UnmountFlags, unmount};
 use serde_json::{Value, json};

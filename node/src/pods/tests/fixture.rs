@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::recorder::EventSink;
-use orlop_controller::drivers::Drivers;
+use orlop_csi::drivers::Drivers;
 use orlop_test_support::FakeApi;
 use serde_json::{Value, json};
 use tempfile::TempDir;

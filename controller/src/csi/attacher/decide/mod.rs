@@ -11,11 +11,11 @@ use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use orlop_csi::capabilities::{Capabilities, Rpc};
 use orlop_csi::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, VolumeCapability};
 
-use crate::csi::handle::{attacher_finalizer, node_id};
-use crate::csi::modes::{self, ModeError};
-use crate::translate::to_csi;
 use orlop_client::meta::{annotation, has_finalizer, is_terminating};
 use orlop_client::names::ANN_CSI_NODE_ID;
+use orlop_volume::csi::handle::{attacher_finalizer, node_id};
+use orlop_volume::csi::modes::{self, ModeError};
+use orlop_volume::translate::to_csi;
 
 /// The input of a decision about an attachment.
 pub(super) struct View<'a> {

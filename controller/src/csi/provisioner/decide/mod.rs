@@ -5,12 +5,12 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::intent::{self, Intent, Noted};
-use crate::csi::handle;
 use orlop_client::meta::{annotation, has_finalizer, is_terminating};
 use orlop_client::names::{
     ANN_BETA_STORAGE_PROVISIONER, ANN_MIGRATED_TO, ANN_PROVISIONED_BY, ANN_SELECTED_NODE,
     ANN_STORAGE_PROVISIONER, FINALIZER_EXTERNAL_PROVISIONER, migrated_driver,
 };
+use orlop_volume::csi::handle;
 
 /// The situation of a claim.
 #[derive(Debug, PartialEq)]

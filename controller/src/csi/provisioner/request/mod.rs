@@ -13,8 +13,8 @@ use super::intent::{Intent, Plan, Secrets, volume_name};
 use super::size;
 use super::source::{self, Content, RequestedSource, SourceError};
 use super::topology::{Requirement, TopologyError};
-use crate::csi::modes::{self, ModeError};
-use crate::csi::secrets::{self, PREFIX, Purpose, SecretError};
+use orlop_volume::csi::modes::{self, ModeError};
+use orlop_volume::csi::secrets::{self, PREFIX, Purpose, SecretError};
 
 /// The parameter for the file system type.
 const FS_TYPE: &str = "csi.storage.k8s.io/fstype";

@@ -7,10 +7,10 @@ use orlop_csi::v1;
 use serde::{Deserialize, Serialize};
 
 use super::size;
-use crate::csi::handle;
 use crate::snapshot::{self, VolumeSnapshot, VolumeSnapshotContent};
 use orlop_client::meta::{annotation, has_finalizer, is_terminating};
 use orlop_client::names::{ANN_ALLOW_MODE_CHANGE, FINALIZER_SNAPSHOT_SOURCE};
+use orlop_volume::csi::handle;
 
 /// The initial content of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,11 +14,11 @@ use orlop_csi::v1;
 
 use super::intent::Intent;
 use crate::claim_reference::claim_reference;
-use crate::translate;
 use orlop_client::names::{
     ANN_DELETION_SECRET_NAME, ANN_DELETION_SECRET_NAMESPACE, ANN_MODIFY_SECRET_NAME,
     ANN_MODIFY_SECRET_NAMESPACE, ANN_PROVISIONED_BY, FINALIZER_EXTERNAL_PROVISIONER, migrated_driver,
 };
+use orlop_volume::translate;
 
 /// Volume attribute with the provisioner that created it.
 const IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";

@@ -13,8 +13,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::secrets::{self, Purpose};
 use super::{bound_content, content_name, is_ready, names, points_to, protect, status};
-use crate::csi::handle;
-use crate::csi::resizer::target::is_bound;
 use crate::snapshot::{
     DeletionPolicy, VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent, VolumeSnapshotContentSource,
     VolumeSnapshotContentSpec, VolumeSnapshotStatus,
@@ -25,6 +23,8 @@ use orlop_client::names::{
     FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND, FINALIZER_SNAPSHOT_CLAIM,
     FINALIZER_SNAPSHOT_CONTENT, reason,
 };
+use orlop_volume::csi::handle;
+use orlop_volume::resize::target::is_bound;
 
 /// The input of the decision.
 pub struct Facts<'a> {

@@ -13,7 +13,6 @@ use super::binding::{self, Facts};
 use super::error::SnapshotError;
 use super::{bound_content, is_ready, wanted_content};
 use crate::context::{Context, ControllerError};
-use crate::csi::handle;
 use crate::snapshot::{GROUP, VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::{Change, Informer, Registration, key_of};
@@ -24,6 +23,7 @@ use orlop_client::names::{
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::Recorder;
 use orlop_client::worker;
+use orlop_volume::csi::handle;
 
 /// Upstream: `--worker-threads`.
 const WORKERS: usize = 10;

@@ -12,7 +12,6 @@ use super::error::CallFailure;
 use super::steps::read_content;
 use crate::context::{Context, ControllerError};
 use crate::csi::driver_queue;
-use crate::drivers::Drivers;
 use crate::snapshot::{VolumeSnapshotClass, VolumeSnapshotContent};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::{Change, Informer};
@@ -20,6 +19,7 @@ use orlop_client::names::controller;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::Recorder;
 use orlop_client::worker;
+use orlop_csi::drivers::Drivers;
 
 /// More steps per sync than any content needs.
 const STEPS: usize = 8;

@@ -3,9 +3,9 @@
 use super::super::cluster::NodeFacts;
 use super::super::filter::volume_binding::{is_bound, selected_node};
 use super::super::volumes::Volumes;
-use crate::pv::affinity::accepts_node;
-use crate::pv::object;
 use orlop_client::informer::split_key;
+use orlop_volume::affinity::accepts_node;
+use orlop_volume::object;
 
 /// A claim that has to be bound before its pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

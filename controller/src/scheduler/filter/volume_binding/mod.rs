@@ -11,13 +11,13 @@ use super::super::cluster::NodeFacts;
 use super::super::terms::Labels;
 use super::super::volumes::Volumes;
 use super::{Broken, Misfit, Rule};
-use crate::pv::affinity::accepts_node;
 use crate::pv::index::NodeSearch;
-use crate::pv::object::{self, ClaimPhase};
-use crate::pv::{class, fit};
 use orlop_client::names;
 use orlop_client::packed_object::Kept;
 use orlop_client::pods;
+use orlop_volume::affinity::accepts_node;
+use orlop_volume::object::{self, ClaimPhase};
+use orlop_volume::{class, fit};
 
 const AFFINITY: &str = "node(s) didn't match PersistentVolume's node affinity";
 const NOTHING_TO_BIND: &str = "node(s) didn't find available persistent volumes to bind";

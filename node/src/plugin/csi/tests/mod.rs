@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::Informer;
-use orlop_controller::attach::csi_attachment_name;
-use orlop_controller::drivers::Drivers;
 use orlop_csi::capabilities::NodeRpc;
+use orlop_csi::drivers::Drivers;
 use orlop_test_support::{FakeApi, TestDriver};
+use orlop_volume::attachment;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -114,7 +114,7 @@ impl Fixture {
         let known = known(spec);
         let plugin = CsiPlugin::new(known.clone());
         for handle in ["h", "b"] {
-            let name = csi_attachment_name(DRIVER, handle, "n1");
+            let name = attachment::name(DRIVER, handle, "n1");
             api.seed(json!({"kind": "VolumeAttachment", "apiVersion": "storage.k8s.io/v1", "metadata": {"name": name},
                 "spec": {"attacher": DRIVER, "nodeName": "n1", "source": {"persistentVolumeName": "pv"}},
                 "status": {"attached": true, "attachmentMetadata": {"disk": "sdx"}}}));

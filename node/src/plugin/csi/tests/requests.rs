@@ -69,7 +69,7 @@ async fn a_persistent_volume() {
     assert_eq!(
         record,
         json!({"driverName": DRIVER, "volumeHandle": "h", "specVolID": "pv", "nodeName": "n1",
-            "attachmentID": csi_attachment_name(DRIVER, "h", "n1"), "volumeLifecycleMode": "Persistent"})
+            "attachmentID": attachment::name(DRIVER, "h", "n1"), "volumeLifecycleMode": "Persistent"})
     );
 }
 
@@ -159,7 +159,7 @@ async fn a_driver_that_neither_attaches_nor_stages_nor_grows() {
     rig.double.state().node_rpcs.clear();
     for form in [Form::Files, Form::Block] {
         let volume = volume(form);
-        rig.api.delete("volumeattachments", &csi_attachment_name(DRIVER, "h", "n1"));
+        rig.api.delete("volumeattachments", &attachment::name(DRIVER, "h", "n1"));
         for step in [Step::MountDevice, Step::SetUp] {
             take(&rig.plugin, &rig.host, &volume, step).await.unwrap();
         }
@@ -183,7 +183,7 @@ async fn a_driver_that_neither_attaches_nor_stages_nor_grows() {
 async fn what_has_to_be_there_first() {
     let rig = Fixture::new(json!({})).await;
     let files = volume(Form::Files);
-    let name = csi_attachment_name(DRIVER, "h", "n1");
+    let name = attachment::name(DRIVER, "h", "n1");
     let refused = async |volume: &PodVolume, step: Step| {
         let error = take(&rig.plugin, &rig.host, volume, step).await.unwrap_err();
         assert_eq!((error.outcome, rig.left()), (Outcome::Final, Vec::new()), "{error}");

@@ -1,15 +1,14 @@
 //! How a recycler pod is made: the built-in template or the one from a file, the volume's source and the time limit.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, PersistentVolume, Pod, PodSpec, Volume, VolumeMount};
 
-use crate::options::RecyclerOptions;
-use crate::pv::{fit, object};
+use crate::{fit, object};
 
 /// Where recycler pods live.
-pub(super) const NAMESPACE: &str = "default";
+pub const NAMESPACE: &str = "default";
 /// Names of recycler pods begin with it; the volume's name follows.
 pub const NAME_PREFIX: &str = "recycler-for-";
 /// Upstream's image: any shell with coreutils and findutils will do.
@@ -19,6 +18,33 @@ const SCRIPT: &str =
     "test -e /scrub && find /scrub -mindepth 1 -delete && test -z \"$(ls -A /scrub)\" || exit 1";
 /// Bytes in a GiB.
 const GIB: i64 = 1 << 30;
+
+/// Settings of a recycler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecyclerOptions {
+    /// `--pv-recycler-pod-template-filepath-nfs`, `-hostpath`: file with a pod to use instead of the built-in one.
+    pub pod_template_filepath: Option<PathBuf>,
+    /// `--pv-recycler-minimum-timeout-nfs`, `-hostpath`.
+    pub minimum_timeout: Duration,
+    /// `--pv-recycler-increment-timeout-nfs`, `--pv-recycler-timeout-increment-hostpath`: per GiB of the volume.
+    pub increment_timeout: Duration,
+}
+
+impl RecyclerOptions {
+    /// Upstream's defaults for NFS volumes.
+    pub fn nfs() -> Self {
+        Self::with_minimum(Duration::from_secs(300))
+    }
+
+    /// Upstream's defaults for host path volumes.
+    pub fn host_path() -> Self {
+        Self::with_minimum(Duration::from_secs(60))
+    }
+
+    fn with_minimum(minimum_timeout: Duration) -> Self {
+        Self { pod_template_filepath: None, minimum_timeout, increment_timeout: Duration::from_secs(30) }
+    }
+}
 
 /// How recycler pods of one kind of volume are made.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
-//! Whether a volume may be used on a node: the volume's node affinity against the node's labels. Pure.
+//! Node selectors: whether a node may use a volume or run a pod. Pure.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume};
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, Pod};
 
 /// Whether the labels of a node satisfy the node affinity of a volume. A volume without affinity goes anywhere. Terms
 /// are alternatives, and a term without any requirement matches nothing.
@@ -63,6 +63,22 @@ pub fn term_matches(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>, 
             .all(|wanted| wanted.key == "metadata.name" && requirement_matches(wanted, Some(node)))
 }
 
+/// The alternatives of a pod's required node affinity.
+pub fn required_node_terms(pod: &Pod) -> Option<&[NodeSelectorTerm]> {
+    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
+    let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
+    Some(&required.node_selector_terms)
+}
+
+/// Whether a node of this name with these labels matches the pod's node selector and required node affinity.
+pub fn pod_accepts_node(pod: &Pod, labels: &BTreeMap<String, String>, node: &str) -> bool {
+    let selector = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref());
+    let selected = selector.into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    selected
+        && required_node_terms(pod)
+            .is_none_or(|terms| terms.iter().any(|term| term_matches(term, labels, node)))
+}
+
 fn requirement_matches(wanted: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     let values = wanted.values.as_deref().unwrap_or_default();
     let listed = |value: &str| values.iter().any(|one| one == value);
@@ -78,7 +94,7 @@ fn requirement_matches(wanted: &NodeSelectorRequirement, value: Option<&str>) ->
         "DoesNotExist" => value.is_none(),
         "Gt" => compare(|value, limit| value > limit),
         "Lt" => compare(|value, limit| value < limit),
-        // An operator that nobody knows holds for no node.
+        // An unknown operator matches no node.
         _ => false,
     }
 }

@@ -68,7 +68,7 @@ async fn driver_that_starts_late_is_found() {
     let (stop, serving) = rig.serve(None).await;
     rig.until(|drivers| drivers.get(NAME).is_some()).await;
     let driver = rig.drivers.get(NAME).unwrap();
-    assert!(driver.can().can(orlop_csi::capabilities::Rpc::CreateDeleteVolume));
+    assert!(driver.can().can(crate::capabilities::Rpc::CreateDeleteVolume));
     assert_eq!(rig.drivers.all().len(), 1);
     stop.send(()).unwrap();
     serving.await.unwrap();

@@ -165,7 +165,11 @@ fn templates<'a>(
     }
 }
 
-pub(super) fn resolved(
+/// A template with its `${...}` tokens replaced by their values.
+///
+/// # Errors
+/// A token has no value, or the result is not a valid name according to `faults`.
+pub fn resolved(
     template: &str,
     value_of: impl Fn(&str) -> Option<String>,
     faults: impl Fn(&str) -> Vec<String>,

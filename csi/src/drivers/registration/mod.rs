@@ -8,9 +8,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use orlop_csi::registration::registration_client::RegistrationClient;
-use orlop_csi::registration::{InfoRequest, PluginInfo, RegistrationStatus};
-use orlop_csi::socket;
+use crate::registration::registration_client::RegistrationClient;
+use crate::registration::{InfoRequest, PluginInfo, RegistrationStatus};
+use crate::socket;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use orlop_csi::driver::{Driver, Line};
-use orlop_csi::error::CallError;
-use orlop_csi::socket::{self, SocketError};
+use crate::driver::{Driver, Line};
+use crate::error::CallError;
+use crate::socket::{self, SocketError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 

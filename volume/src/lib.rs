@@ -1,0 +1,19 @@
+//! Rules of volumes, claims and their CSI fields that the controllers and the node agent share. Pure, except
+//! [`csi::secrets::read`].
+//!
+//! * [`object`], [`class`], [`modes`]: the fields of claims and volumes, and their defaults.
+//! * [`fit`]: whether a volume satisfies a claim. [`affinity`]: whether a node satisfies a node selector.
+//! * [`csi`]: names, secrets and capabilities in calls to a driver. [`attachment`]: names of VolumeAttachments.
+//! * [`resize`]: the stages and conditions of an expansion.
+//! * [`translate`]: in-tree volumes as CSI volumes. [`recycle`]: the pod that scrubs a volume.
+
+pub mod affinity;
+pub mod attachment;
+pub mod class;
+pub mod csi;
+pub mod fit;
+pub mod modes;
+pub mod object;
+pub mod recycle;
+pub mod resize;
+pub mod translate;
