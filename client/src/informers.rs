@@ -2,18 +2,17 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
-use kube::{Api, Client, Resource};
+use kube::Client;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::api::{Api, Object};
 use crate::informer::Informer;
-use crate::packed_object::Keep;
 
 /// The informers of a process. Clones share them.
 #[derive(Clone)]
@@ -38,7 +37,7 @@ impl Informers {
     /// The informer of a kind, in all namespaces.
     pub fn of<K>(&self) -> Informer<K>
     where
-        K: Keep + Resource<DynamicType = ()> + Clone + Debug,
+        K: Object<DynamicType = ()>,
     {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         let known = started.get(&TypeId::of::<K>()).and_then(|e| e.informer.downcast_ref::<Informer<K>>());

@@ -1,6 +1,7 @@
 //! What a client of the API needs: connections, informers, a work queue and its workers, events, and the names of
 //! annotations, finalizers and reasons.
 
+pub mod api;
 pub mod client;
 pub mod informer;
 pub mod informers;
@@ -15,4 +16,5 @@ pub mod recorder;
 pub mod small_set;
 pub mod strip_managed_fields;
 pub mod uid;
+pub mod watcher;
 pub mod worker;

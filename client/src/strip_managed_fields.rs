@@ -1,68 +1,24 @@
-//! Objects without `managedFields`. No controller reads who owns which field, but decoded it is most of an object: nested
-//! maps, many times the size of the rest. So it is skipped where an answer is decoded and never built.
+//! Decodes objects without their `managedFields`. No controller reads them, and decoded they are most of an object: nested maps,
+//! many times the size of the rest. So the decoder skips them instead of building them.
 //!
-//! A write of a lean object says nothing about `managedFields`, and the server keeps what it has then.
+//! A write of such an object contains no `managedFields`, and the server keeps those it has.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use kube::Resource;
-use kube::core::ObjectMeta;
 use serde::de::{DeserializeSeed, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer};
 
-/// An object of kind `K` as clients send and receive it, without `managedFields`.
-#[derive(Clone, Debug)]
-pub struct Lean<K>(pub K);
-
-impl<K: Serialize> Serialize for Lean<K> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-impl<'de, K: Deserialize<'de>> Deserialize<'de> for Lean<K> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        K::deserialize(Part { inner: deserializer, level: Level::Object }).map(Lean)
-    }
-}
-
-impl<K: Resource> Resource for Lean<K> {
-    type DynamicType = K::DynamicType;
-    type Scope = K::Scope;
-
-    fn kind(dt: &Self::DynamicType) -> Cow<'_, str> {
-        K::kind(dt)
-    }
-
-    fn group(dt: &Self::DynamicType) -> Cow<'_, str> {
-        K::group(dt)
-    }
-
-    fn version(dt: &Self::DynamicType) -> Cow<'_, str> {
-        K::version(dt)
-    }
-
-    fn api_version(dt: &Self::DynamicType) -> Cow<'_, str> {
-        K::api_version(dt)
-    }
-
-    fn plural(dt: &Self::DynamicType) -> Cow<'_, str> {
-        K::plural(dt)
-    }
-
-    fn metadata_api() -> bool {
-        K::metadata_api()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        self.0.meta()
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.0.meta_mut()
-    }
+/// Decodes the JSON of one object without its `managedFields`.
+///
+/// # Errors
+/// The JSON is no object of the kind, or bytes follow it.
+pub fn from_slice<'de, K: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Result<K> {
+    let mut decoder = serde_json::Deserializer::from_slice(json);
+    let object = K::deserialize(Part { inner: &mut decoder, level: Level::Object })?;
+    decoder.end()?;
+    Ok(object)
 }
 
 /// Where in an object a decoder is. Everything else goes straight to the inner decoder.
@@ -209,8 +165,9 @@ impl<'de> Visitor<'de> for KeyVisitor<'de> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, Pod};
-    use kube::core::{DynamicObject, ObjectList, PartialObjectMeta, WatchEvent};
+    use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
+    use kube::Resource;
+    use kube::core::{DynamicObject, PartialObjectMeta};
     use serde_json::{Value, json};
 
     use super::*;
@@ -233,54 +190,17 @@ mod tests {
     }
 
     #[test]
-    fn only_managed_fields_are_gone() {
+    fn only_managed_fields_are_removed() {
         let text = with_managed_fields().to_string();
-        let lean: Lean<PersistentVolume> = serde_json::from_str(&text).unwrap();
-        assert_eq!(lean.0, stripped(with_managed_fields()));
-        let lean: Lean<PersistentVolume> = serde_json::from_value(with_managed_fields()).unwrap();
-        assert_eq!(lean.0, stripped(with_managed_fields()));
-        let lean: Lean<PartialObjectMeta<DynamicObject>> = serde_json::from_str(&text).unwrap();
+        let volume: PersistentVolume = from_slice(text.as_bytes()).unwrap();
+        assert_eq!(volume, stripped(with_managed_fields()));
+        let found: PartialObjectMeta<DynamicObject> = from_slice(text.as_bytes()).unwrap();
         let wanted: PartialObjectMeta<DynamicObject> = stripped(with_managed_fields());
-        assert_eq!((lean.0.metadata, lean.0.types), (wanted.metadata, wanted.types));
-        assert_eq!(
-            serde_json::to_value(Lean(stripped::<PersistentVolume>(with_managed_fields()))).unwrap(),
-            {
-                let mut value = with_managed_fields();
-                value["metadata"].as_object_mut().unwrap().remove("managedFields");
-                value
-            }
-        );
+        assert_eq!((found.metadata, found.types), (wanted.metadata, wanted.types));
     }
 
     #[test]
-    fn lists_and_events_of_watches_too() {
-        let list = json!({"apiVersion": "v1", "kind": "PersistentVolumeList", "metadata": {"resourceVersion": "9"},
-            "items": [with_managed_fields(), with_managed_fields()]});
-        let list: ObjectList<Lean<PersistentVolume>> = serde_json::from_str(&list.to_string()).unwrap();
-        assert_eq!(list.metadata.resource_version.as_deref(), Some("9"));
-        assert_eq!(list.items.len(), 2);
-        for item in list.items {
-            assert_eq!(item.0, stripped(with_managed_fields()));
-        }
-        // Also with the object before the type, which is decoded from a buffer.
-        for text in ["type first", "object first"].map(|order| {
-            let object = with_managed_fields();
-            match order {
-                "type first" => format!(r#"{{"type":"MODIFIED","object":{object}}}"#),
-                _ => format!(r#"{{"object":{object},"type":"MODIFIED"}}"#),
-            }
-        }) {
-            let WatchEvent::Modified(lean) =
-                serde_json::from_str::<WatchEvent<Lean<PersistentVolume>>>(&text).unwrap()
-            else {
-                panic!("{text}")
-            };
-            assert_eq!(lean.0, stripped(with_managed_fields()));
-        }
-    }
-
-    #[test]
-    fn what_a_plain_decoder_accepts_and_refuses() {
+    fn accepts_and_rejects_what_a_plain_decoder_does() {
         let table = [
             ("without metadata", r#"{"apiVersion":"v1","kind":"Pod"}"#),
             ("null metadata", r#"{"apiVersion":"v1","kind":"Pod","metadata":null}"#),
@@ -291,21 +211,16 @@ mod tests {
             ("no object", r#""text""#),
             ("another kind", r#"{"apiVersion":"v1","kind":"Service","metadata":{}}"#),
             ("cut short", r#"{"metadata":{"name":"a""#),
+            ("more than an object", r#"{"metadata":{"name":"a"}} 1"#),
             (
                 "unknown fields",
                 r#"{"metadata":{"name":"a","b":{"c":[1,2]}},"d":{"metadata":{"managedFields":1}}}"#,
             ),
         ];
         for (name, text) in table {
-            let plain = serde_json::from_str::<Pod>(text).map_err(|error| error.to_string());
-            let lean = serde_json::from_str::<Lean<Pod>>(text).map(|lean| lean.0);
-            assert_eq!(lean.map_err(|error| error.to_string()), plain, "{name}");
+            let plain = serde_json::from_slice::<Pod>(text.as_bytes()).map_err(|error| error.to_string());
+            let found = from_slice::<Pod>(text.as_bytes());
+            assert_eq!(found.map_err(|error| error.to_string()), plain, "{name}");
         }
-    }
-
-    #[test]
-    fn requests_are_those_of_the_kind() {
-        assert_eq!(Lean::<ConfigMap>::url_path(&(), Some("ns")), ConfigMap::url_path(&(), Some("ns")));
-        assert!(Lean::<PartialObjectMeta<Pod>>::metadata_api() && !Lean::<Pod>::metadata_api());
     }
 }

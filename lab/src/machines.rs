@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::watcher;
-use kube::{Api as KubeApi, Client};
+use kube::Client;
 use orlop_apiserver::auth::{UserInfo, in_process};
+use orlop_client::api::Api as KubeApi;
 use orlop_client::client::{self, Lines};
 use orlop_client::informer::Informer;
-use orlop_client::strip_managed_fields::Lean;
+use orlop_client::watcher::Selection;
 use orlop_node::agent::{Agent, Inputs};
 use orlop_node::config::NodeConfig;
 use serde_json::{Map, json};
@@ -71,8 +71,8 @@ impl Machines {
                 sender.send_replace(object.data.clone().unwrap_or_default());
             }
         });
-        let api = KubeApi::<Lean<ConfigMap>>::namespaced(self.client.clone(), "default");
-        let only = watcher::Config::default().fields("metadata.name=lab");
+        let api = KubeApi::<ConfigMap>::namespaced(self.client.clone(), "default");
+        let only = Selection::fields("metadata.name=lab");
         let until = stop.clone();
         let following = tokio::spawn(async move { followed.run_selected(api, only, until).await });
         let mut running: BTreeMap<String, (CancellationToken, Agent)> = BTreeMap::new();

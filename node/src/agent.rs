@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSIDriver;
+use kube::Client;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
 use orlop_apimachinery::clock::{Backoff, Clock};
+use orlop_client::api::Api;
 use orlop_client::client::Lines;
 use orlop_client::informer::Informer;
 use orlop_client::names::{ANN_LOG_ADDRESS, ANN_LOG_KEY};

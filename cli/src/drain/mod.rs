@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::Client;
 use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, Client};
+use orlop_client::api::Api;
 use orlop_client::client::{self, ConnectError, Endpoint, is_not_found, message_of, status_of};
 use orlop_client::pods::claim_names;
 use orlop_controller::attach::unique_name_of;

@@ -3,7 +3,8 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use crate::packed_object::{Keep, Kept};
+use crate::api::Object;
+use crate::packed_object::Kept;
 use crate::uid::Uid;
 
 /// What happened to one object: what the cache held (on a deletion: the last state there was), and what it holds now. Under
@@ -59,7 +60,7 @@ impl<K> Change<K> {
     }
 }
 
-impl<K: Keep> Change<K> {
+impl<K: Object> Change<K> {
     /// Before; none for a new object. It may have to be decoded.
     pub fn old(&self) -> Option<&Arc<K>> {
         let old = self.old.as_ref()?;

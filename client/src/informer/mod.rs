@@ -12,22 +12,19 @@ mod store;
 mod tests;
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt::Debug;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::Duration;
 
-use futures::{StreamExt, pin_mut};
-use kube::Api;
-use kube::runtime::watcher;
+use futures::StreamExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::status_of;
+use crate::api::{Api, Object};
 pub use crate::object_key::{key_of, split_key};
-use crate::packed_object::{Keep, Kept};
-use crate::strip_managed_fields::Lean;
+use crate::packed_object::Kept;
+use crate::watcher::{Event, Selection, WatcherError, watcher};
 use crate::worker::panic_text;
 use orlop_apimachinery::clock::Backoff;
 
@@ -88,13 +85,13 @@ impl<K> Drop for Detach<K> {
     }
 }
 
-impl<K: Keep> Default for Informer<K> {
+impl<K: Object> Default for Informer<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Keep> Informer<K> {
+impl<K: Object> Informer<K> {
     /// An empty informer. It does nothing until [`run`](Self::run); decisions can also be tested by filling it with
     /// [`apply`](Self::apply).
     pub fn new() -> Self {
@@ -286,24 +283,19 @@ impl<K: Keep> Informer<K> {
     }
 }
 
-impl<K: Keep + Clone + Debug> Informer<K> {
+impl<K: Object> Informer<K> {
     /// Lists and watches until `shutdown`. When the server is away it tries again after 100 ms, doubling up to 10 s.
-    pub async fn run(&self, api: Api<Lean<K>>, shutdown: CancellationToken) {
-        self.run_selected(api, watcher::Config::default(), shutdown).await;
+    pub async fn run(&self, api: Api<K>, shutdown: CancellationToken) {
+        self.run_selected(api, Selection::default(), shutdown).await;
     }
 
-    /// The same with the objects that `config` selects.
-    pub async fn run_selected(
-        &self,
-        api: Api<Lean<K>>,
-        config: watcher::Config,
-        shutdown: CancellationToken,
-    ) {
+    /// As [`run`](Self::run), with the selected objects only.
+    pub async fn run_selected(&self, api: Api<K>, selection: Selection, shutdown: CancellationToken) {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
         loop {
             let delay = tokio::select! {
                 () = shutdown.cancelled() => return,
-                delay = self.follow(&api, &config, &mut backoff) => delay,
+                delay = self.follow(&api, &selection, &mut backoff) => delay,
             };
             tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -312,37 +304,40 @@ impl<K: Keep + Clone + Debug> Informer<K> {
         }
     }
 
-    /// Lists and watches until the version to go on from is too old, then returns the time to wait before a new list.
-    async fn follow(&self, api: &Api<Lean<K>>, config: &watcher::Config, backoff: &mut Backoff) -> Duration {
-        let stream = watcher(api.clone(), config.clone());
-        pin_mut!(stream);
+    /// Lists and watches until a new list is necessary, then returns the time to wait before it.
+    async fn follow(&self, api: &Api<K>, selection: &Selection, backoff: &mut Backoff) -> Duration {
+        let mut stream = watcher(api, selection);
         let mut listed = Listed::default();
         let began = Instant::now();
         while let Some(event) = stream.next().await {
             match event {
-                Ok(watcher::Event::Init) => listed = Listed::default(),
-                Ok(watcher::Event::InitApply(object)) => self.collect(&mut listed, object.0),
-                Ok(watcher::Event::InitDone) => {
+                Ok(Event::Init) => listed = Listed::default(),
+                Ok(Event::InitApply(object)) => self.collect(&mut listed, object),
+                Ok(Event::InitDone) => {
                     backoff.reset();
                     self.complete(std::mem::take(&mut listed));
                 }
-                Ok(watcher::Event::Apply(object)) => {
+                Ok(Event::Apply(object)) => {
                     backoff.reset();
-                    self.apply(object.0);
+                    self.apply(object);
                 }
-                Ok(watcher::Event::Delete(object)) => {
+                Ok(Event::Delete(object)) => {
                     backoff.reset();
-                    self.remove(object.0);
+                    self.remove(object);
                 }
-                // kube's watcher would ask for the same version for ever if the request itself is refused.
-                Err(error) if is_expired(&error) => {
+                Err(error) if error.is_expired() => {
                     tracing::debug!(
                         url = api.resource_url(),
                         "the version to watch from is too old, listing again"
                     );
-                    // After a watch that went well for a while the next list need not wait.
-                    let at_once = began.elapsed() > Duration::from_secs(1);
-                    return if at_once { Duration::ZERO } else { backoff.advance() };
+                    // A watch that lasted does not delay the next list.
+                    let lasted = began.elapsed() > Duration::from_secs(1);
+                    return if lasted { Duration::ZERO } else { backoff.advance() };
+                }
+                // Going on would delete the object from the cache, because the list seems not to contain it.
+                Err(error @ WatcherError::Item(_)) => {
+                    tracing::warn!(url = api.resource_url(), %error, "cannot read the list");
+                    return backoff.advance();
                 }
                 Err(error) => {
                     let delay = backoff.advance();
@@ -352,16 +347,6 @@ impl<K: Keep + Clone + Debug> Informer<K> {
             }
         }
         backoff.advance()
-    }
-}
-
-fn is_expired(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::WatchStartFailed(e) | watcher::Error::WatchFailed(e) => {
-            status_of(e).is_some_and(|status| status.code == 410)
-        }
-        watcher::Error::WatchError(status) => status.code == 410,
-        watcher::Error::InitialListFailed(_) | watcher::Error::NoResourceVersion => false,
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::change::Change;
-use crate::packed_object::{Keep, Kept};
+use crate::api::Object;
+use crate::packed_object::Kept;
 use crate::small_set::Few;
 
 /// Index values of an object.
@@ -39,7 +40,7 @@ impl<K> Default for Store<K> {
     }
 }
 
-impl<K: Keep> Store<K> {
+impl<K: Object> Store<K> {
     pub(super) fn add_index(&mut self, name: &'static str, values: IndexFn<K>) {
         if self.indexes.iter().any(|index| index.name == name) {
             return;

@@ -8,12 +8,10 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use kube::Resource;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
+use crate::api::Object;
 use crate::object_key::key_of;
 use crate::uid::Uid;
 
@@ -36,11 +34,6 @@ thread_local! {
     /// How often this thread asked for an object that is kept. Each may be a decoding.
     pub static GETS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
-
-/// What an object has to be able to do to be kept.
-pub trait Keep: Resource + Serialize + DeserializeOwned + Send + Sync + 'static {}
-
-impl<K: Resource + Serialize + DeserializeOwned + Send + Sync + 'static> Keep for K {}
 
 /// One version of one object. Clones share it, packed or not.
 pub struct Kept<K>(Arc<Inner<K>>);
@@ -100,7 +93,7 @@ impl<K> Kept<K> {
     }
 }
 
-impl<K: Keep> Kept<K> {
+impl<K: Object> Kept<K> {
     /// An object, not packed yet.
     pub fn new(object: Arc<K>) -> Self {
         let key = key_of(object.as_ref()).into();
@@ -155,8 +148,8 @@ struct Packed(Box<[u8]>);
 
 impl Packed {
     /// Nothing if it cannot be done; the object stays as it is then.
-    fn of<K: Serialize>(object: &K) -> Option<Self> {
-        let json = serde_json::to_vec(object).ok()?;
+    fn of<K: Object>(object: &K) -> Option<Self> {
+        let json = object.encode().ok()?;
         let mut bytes = vec![0; 4 + zstd::zstd_safe::compress_bound(json.len())];
         let (len, body) = bytes.split_at_mut(4);
         len.copy_from_slice(&u32::try_from(json.len()).ok()?.to_le_bytes());
@@ -166,12 +159,12 @@ impl Packed {
         Some(Self(bytes.into()))
     }
 
-    fn decode<K: DeserializeOwned>(&self) -> K {
+    fn decode<K: Object>(&self) -> K {
         let (len, body) = self.0.split_at(4);
         let len = u32::from_le_bytes(len.try_into().expect("four bytes")) as usize;
         let json = UNPACKER.lock().unwrap_or_else(PoisonError::into_inner).decompress(body, len);
         let json = json.expect("what was packed in this process can be unpacked");
-        serde_json::from_slice(&json).expect("what was encoded as this type can be decoded as it")
+        K::decode(&json).expect("what was encoded as this type can be decoded as it")
     }
 }
 

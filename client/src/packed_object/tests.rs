@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use kube::core::PartialObjectMeta;
 
-fn packed<K: Keep + PartialEq + fmt::Debug>(value: Value) -> usize {
-    let object: Arc<K> = Arc::new(serde_json::from_value(value).unwrap());
+fn packed<K: Object + PartialEq + fmt::Debug>(value: Value) -> usize {
+    let object: Arc<K> = Arc::new(K::decode(value.to_string().as_bytes()).unwrap());
     let kept = Kept::new(Arc::clone(&object));
     let other = kept.clone();
     kept.pack();

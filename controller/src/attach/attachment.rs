@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::storage::v1::{VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec};
+use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::ObjectMeta;
-use kube::{Api, Client};
+use orlop_client::api::Api;
 use serde_json::json;
 
 use super::volume::Spec;
 use orlop_client::client::{is_already_exists, is_not_found};
 use orlop_client::names::ANN_DETACH_NOT_BEFORE;
-use orlop_client::strip_managed_fields::Lean;
 
 /// What a VolumeAttachment says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,12 +63,12 @@ pub(super) async fn create(
         persistent_volume_name: spec.persistent_volume().map(str::to_owned),
         inline_volume_spec: spec.inline.as_deref().cloned(),
     };
-    let object = Lean(VolumeAttachment {
+    let object = VolumeAttachment {
         metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
         spec: VolumeAttachmentSpec { attacher: driver.to_owned(), node_name: node.to_owned(), source },
         status: None,
-    });
-    let api: Api<Lean<VolumeAttachment>> = Api::all(client.clone());
+    };
+    let api: Api<VolumeAttachment> = Api::all(client.clone());
     match api.create(&PostParams::default(), &object).await {
         Ok(_) => Ok(()),
         Err(error) if is_already_exists(&error) => Ok(()),
@@ -78,7 +78,7 @@ pub(super) async fn create(
 
 /// Asks for its deletion. False if it was not there.
 pub(super) async fn delete(client: &Client, name: &str) -> kube::Result<bool> {
-    let api: Api<Lean<VolumeAttachment>> = Api::all(client.clone());
+    let api: Api<VolumeAttachment> = Api::all(client.clone());
     match api.delete(name, &DeleteParams::default()).await {
         Ok(_) => Ok(true),
         Err(error) if is_not_found(&error) => Ok(false),
@@ -92,7 +92,7 @@ pub(super) async fn mark(
     name: &str,
     marks: &BTreeMap<&str, Option<String>>,
 ) -> kube::Result<()> {
-    let api: Api<Lean<VolumeAttachment>> = Api::all(client.clone());
+    let api: Api<VolumeAttachment> = Api::all(client.clone());
     let patch = json!({"metadata": {"annotations": marks}});
     match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(()),

@@ -4,14 +4,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use orlop_client::api::Api;
 use serde_json::json;
 
 use super::controller::Controller;
 use super::node_status::volumes_in_use;
 use orlop_client::client::is_not_found;
-use orlop_client::strip_managed_fields::Lean;
 
 impl Controller {
     /// Writes the list of a node if it has changed since the last write. When this returns without an error, the server has
@@ -34,9 +33,9 @@ impl Controller {
         let Some(list) = self.state().actual.take_unwritten(node) else { return Ok(()) };
         let entries: Vec<_> = list.iter().map(|name| json!({"name": &**name, "devicePath": ""})).collect();
         let patch = json!({"status": {"volumesAttached": entries}});
-        let api: Api<Lean<Node>> = Api::all(self.client.clone());
+        let api: Api<Node> = Api::all(self.client.clone());
         match api.patch_status(node, &PatchParams::default(), &Patch::Merge(&patch)).await {
-            Ok(Lean(written)) => {
+            Ok(written) => {
                 let in_use = volumes_in_use(&written);
                 let mut state = self.state();
                 state.actual.written(node, &list, in_use);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
+use orlop_client::api::Api;
 use tokio::time::Instant;
 
 use super::attachment::{self, stamp};
@@ -17,7 +17,6 @@ use super::volume::{Key, Spec, digest};
 use orlop_client::client::{is_not_found, message_of, status_of};
 use orlop_client::names::{ANN_DETACH_NOT_BEFORE, ANN_FORCED_DETACH, reason};
 use orlop_client::recorder::EventType;
-use orlop_client::strip_managed_fields::Lean;
 use orlop_volume::attachment::name_of_digest;
 use orlop_volume::csi::handle::has_plain_parts;
 
@@ -174,9 +173,9 @@ impl Controller {
         if force.is_some() {
             return Ok(());
         }
-        let api: Api<Lean<Node>> = Api::all(self.client.clone());
+        let api: Api<Node> = Api::all(self.client.clone());
         let node = match api.get(&key.node).await {
-            Ok(Lean(node)) => node,
+            Ok(node) => node,
             Err(error) if is_not_found(&error) => return Ok(()),
             Err(error) => return Err(message_of(&error)),
         };

@@ -1,13 +1,13 @@
 //! Reads and patches of a claim and its volume on the server, for decisions that must not rest on a stale cache.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimCondition};
+use kube::Client;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use orlop_client::api::Api;
 use serde_json::Value;
 
 use orlop_client::client::is_not_found;
 use orlop_client::informer::split_key;
-use orlop_client::strip_managed_fields::Lean;
 
 /// Why they cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -39,17 +39,17 @@ pub async fn claim_and_volume(
     key: &str,
 ) -> Result<Option<(PersistentVolumeClaim, PersistentVolume)>, LiveError> {
     let (namespace, name) = split_key(key);
-    let claims: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(client.clone(), namespace);
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
     let claim = match claims.get(name).await {
-        Ok(claim) => claim.0,
+        Ok(claim) => claim,
         Err(error) if is_not_found(&error) => return Ok(None),
         Err(cause) => return Err(LiveError::Claim { claim: key.to_owned(), cause }),
     };
     let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone());
     let Some(volume) = volume.filter(|name| !name.is_empty()) else { return Ok(None) };
-    let volumes: Api<Lean<PersistentVolume>> = Api::all(client.clone());
+    let volumes: Api<PersistentVolume> = Api::all(client.clone());
     match volumes.get(&volume).await {
-        Ok(volume) => Ok(Some((claim, volume.0))),
+        Ok(volume) => Ok(Some((claim, volume))),
         Err(error) if is_not_found(&error) => Ok(None),
         Err(cause) => Err(LiveError::Volume { volume, cause }),
     }
@@ -70,8 +70,8 @@ pub async fn patch_claim_status(
     patch: &Value,
 ) -> kube::Result<PersistentVolumeClaim> {
     let (namespace, name) = split_key(key);
-    let api: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(client.clone(), namespace);
-    Ok(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await?.0)
+    let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
+    Ok(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
 }
 
 /// Applies a merge patch to a volume.
@@ -79,7 +79,7 @@ pub async fn patch_claim_status(
 /// # Errors
 /// The API server rejected the patch or did not answer.
 pub async fn patch_volume(client: &Client, name: &str, patch: &Value) -> kube::Result<()> {
-    let api: Api<Lean<PersistentVolume>> = Api::all(client.clone());
+    let api: Api<PersistentVolume> = Api::all(client.clone());
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
 }
 

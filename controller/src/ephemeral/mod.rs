@@ -4,8 +4,9 @@
 use futures::future::{BoxFuture, join};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimTemplate, Pod, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Client;
 use kube::api::PostParams;
-use kube::{Api, Client};
+use orlop_client::api::Api;
 
 use crate::context::{Context, ControllerError};
 use orlop_client::client::message_of;

@@ -4,9 +4,10 @@
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use kube::Client;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
 use orlop_apimachinery::quantity::Quantity;
+use orlop_client::api::Api;
 use serde_json::json;
 
 use crate::context::{Context, ControllerError};
@@ -18,7 +19,6 @@ use orlop_client::names::{
 };
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
-use orlop_client::strip_managed_fields::Lean;
 use orlop_client::worker;
 
 /// Workers of the controller. Upstream: 10, without a flag.
@@ -175,11 +175,11 @@ impl Expand {
         if self.volumes.get(&name).is_some_and(|volume| decide(&claim, &volume) == Action::Nothing) {
             return Ok(());
         }
-        let volumes: Api<Lean<PersistentVolume>> = Api::all(self.client.clone());
+        let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
         let volume = volumes.get(&name).await;
         let volume =
             volume.map_err(|cause| ExpandError::Volume { volume: name, claim: key.clone(), cause })?;
-        let message = match decide(&claim, &volume.0) {
+        let message = match decide(&claim, &volume) {
             Action::Nothing => return Ok(()),
             Action::NotBound => return Err(ExpandError::NotBound(key)),
             Action::External => "waiting for an external controller to expand this PVC".to_owned(),

@@ -2,9 +2,10 @@
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::Client;
 use kube::api::PostParams;
 use kube::core::ObjectMeta;
-use kube::{Api, Client};
+use orlop_client::api::Api;
 
 use super::{GivenError, keep, made, wants};
 use crate::context::{Context, ControllerError};

@@ -11,16 +11,17 @@ use std::fmt::Debug;
 
 use futures::future::join;
 use k8s_openapi::api::core::v1::Namespace;
+use kube::Resource;
 use kube::core::Status;
-use kube::runtime::watcher;
-use kube::{Api, Resource};
+use orlop_client::api::Api;
+use orlop_client::watcher::Selection;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::context::Context;
+use orlop_client::api::Object;
 use orlop_client::client::{is_already_exists, is_not_found, status_of};
 use orlop_client::informer::{Change, Informer, key_of, split_key};
 use orlop_client::meta::is_terminating;
-use orlop_client::packed_object::Keep;
 use orlop_client::queue::WorkQueue;
 use orlop_client::worker;
 
@@ -70,11 +71,11 @@ fn made<T>(result: kube::Result<T>) -> Result<(), kube::Error> {
 async fn keep<K, F, Fut>(
     context: &Context,
     controller: &'static str,
-    api: Api<orlop_client::strip_managed_fields::Lean<K>>,
+    api: Api<K>,
     name: &'static str,
     sync: F,
 ) where
-    K: Keep + Resource + Clone + Debug,
+    K: Object,
     F: Fn(Informer<Namespace>, Informer<K>, String) -> Fut,
     Fut: Future<Output = Result<(), GivenError>>,
 {
@@ -95,7 +96,7 @@ async fn keep<K, F, Fut>(
     });
     let _following = AbortOnDropHandle::new(tokio::spawn({
         let (objects, shutdown) = (objects.clone(), context.shutdown.clone());
-        let named = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let named = Selection::fields(&format!("metadata.name={name}"));
         async move { objects.run_selected(api, named, shutdown).await }
     }));
     if !context.ready(join(namespaces.synced(), objects.synced())).await {

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::Api;
 use kube::api::PostParams;
 use kube::core::ObjectMeta;
+use orlop_client::api::Api;
 
 use super::{GivenError, keep, made, wants};
 use crate::context::{Context, ControllerError};

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::Api;
+use orlop_client::api::Api;
 use tokio::time::Instant;
 
 use self::health::Grace;

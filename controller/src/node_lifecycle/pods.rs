@@ -2,8 +2,8 @@
 //! (upstream: MarkPodsNotReady).
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use orlop_client::api::Api;
 use serde_json::{Value, json};
 
 use super::health::{Readiness, ready};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
-use kube::Api;
+use orlop_client::api::Api;
 
 use super::{Need, ProtectionError, add, need, remove};
 use crate::context::{Context, ControllerError};

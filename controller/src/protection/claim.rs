@@ -8,8 +8,9 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::future::{BoxFuture, join};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::Client;
 use kube::api::ListParams;
-use kube::{Api, Client};
+use orlop_client::api::Api;
 
 use super::{Need, ProtectionError, add, need, remove};
 use crate::context::{Context, ControllerError};

@@ -7,8 +7,9 @@ pub mod volume;
 
 use std::fmt::Debug;
 
+use kube::Resource;
 use kube::api::PostParams;
-use kube::{Api, Resource};
+use orlop_client::api::{Api, Object};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -68,7 +69,7 @@ pub enum ProtectionError {
 /// protected until then.
 async fn add<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<(), ProtectionError>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+    K: Object,
 {
     let cause = match replace(api, with_finalizer(object, finalizer)).await {
         Ok(()) => return Ok(()),
@@ -81,7 +82,7 @@ where
 /// at anew.
 async fn remove<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<(), ProtectionError>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+    K: Object,
 {
     let cause = match replace(api, without_finalizer(object, finalizer)).await {
         Ok(()) => return Ok(()),
@@ -93,7 +94,7 @@ where
 /// A conditional update: the cached resourceVersion goes along (I5). An object that is gone needs nothing.
 async fn replace<K>(api: &Api<K>, object: K) -> kube::Result<()>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+    K: Object,
 {
     let name = object.meta().name.clone().unwrap_or_default();
     match api.replace(&name, &PostParams::default(), &object).await {

@@ -2,7 +2,7 @@
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::PersistentVolume;
-use kube::Api;
+use orlop_client::api::Api;
 
 use super::{Need, ProtectionError, add, need, remove};
 use crate::context::{Context, ControllerError};

@@ -14,7 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::index::VolumeIndex;
 use super::resync_skip::Settled;
 use super::waiting::{Turn, WaitingIndex};
-use orlop_client::packed_object::{Keep, Kept};
+use orlop_client::api::Object;
+use orlop_client::packed_object::Kept;
 use orlop_volume::fit::{self, Wanted};
 use orlop_volume::modes::ModeSet;
 use orlop_volume::object;
@@ -60,7 +61,7 @@ pub fn may_replace(cached: &ObjectMeta, incoming: &ObjectMeta) -> Result<bool, B
 }
 
 /// The same without decoding either, as far as both versions are numbers.
-fn may_replace_kept<K: Keep>(cached: &Kept<K>, incoming: &Kept<K>) -> Result<bool, BadVersion> {
+fn may_replace_kept<K: Object>(cached: &Kept<K>, incoming: &Kept<K>) -> Result<bool, BadVersion> {
     match (cached.version(), incoming.version()) {
         (Some(cached), Some(incoming)) => Ok(incoming >= cached),
         (Some(_) | None, None) | (None, Some(_)) => may_replace(cached.get().meta(), incoming.get().meta()),

@@ -21,7 +21,6 @@ use crate::claim_reference::claim_reference;
 use orlop_client::client::{is_already_exists, message_of};
 use orlop_client::names::{self, reason};
 use orlop_client::recorder::EventType;
-use orlop_client::strip_managed_fields::Lean;
 use orlop_volume::class::claim_class;
 use orlop_volume::object::{self, annotation, claim_key, remove_annotation, set_annotation};
 
@@ -281,7 +280,7 @@ impl Binder {
         let key = claim_key(claim);
         let name = object::name(&volume.metadata).to_owned();
         let mut failure = String::new();
-        let lean = Lean(volume);
+        let lean = volume;
         for attempt in 1..=TRIES {
             match self.volumes_api().create(&PostParams::default(), &lean).await {
                 Err(error) if !is_already_exists(&error) => failure = message_of(&error),
@@ -299,7 +298,7 @@ impl Binder {
         let message =
             format!("Error creating provisioned PV object for claim {key}: {failure}. Deleting the volume.");
         let error = self.provisioning_error(claim, message);
-        if let Err(failure) = self.delete_unsaved(&lean.0).await {
+        if let Err(failure) = self.delete_unsaved(&lean).await {
             let message = format!(
                 "Error cleaning provisioned volume for claim {key}: {failure}. Please delete manually."
             );

@@ -9,8 +9,9 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use super::binder::Binder;
 use super::resync_skip::Settled;
 use super::stores::Stores;
+use orlop_client::api::Object;
 use orlop_client::names;
-use orlop_client::packed_object::{Keep, Kept};
+use orlop_client::packed_object::Kept;
 use orlop_volume::object::{
     self, ClaimPhase, VolumePhase, claim_ref, has_annotation, reference_key, volume_name,
 };
@@ -140,7 +141,7 @@ impl Binder {
 }
 
 /// What is stored and not settled, or cached in another version, or only in one of the two.
-fn to_look_at<'a, K: Keep>(
+fn to_look_at<'a, K: Object>(
     cached: &[Kept<K>],
     stored: impl Fn(&str) -> Option<&'a Kept<K>>,
     keys: impl ExactSizeIterator<Item = &'a Arc<str>>,

@@ -5,22 +5,21 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use kube::Api;
 use kube::api::{ListParams, PostParams};
+use orlop_client::api::Api;
 
 use super::binder::Binder;
 use super::error::SyncError;
 use orlop_client::informer::split_key;
 use orlop_client::pods::claim_keys;
-use orlop_client::strip_managed_fields::Lean;
 use orlop_volume::object::{claim_key, name};
 
 impl Binder {
-    pub(super) fn volumes_api(&self) -> Api<Lean<PersistentVolume>> {
+    pub(super) fn volumes_api(&self) -> Api<PersistentVolume> {
         Api::all(self.client.clone())
     }
 
-    pub(super) fn claims_api(&self, namespace: &str) -> Api<Lean<PersistentVolumeClaim>> {
+    pub(super) fn claims_api(&self, namespace: &str) -> Api<PersistentVolumeClaim> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
@@ -30,8 +29,8 @@ impl Binder {
         volume: PersistentVolume,
     ) -> Result<Arc<PersistentVolume>, SyncError> {
         let name = name(&volume.metadata).to_owned();
-        match self.volumes_api().replace(&name, &PostParams::default(), &Lean(volume)).await {
-            Ok(written) => self.store_written_volume(written.0),
+        match self.volumes_api().replace(&name, &PostParams::default(), &volume).await {
+            Ok(written) => self.store_written_volume(written),
             Err(source) => Err(SyncError::WriteVolume { volume: name, source }),
         }
     }
@@ -43,8 +42,8 @@ impl Binder {
     ) -> Result<Arc<PersistentVolume>, SyncError> {
         let name = name(&volume.metadata).to_owned();
         let api = self.volumes_api();
-        match api.replace_subresource("status", &name, &PostParams::default(), &Lean(volume)).await {
-            Ok(written) => self.store_written_volume(written.0),
+        match api.replace_subresource("status", &name, &PostParams::default(), &volume).await {
+            Ok(written) => self.store_written_volume(written),
             Err(source) => Err(SyncError::WriteVolumeStatus { volume: name, source }),
         }
     }
@@ -56,8 +55,8 @@ impl Binder {
     ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
         let key = claim_key(&claim);
         let (namespace, name) = split_key(&key);
-        match self.claims_api(namespace).replace(name, &PostParams::default(), &Lean(claim)).await {
-            Ok(written) => self.store_written_claim(written.0),
+        match self.claims_api(namespace).replace(name, &PostParams::default(), &claim).await {
+            Ok(written) => self.store_written_claim(written),
             Err(source) => Err(SyncError::WriteClaim { claim: key, source }),
         }
     }
@@ -70,8 +69,8 @@ impl Binder {
         let key = claim_key(&claim);
         let (namespace, name) = split_key(&key);
         let api = self.claims_api(namespace);
-        match api.replace_subresource("status", name, &PostParams::default(), &Lean(claim)).await {
-            Ok(written) => self.store_written_claim(written.0),
+        match api.replace_subresource("status", name, &PostParams::default(), &claim).await {
+            Ok(written) => self.store_written_claim(written),
             Err(source) => Err(SyncError::WriteClaimStatus { claim: key, source }),
         }
     }
@@ -79,7 +78,7 @@ impl Binder {
     /// Asks the server for a volume.
     pub(super) async fn read_volume(&self, name: &str) -> Result<Option<PersistentVolume>, SyncError> {
         let answer = self.volumes_api().get_opt(name).await;
-        let answer = answer.map(|found| found.map(|volume| volume.0));
+        let answer = answer.map(|found| found.map(|volume| volume));
         answer.map_err(|source| SyncError::ReadVolume { volume: name.to_owned(), source })
     }
 
@@ -96,7 +95,7 @@ impl Binder {
     pub(super) async fn read_claim(&self, key: &str) -> Result<Option<PersistentVolumeClaim>, SyncError> {
         let (namespace, name) = split_key(key);
         let answer = self.claims_api(namespace).get_opt(name).await;
-        let answer = answer.map(|found| found.map(|claim| claim.0));
+        let answer = answer.map(|found| found.map(|claim| claim));
         answer.map_err(|source| SyncError::ReadClaim { claim: key.to_owned(), source })
     }
 }

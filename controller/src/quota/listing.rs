@@ -6,19 +6,19 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service};
+use kube::Client;
 use kube::api::ListParams;
 use kube::core::{DynamicObject, PartialObjectMeta};
-use kube::{Api, Client};
 use orlop_apimachinery::quantity::Quantity;
 use orlop_apimachinery::quota::amounts::{self, Amounts};
 use orlop_apimachinery::quota::{Item, Resource, Rule, scopes};
+use orlop_client::api::{Api, Object};
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 
 use super::count::{names, resources};
 use crate::gc::discovery::{Served, discover};
 use orlop_client::client::message_of;
-use orlop_client::strip_managed_fields::Lean;
 
 /// Objects of one page.
 const PAGE: u32 = 500;
@@ -110,19 +110,19 @@ impl Listing {
         let client = self.client.clone();
         match resource.rule() {
             Rule::Pods => {
-                let api: Api<Lean<Pod>> = Api::namespaced(client, namespace);
-                pages(&api, &mut |pod| add(Item::Pod(&pod.0))).await?;
+                let api: Api<Pod> = Api::namespaced(client, namespace);
+                pages(&api, &mut |pod| add(Item::Pod(&pod))).await?;
             }
             Rule::Claims => {
-                let api: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(client, namespace);
-                pages(&api, &mut |claim| add(Item::Claim(&claim.0))).await?;
+                let api: Api<PersistentVolumeClaim> = Api::namespaced(client, namespace);
+                pages(&api, &mut |claim| add(Item::Claim(&claim))).await?;
             }
             Rule::Services => {
                 if self.served(resource).await.is_none() {
                     return Ok(false);
                 }
-                let api: Api<Lean<Service>> = Api::namespaced(client, namespace);
-                pages(&api, &mut |service| add(Item::Service(&service.0))).await?;
+                let api: Api<Service> = Api::namespaced(client, namespace);
+                pages(&api, &mut |service| add(Item::Service(&service))).await?;
             }
             Rule::Count => {
                 let Some(kind) = self.served(resource).await else { return Ok(false) };
@@ -138,7 +138,7 @@ impl Listing {
 /// Reads a list page by page; all pages are of one moment.
 fn pages<'a, K>(api: &'a Api<K>, add: &'a mut (dyn FnMut(K) + Send)) -> BoxFuture<'a, kube::Result<()>>
 where
-    K: Clone + DeserializeOwned + std::fmt::Debug + kube::Resource + Send + Sync,
+    K: Object,
 {
     Box::pin(async move {
         let mut parameters = ListParams::default().limit(PAGE);

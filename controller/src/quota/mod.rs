@@ -18,8 +18,9 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::Client;
 use kube::api::PostParams;
-use kube::{Api, Client};
+use orlop_client::api::Api;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota};
-use kube::Api;
 use kube::core::ObjectMeta;
 use orlop_apimachinery::quota::{Item, Resource, Rule, claim_status_counts, scopes};
+use orlop_client::api::Api;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -17,9 +17,9 @@ use super::listing::Listing;
 use super::{GATHER, count};
 use crate::context::Context;
 use crate::gc::owners::Meta;
+use orlop_client::api::Object;
 use orlop_client::informer::{Change, Informer, Registration, split_key};
 use orlop_client::informers::Informers;
-use orlop_client::packed_object::Keep;
 use orlop_client::queue::WorkQueue;
 
 /// How long after a failed look a kind that is not served is looked for again.
@@ -89,7 +89,7 @@ impl Asker {
     }
 
     /// A handler for changes of a resource's objects; `matters` judges those of objects that stay.
-    fn handler<K: Keep>(
+    fn handler<K: Object>(
         &self,
         resource: &Name,
         matters: impl Fn(&K, &K) -> bool + Send + Sync + 'static,
@@ -187,7 +187,7 @@ impl Watches {
         Some(Watch { _handler: handler, _end: end.drop_guard() })
     }
 
-    fn attach<K: Keep>(
+    fn attach<K: Object>(
         &self,
         informer: Informer<K>,
         handler: impl Fn(&Change<K>) + Send + Sync + 'static,

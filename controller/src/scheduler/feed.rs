@@ -11,8 +11,8 @@ use super::decide::may_suit;
 use super::filter::{Rule, Rules};
 use super::pod::{PodFacts, waits_for_us};
 use super::state::{Known, Scheduler};
+use orlop_client::api::Object;
 use orlop_client::informer::{Change, Informer, Registration};
-use orlop_client::packed_object::Keep;
 use orlop_client::pods;
 use orlop_volume::{class, object};
 
@@ -69,7 +69,7 @@ impl Scheduler {
         ]
     }
 
-    fn on<K: Keep>(
+    fn on<K: Object>(
         self: &Arc<Self>,
         informer: &Informer<K>,
         handle: impl Fn(&Self, &Change<K>) + Send + Sync + 'static,

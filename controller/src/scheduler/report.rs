@@ -2,15 +2,14 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use orlop_client::api::Api;
 use serde_json::json;
 
 use super::state::Scheduler;
 use orlop_client::informer::{key_of, split_key};
 use orlop_client::names::{condition, reason};
 use orlop_client::recorder::EventType;
-use orlop_client::strip_managed_fields::Lean;
 
 /// Reasons of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +60,7 @@ impl Scheduler {
         let Some(condition) = new_condition(pod, why, message, Time(self.clock.now())) else { return };
         let key = key_of(pod);
         let (namespace, name) = split_key(&key);
-        let api: Api<Lean<Pod>> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         // With the UID: a recreated pod is another one.
         let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
         // Never closed.

@@ -12,10 +12,11 @@ use kube::Resource;
 use super::capacity::Capacities;
 use super::disk::{ClaimDisk, CsiDisk};
 use crate::pv::index::VolumeIndex;
+use orlop_client::api::Object;
 use orlop_client::informer::Informer;
 use orlop_client::informers::Informers;
 use orlop_client::names;
-use orlop_client::packed_object::{Keep, Kept};
+use orlop_client::packed_object::Kept;
 use orlop_volume::modes::ModeSet;
 use orlop_volume::object::claim_key;
 use orlop_volume::{class, object};
@@ -114,7 +115,7 @@ fn version_of<K: Resource>(object: &K) -> Option<u64> {
     object.meta().resource_version.as_deref()?.parse().ok()
 }
 
-fn is_older<K: Keep>(known: &Kept<K>, than: &Kept<K>) -> bool {
+fn is_older<K: Object>(known: &Kept<K>, than: &Kept<K>) -> bool {
     known.uid() != than.uid() || known.version() < than.version()
 }
 

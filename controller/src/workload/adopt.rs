@@ -7,8 +7,9 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams};
 use kube::core::ObjectMeta;
-use kube::{Api, Client, Resource};
+use kube::{Client, Resource};
 use orlop_apimachinery::labels::Selector;
+use orlop_client::api::Api;
 use serde_json::json;
 
 use super::error::WorkloadError;
@@ -16,7 +17,6 @@ use super::owned::{Namespaced, controller_of, controller_reference, fits};
 use orlop_client::client::{is_not_found, status_of};
 use orlop_client::informer::{key_of, split_key};
 use orlop_client::meta::is_terminating;
-use orlop_client::strip_managed_fields::Lean;
 
 /// What an object is to a workload.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -84,10 +84,10 @@ pub async fn claim<O: Namespaced, K: Namespaced>(
 async fn check_live<O: Namespaced>(client: &Client, owner: &O) -> Result<(), WorkloadError> {
     let (object, key) = (named(owner), key_of(owner));
     let (namespace, name) = split_key(&key);
-    let api: Api<Lean<O>> = Api::namespaced(client.clone(), namespace);
+    let api: Api<O> = Api::namespaced(client.clone(), namespace);
     let live = api.get_opt(name).await.map_err(WorkloadError::api("read", object.clone()))?;
     match live {
-        Some(live) if live.0.meta().uid == owner.meta().uid && !is_terminating(&live.0) => Ok(()),
+        Some(live) if live.meta().uid == owner.meta().uid && !is_terminating(&live) => Ok(()),
         Some(_) | None => Err(WorkloadError::Replaced { object }),
     }
 }
@@ -101,12 +101,12 @@ async fn set_owners<K: Namespaced>(
 ) -> Result<Option<K>, WorkloadError> {
     let key = key_of(object);
     let (namespace, name) = split_key(&key);
-    let api: Api<Lean<K>> = Api::namespaced(client.clone(), namespace);
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let meta = object.meta();
     let patch = json!({"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version,
         "ownerReferences": references}});
     match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-        Ok(written) => Ok(Some(written.0)),
+        Ok(written) => Ok(Some(written)),
         Err(error) if is_not_found(&error) || status_of(&error).is_some_and(|status| status.code == 422) => {
             Ok(None)
         }

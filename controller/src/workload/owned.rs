@@ -13,8 +13,8 @@ use kube::Resource;
 use kube::core::ObjectMeta;
 use orlop_apimachinery::labels::Selector;
 
+use orlop_client::api::Object;
 use orlop_client::informer::{Change, Informer};
-use orlop_client::packed_object::Keep;
 
 /// Name of the index by controlling object.
 pub const INDEX_CONTROLLER: &str = "controller";
@@ -25,11 +25,11 @@ pub const INDEX_NAMESPACE: &str = "namespace";
 
 /// A kind in namespaces that caches can keep.
 pub trait Namespaced:
-    Keep + Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug
+    Object + Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug
 {
 }
 
-impl<K: Keep + Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug> Namespaced for K {}
+impl<K: Object<DynamicType = (), Scope = NamespaceResourceScope>> Namespaced for K {}
 
 /// The reference to the object that controls this one.
 pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
@@ -59,12 +59,12 @@ pub fn selector_of(selector: &LabelSelector) -> Option<Selector> {
 }
 
 /// Adds [`INDEX_CONTROLLER`].
-pub fn index_by_controller<K: Keep>(objects: &Informer<K>) {
+pub fn index_by_controller<K: Object>(objects: &Informer<K>) {
     objects.add_index(INDEX_CONTROLLER, controller_values::<K>);
 }
 
 /// Adds [`INDEX_UID`] and [`INDEX_NAMESPACE`].
-pub fn index_owners<K: Keep>(owners: &Informer<K>) {
+pub fn index_owners<K: Object>(owners: &Informer<K>) {
     owners.add_index(INDEX_UID, |owner| owner.meta().uid.clone().into_iter().collect());
     owners.add_index(INDEX_NAMESPACE, |owner| owner.meta().namespace.clone().into_iter().collect());
 }
@@ -84,7 +84,7 @@ fn orphan_value(namespace: &str, key: &str, value: &str) -> String {
 }
 
 /// What this object controls, and those that nobody controls and that its selector may fit.
-pub fn candidates<K: Keep>(
+pub fn candidates<K: Object>(
     objects: &Informer<K>,
     namespace: &str,
     uid: &str,

@@ -2,8 +2,9 @@
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
+use kube::Client;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use orlop_client::api::Api;
 use orlop_client::client::{is_already_exists, is_conflict, is_not_found, message_of};
 
 use super::driver_info::{self, DriverError, DriverInfo};

@@ -26,13 +26,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference};
+use kube::Client;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::runtime::watcher;
-use kube::{Api, Client};
 use orlop_apimachinery::clock::{Backoff, Clock};
+use orlop_client::api::Api;
 use orlop_client::client::{Lines, is_already_exists, is_conflict, is_not_found};
 use orlop_client::informer::Informer;
 use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::watcher::Selection;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -93,7 +94,7 @@ pub async fn run(inputs: Inputs, node: watch::Sender<Option<Arc<Node>>>, shutdow
     );
     let renewing = keeper.run(node.subscribe());
     let own = Informer::<Node>::new();
-    let selected = watcher::Config::default().fields(&format!("metadata.name={}", config.name));
+    let selected = Selection::fields(&format!("metadata.name={}", config.name));
     let following = own.run_selected(Api::all(inputs.client.clone()), selected, shutdown.clone());
     let reporter = Reporter {
         api: Api::all(inputs.client.clone()),

@@ -11,9 +11,9 @@ pub mod object_watch;
 use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
-use kube::{Api, Client, Resource};
+use kube::{Client, Resource};
+use orlop_client::api::{Api, Object};
 use orlop_client::client::message_of;
-use orlop_client::strip_managed_fields::Lean;
 use serde::de::DeserializeOwned;
 
 /// An object could not be read. The text is the server's, as upstream puts it into events.
@@ -65,13 +65,13 @@ impl Objects {
     }
 }
 
-async fn get<K>(api: Api<Lean<K>>, key: &str, name: &str) -> Result<K, ObjectError>
+async fn get<K>(api: Api<K>, key: &str, name: &str) -> Result<K, ObjectError>
 where
-    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
+    K: Object<DynamicType = ()>,
 {
     let failed = |cause| {
         let (kind, key) = (K::kind(&()).into_owned(), key.to_owned());
         ObjectError { kind, key, cause: Box::new(cause) }
     };
-    api.get(name).await.map(|object| object.0).map_err(failed)
+    api.get(name).await.map(|object| object).map_err(failed)
 }

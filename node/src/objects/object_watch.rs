@@ -5,11 +5,11 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
-use kube::runtime::watcher;
-use kube::{Api, Client, Resource};
+use kube::{Client, Resource};
+use orlop_client::api::Api;
+use orlop_client::api::Object;
 use orlop_client::informer::Informer;
-use orlop_client::packed_object::Keep;
-use orlop_client::strip_managed_fields::Lean;
+use orlop_client::watcher::Selection;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -40,7 +40,7 @@ pub struct ObjectWatches<K> {
 }
 
 /// The kind in a namespace.
-type ApiOf<K> = Box<dyn Fn(&str) -> Api<Lean<K>> + Send + Sync>;
+type ApiOf<K> = Box<dyn Fn(&str) -> Api<K> + Send + Sync>;
 /// By namespace and name.
 type ByName<K> = HashMap<(String, String), Weak<WatchedObject<K>>>;
 
@@ -95,7 +95,7 @@ impl<K> ObjectWatch<K> {
 
 impl<K> ObjectWatches<K>
 where
-    K: Keep + Resource<DynamicType = ()> + Clone + Debug,
+    K: Object<DynamicType = ()>,
 {
     /// A kind with namespaces. All watches end with `shutdown`.
     pub fn namespaced(client: Client, shutdown: CancellationToken) -> Self
@@ -113,7 +113,7 @@ where
         Self::of(move |_| Api::all(client.clone()), shutdown)
     }
 
-    fn of(api: impl Fn(&str) -> Api<Lean<K>> + Send + Sync + 'static, shutdown: CancellationToken) -> Self {
+    fn of(api: impl Fn(&str) -> Api<K> + Send + Sync + 'static, shutdown: CancellationToken) -> Self {
         Self { shared: Arc::new(WatchTable { api: Box::new(api), followed: Mutex::default(), shutdown }) }
     }
 
@@ -134,10 +134,8 @@ where
     fn begin(&self, namespace: &str, name: &str) -> WatchedObject<K> {
         let (sender, seen) = watch::channel(Observed::Unknown);
         let end = self.shared.shutdown.child_token();
-        let (api, selected) = (
-            (self.shared.api)(namespace),
-            watcher::Config::default().fields(&format!("metadata.name={name}")),
-        );
+        let (api, selected) =
+            ((self.shared.api)(namespace), Selection::fields(&format!("metadata.name={name}")));
         let token = end.clone();
         tokio::spawn(async move {
             let informer = Informer::<K>::new();

@@ -30,10 +30,10 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::Api;
-use kube::runtime::watcher;
+use orlop_client::api::Api;
 use orlop_client::informer::{Change, Informer};
 use orlop_client::pods::is_finished;
+use orlop_client::watcher::Selection;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -76,7 +76,7 @@ pub async fn run(inputs: Inputs, shutdown: CancellationToken) {
     let pods = Informer::<Pod>::new();
     let (sender, news) = mpsc::unbounded_channel();
     let _registration = pods.add_handler(move |change| tell(&sender, change));
-    let selected = watcher::Config::default().fields(&format!("spec.nodeName={}", shared.host.config.name));
+    let selected = Selection::fields(&format!("spec.nodeName={}", shared.host.config.name));
     let following = pods.run_selected(Api::all(shared.host.client.clone()), selected, shutdown.clone());
     let (untidy, room) = (Arc::new(Notify::new()), Arc::clone(&shared.volumes));
     let desk =

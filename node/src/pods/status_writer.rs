@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
 use orlop_apimachinery::clock::Backoff;
+use orlop_client::api::Api;
 use orlop_client::client::{is_conflict, is_not_found};
-use orlop_client::strip_managed_fields::Lean;
 use tokio::sync::watch;
 
 use super::context::ObservedPod;
@@ -149,13 +149,13 @@ impl WriteTask {
             let Some(patch) = status::patch(&pod, &new) else { return Ok(WriteOutcome::Written) };
             let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
             let name = pod.metadata.name.as_deref().unwrap_or_default();
-            let api: Api<Lean<Pod>> = Api::namespaced(self.client.clone(), namespace);
+            let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
             let stage = format!("status of pod, {:?}", facts.stage);
             crash_points::reached(&format!("before {stage}"), name);
             let written = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
             crash_points::reached(&format!("after {stage}"), name);
             match written {
-                Ok(Lean(written)) => {
+                Ok(written) => {
                     self.base = Some(Arc::new(written));
                     return Ok(WriteOutcome::Written);
                 }
@@ -164,7 +164,7 @@ impl WriteTask {
                 Err(error) => return Err(error),
             }
             match api.get_opt(name).await? {
-                Some(Lean(fresh)) if fresh.metadata.uid == pod.metadata.uid => {
+                Some(fresh) if fresh.metadata.uid == pod.metadata.uid => {
                     self.base = Some(Arc::new(fresh));
                 }
                 Some(_) | None => return Ok(WriteOutcome::Gone),

@@ -13,7 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client};
+use kube::Client;
+use orlop_client::api::Api;
 use orlop_client::client::{is_not_found, message_of};
 use orlop_volume::object;
 use rustix::fs::{Dir, OFlags};

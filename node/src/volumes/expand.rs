@@ -5,12 +5,11 @@ use std::error::Error;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use orlop_client::api::Api;
 use orlop_client::client::message_of;
 use orlop_client::names::reason;
 use orlop_client::recorder::EventType::{Normal, Warning};
-use orlop_client::strip_managed_fields::Lean;
 use orlop_csi::error::{CallError, Code, Meaning};
 use serde_json::Value;
 
@@ -133,9 +132,9 @@ impl Manager {
         let Some(patch) = patch else { return Ok(claim) };
         let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
         let name = claim.metadata.name.as_deref().unwrap_or_default();
-        let api: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(self.host.client.clone(), namespace);
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(self.host.client.clone(), namespace);
         let written = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-        written.map(|claim| claim.0).map_err(|cause| {
+        written.map(|claim| claim).map_err(|cause| {
             trouble(format!("cannot write the status of claim {namespace}/{name}: {}", message_of(&cause)))
         })
     }

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, SecretReference};
-use kube::{Api, Client};
+use kube::Client;
 use orlop_apimachinery::names::{dns_label, dns_subdomain};
+use orlop_client::api::Api;
 
 /// The prefix of every reserved parameter of a class.
 pub const PREFIX: &str = "csi.storage.k8s.io/";

@@ -7,15 +7,15 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Client;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use orlop_client::api::Api;
 use serde_json::{Map, Value, json};
 
 use super::error::{Failure, RecordedError};
 use orlop_client::client::{is_conflict, is_not_found};
 use orlop_client::meta::{adding_finalizers, is_terminating, removing_finalizers};
 use orlop_client::names::ANN_CSI_NODE_ID;
-use orlop_client::strip_managed_fields::Lean;
 use orlop_volume::csi::handle::attacher_finalizer;
 
 /// Write conflicts in a row before the key is requeued with a delay.
@@ -48,31 +48,31 @@ impl Writer {
         &self.client
     }
 
-    fn attachments(&self) -> Api<Lean<VolumeAttachment>> {
+    fn attachments(&self) -> Api<VolumeAttachment> {
         Api::all(self.client.clone())
     }
 
-    fn volumes(&self) -> Api<Lean<PersistentVolume>> {
+    fn volumes(&self) -> Api<PersistentVolume> {
         Api::all(self.client.clone())
     }
 
     /// Reads the attachment from the server.
     pub(super) async fn attachment(&self, name: &str) -> Result<Option<VolumeAttachment>, Failure> {
         let found = self.attachments().get_opt(name).await;
-        Ok(found.map_err(Failure::api("read the attachment"))?.map(|found| found.0))
+        Ok(found.map_err(Failure::api("read the attachment"))?.map(|found| found))
     }
 
     /// Reads the volume from the server.
     pub(super) async fn volume(&self, name: &str) -> Result<Option<PersistentVolume>, Failure> {
         let found = self.volumes().get_opt(name).await;
-        Ok(found.map_err(Failure::api("read the volume"))?.map(|found| found.0))
+        Ok(found.map_err(Failure::api("read the volume"))?.map(|found| found))
     }
 
     /// Reads the node's CSINode from the server.
     pub(super) async fn node(&self, name: &str) -> Result<Option<CSINode>, Failure> {
-        let api: Api<Lean<CSINode>> = Api::all(self.client.clone());
+        let api: Api<CSINode> = Api::all(self.client.clone());
         let found = api.get_opt(name).await;
-        Ok(found.map_err(Failure::api("read the CSINode"))?.map(|found| found.0))
+        Ok(found.map_err(Failure::api("read the CSINode"))?.map(|found| found))
     }
 
     /// Adds a driver's finalizer to a volume.
@@ -103,7 +103,7 @@ impl Writer {
     ) -> Result<Written<PersistentVolume>, Failure> {
         let name = volume.metadata.name.as_deref().unwrap_or_default();
         match self.volumes().patch(name, &PatchParams::default(), &Patch::Merge(&body)).await {
-            Ok(now) => Ok(Written::Done(Box::new(now.0))),
+            Ok(now) => Ok(Written::Done(Box::new(now))),
             Err(error) if is_not_found(&error) => Ok(Written::Gone),
             Err(error) if is_conflict(&error) => {
                 let now = self.volume(name).await?.filter(|now| now.metadata.uid == volume.metadata.uid);
@@ -124,7 +124,7 @@ impl Writer {
         let api = self.attachments();
         let name = name_of(attachment);
         match api.patch(name, &PatchParams::default(), &Patch::Merge(&body)).await {
-            Ok(now) => Ok(Written::Done(Box::new(now.0))),
+            Ok(now) => Ok(Written::Done(Box::new(now))),
             Err(error) if is_not_found(&error) => Ok(Written::Gone),
             Err(error) if is_conflict(&error) => Ok(match self.same(attachment).await? {
                 Some(now) => Written::Changed(Box::new(now)),
@@ -175,7 +175,7 @@ impl Writer {
                 subresource => api.patch_subresource(subresource, name, &params, &patch).await,
             };
             match done {
-                Ok(done) => return Ok(Written::Done(Box::new(done.0))),
+                Ok(done) => return Ok(Written::Done(Box::new(done))),
                 Err(error) if is_not_found(&error) => return Ok(Written::Gone),
                 Err(error) if is_conflict(&error) => match self.same(attachment).await? {
                     None => return Ok(Written::Gone),

@@ -166,7 +166,7 @@ impl Provisioner {
         let change = intent::put(claim, &intent);
         let noted =
             match self.claims_api(key).patch(name, &PatchParams::default(), &Patch::Merge(change)).await {
-                Ok(noted) => noted.0,
+                Ok(noted) => noted,
                 Err(error) if is_not_found(&error) => return Ok(()),
                 Err(error) if is_conflict(&error) => {
                     self.claim_queue.add_after(key.to_owned(), AGAIN);
@@ -197,7 +197,7 @@ impl Provisioner {
         }
         let live = self.claims_api(key).get_opt(split_key(key).1).await;
         let live = live.map_err(|cause| ProvisionError::ReadClaim { claim: key.to_owned(), cause })?;
-        let Some(claim) = live.map(|found| found.0) else { return Ok(()) };
+        let Some(claim) = live.map(|found| found) else { return Ok(()) };
         if claim.metadata.uid != cached.metadata.uid || !carries(&claim, &intent) {
             return Ok(());
         }

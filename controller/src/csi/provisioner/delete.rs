@@ -75,7 +75,7 @@ impl Provisioner {
         // An irreversible step must not rest on a stale cache: the volume may be retained by now, or in use again (I8).
         let live = self.volumes_api().get_opt(name).await;
         let live = live.map_err(|cause| ProvisionError::ReadVolume { volume: name.to_owned(), cause })?;
-        let Some(volume) = live.map(|found| found.0) else { return Ok(Ok(())) };
+        let Some(volume) = live.map(|found| found) else { return Ok(Ok(())) };
         let due = VolumeSituation::Delete { driver: driver.name().to_owned(), handle: handle.to_owned() };
         if volume.metadata.uid != cached.metadata.uid
             || decide::volume(&volume, |driver| self.serves(driver)) != due
@@ -167,14 +167,14 @@ impl Provisioner {
         };
         let held = match self.volumes_api().delete(name, &only_this).await {
             // The object when finalizers remain, a status when it is gone.
-            Ok(answer) => answer.left(),
+            Ok(answer) => answer,
             Err(error) if is_not_found(&error) => return Ok(()),
             Err(cause) => return Err(failed(cause)),
         };
         // Saved: the deletion of the object. Not saved: the removal of our finalizer. Continues with: the next sync of the
         // volume, which is still Released with the policy Delete.
         match held {
-            Some(held) => self.write_finalizer(&held.0, false).await,
+            Some(held) => self.write_finalizer(&held, false).await,
             None => Ok(()),
         }
     }

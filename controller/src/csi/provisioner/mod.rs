@@ -39,7 +39,8 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment, VolumeAttributesClass};
-use kube::{Api, Client};
+use kube::Client;
+use orlop_client::api::Api;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -57,7 +58,6 @@ use orlop_client::names::{
 };
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventSink, Recorder};
-use orlop_client::strip_managed_fields::Lean;
 use orlop_client::worker;
 use orlop_csi::drivers::Drivers;
 use orlop_volume::csi::handle;
@@ -378,11 +378,11 @@ impl Provisioner {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn claims_api(&self, key: &str) -> Api<Lean<PersistentVolumeClaim>> {
+    fn claims_api(&self, key: &str) -> Api<PersistentVolumeClaim> {
         Api::namespaced(self.client.clone(), split_key(key).0)
     }
 
-    fn volumes_api(&self) -> Api<Lean<PersistentVolume>> {
+    fn volumes_api(&self) -> Api<PersistentVolume> {
         Api::all(self.client.clone())
     }
 }

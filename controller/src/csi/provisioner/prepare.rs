@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::Api;
+use orlop_client::api::Api;
 use orlop_csi::driver::Driver;
 
 use super::Provisioner;

@@ -8,7 +8,6 @@ use orlop_csi::driver::Driver;
 use super::intent::Intent;
 use super::{Provisioner, source_of};
 use orlop_client::client::{is_already_exists, message_of};
-use orlop_client::strip_managed_fields::Lean;
 use orlop_volume::csi::handle;
 
 impl Provisioner {
@@ -22,11 +21,11 @@ impl Provisioner {
     ) -> Result<(), String> {
         self.reserve(driver.name(), id, &intent.name).map_err(|other| in_use(id, &other))?;
         let api = self.volumes_api();
-        match api.create(&PostParams::default(), &Lean(object)).await {
+        match api.create(&PostParams::default(), &object).await {
             Ok(_) => Ok(()),
             Err(error) if is_already_exists(&error) => match api.get_opt(&intent.name).await {
                 // Either our own from an earlier attempt, or another client's.
-                Ok(Some(found)) => match source_of(&found.0) {
+                Ok(Some(found)) => match source_of(&found) {
                     Some(csi) if csi.driver == intent.driver && csi.volume_handle == id => Ok(()),
                     Some(_) | None => Err(format!(
                         "a PersistentVolume {} exists that is not the volume {id} of this claim; delete it, so that the \

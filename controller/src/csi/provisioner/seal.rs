@@ -5,9 +5,10 @@
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
 use kube::api::PostParams;
 use kube::core::ObjectMeta;
-use kube::{Api, Client};
+use orlop_client::api::Api;
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 

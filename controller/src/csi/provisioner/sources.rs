@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
+use orlop_client::api::Api;
 
 use super::{CLONES, ProvisionError, Provisioner, RESTORES, finalizers};
 use crate::snapshot::VolumeSnapshot;

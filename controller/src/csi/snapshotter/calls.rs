@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::SecretReference;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use orlop_client::api::Api;
 use orlop_csi::capabilities::Rpc;
 use orlop_csi::driver::Driver;
 use orlop_csi::error::{CallError, Meaning};
@@ -27,7 +27,6 @@ use orlop_client::names::{
     FINALIZER_SNAPSHOT_CONTENT, YES, reason,
 };
 use orlop_client::recorder::EventType::Warning;
-use orlop_client::strip_managed_fields::Lean;
 use orlop_volume::csi::secrets as values;
 
 /// The reported snapshot.
@@ -295,10 +294,10 @@ impl Snapshotter {
     ) -> Result<VolumeSnapshotContent, CallFailure> {
         let patch =
             json!({"metadata": {"resourceVersion": content.metadata.resource_version}, "status": status});
-        let api: Api<Lean<VolumeSnapshotContent>> = Api::all(self.client.clone());
+        let api: Api<VolumeSnapshotContent> = Api::all(self.client.clone());
         let written =
             api.patch_status(name_of(content), &PatchParams::default(), &Patch::Merge(&patch)).await;
-        written.map(|content| content.0).map_err(|cause| failed("write the status of", content, cause))
+        written.map(|content| content).map_err(|cause| failed("write the status of", content, cause))
     }
 
     /// The values of the secret that the content named when it was created.

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, Client};
+use orlop_client::api::Api;
 use serde_json::{Value, json};
 
 use super::binding::Step;
@@ -20,7 +21,6 @@ use orlop_client::names::{
     ANN_SNAPSHOT_BEING_DELETED, FINALIZER_SNAPSHOT_CLAIM, FINALIZER_SNAPSHOT_CONTENT, YES, reason,
 };
 use orlop_client::recorder::EventType::{Normal, Warning};
-use orlop_client::strip_managed_fields::Lean;
 
 /// Patches a content.
 pub(super) async fn patch_content(
@@ -28,8 +28,8 @@ pub(super) async fn patch_content(
     name: &str,
     patch: &Value,
 ) -> kube::Result<VolumeSnapshotContent> {
-    let api: Api<Lean<VolumeSnapshotContent>> = Api::all(client.clone());
-    Ok(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?.0)
+    let api: Api<VolumeSnapshotContent> = Api::all(client.clone());
+    Ok(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
 }
 
 /// Reads a content from the server.
@@ -37,9 +37,9 @@ pub(super) async fn read_content(
     client: &Client,
     name: &str,
 ) -> Result<Option<VolumeSnapshotContent>, SnapshotError> {
-    let api: Api<Lean<VolumeSnapshotContent>> = Api::all(client.clone());
+    let api: Api<VolumeSnapshotContent> = Api::all(client.clone());
     match api.get(name).await {
-        Ok(content) => Ok(Some(content.0)),
+        Ok(content) => Ok(Some(content)),
         Err(error) if is_not_found(&error) => Ok(None),
         Err(cause) => Err(SnapshotError::Content { what: "read", content: name.to_owned(), cause }),
     }
@@ -127,16 +127,16 @@ impl Common {
     ) -> Result<VolumeSnapshotContent, SnapshotError> {
         let name = content.metadata.name.as_deref().unwrap_or_default();
         let failed = |cause| SnapshotError::Content { what: "create", content: name.to_owned(), cause };
-        let api: Api<Lean<VolumeSnapshotContent>> = Api::all(self.client.clone());
-        match api.create(&PostParams::default(), &Lean(content.clone())).await {
+        let api: Api<VolumeSnapshotContent> = Api::all(self.client.clone());
+        match api.create(&PostParams::default(), &content.clone()).await {
             Ok(made) => {
                 let message = format!("Waiting for a snapshot {key} to be created by the CSI driver.");
                 self.recorder.event(&held.snapshot, Normal, reason::CREATING_SNAPSHOT, message);
-                Ok(made.0)
+                Ok(made)
             }
             // The cache did not have it yet. Its owner is checked next.
             Err(error) if is_already_exists(&error) => {
-                api.get(name).await.map(|content| content.0).map_err(failed)
+                api.get(name).await.map(|content| content).map_err(failed)
             }
             Err(cause) => Err(failed(cause)),
         }
@@ -148,7 +148,7 @@ impl Common {
         let name = content.metadata.name.as_deref().unwrap_or_default();
         let preconditions = Preconditions { uid: content.metadata.uid.clone(), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        let api: Api<Lean<VolumeSnapshotContent>> = Api::all(self.client.clone());
+        let api: Api<VolumeSnapshotContent> = Api::all(self.client.clone());
         match api.delete(name, &params).await {
             Ok(_) => {}
             Err(error) if is_not_found(&error) => return Ok(None),
@@ -203,9 +203,9 @@ impl Common {
         patch: &Value,
     ) -> Result<VolumeSnapshot, SnapshotError> {
         let (namespace, name) = split_key(key);
-        let api: Api<Lean<VolumeSnapshot>> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<VolumeSnapshot> = Api::namespaced(self.client.clone(), namespace);
         let written = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        written.map(|snapshot| snapshot.0).map_err(|cause| SnapshotError::Snapshot {
+        written.map(|snapshot| snapshot).map_err(|cause| SnapshotError::Snapshot {
             what,
             snapshot: key.to_owned(),
             cause,
@@ -219,7 +219,7 @@ impl Common {
         status: &VolumeSnapshotStatus,
     ) -> Result<VolumeSnapshot, SnapshotError> {
         let (namespace, name) = split_key(key);
-        let api: Api<Lean<VolumeSnapshot>> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<VolumeSnapshot> = Api::namespaced(self.client.clone(), namespace);
         let mut patch =
             json!({"metadata": {"resourceVersion": snapshot.metadata.resource_version}, "status": status});
         // A merge patch has to name removed keys.
@@ -227,7 +227,7 @@ impl Common {
             patch["status"]["error"] = Value::Null;
         }
         let written = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-        written.map(|snapshot| snapshot.0).map_err(|cause| SnapshotError::Snapshot {
+        written.map(|snapshot| snapshot).map_err(|cause| SnapshotError::Snapshot {
             what: "write the status of",
             snapshot: key.to_owned(),
             cause,
@@ -260,8 +260,8 @@ impl Common {
     ) -> Result<PersistentVolumeClaim, SnapshotError> {
         let key = key_of(claim);
         let (namespace, name) = split_key(&key);
-        let api: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
         let written = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        written.map(|claim| claim.0).map_err(|cause| SnapshotError::Claim { what, claim: key, cause })
+        written.map(|claim| claim).map_err(|cause| SnapshotError::Claim { what, claim: key, cause })
     }
 }

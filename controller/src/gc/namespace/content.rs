@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams};
 use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Client, ResourceExt};
+use orlop_client::api::Api;
 
 use crate::gc::discovery::{Served, discover};
 use orlop_client::client::{is_not_found, message_of, status_of};

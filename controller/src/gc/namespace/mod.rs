@@ -11,15 +11,16 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
 use kube::api::PostParams;
-use kube::{Api, Client, Resource};
+use kube::{Client, Resource};
+use orlop_client::api::Api;
 
 use crate::context::{Context, ControllerError};
 use orlop_apimachinery::clock::Clock;
+use orlop_client::api::Object;
 use orlop_client::client::{is_conflict, is_not_found};
 use orlop_client::informer::{Change, Informer, key_of, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{NAMESPACE_FINALIZER, controller};
-use orlop_client::packed_object::Keep;
 use orlop_client::queue::WorkQueue;
 use orlop_client::worker;
 
@@ -84,7 +85,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 }
 
 /// A handler that asks for another look when the last obstacle may have gone.
-fn content_gone<K: Resource + Keep>(
+fn content_gone<K: Object>(
     queue: &WorkQueue<String>,
     namespaces: &Informer<Namespace>,
 ) -> impl Fn(&Change<K>) + Send + Sync + 'static {

@@ -16,8 +16,9 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::ReplicationController;
+use kube::Client;
 use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta};
-use kube::{Api, Client};
+use orlop_client::api::Api;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -26,10 +27,10 @@ use crate::gc::discovery::{Served, discover};
 use attempt_to_delete::{Collector, Kinds};
 use graph::{Graph, Node, Work};
 use orlop_apimachinery::clock::Backoff;
+use orlop_client::api::Object;
 use orlop_client::informer::{Change, Informer, Registration};
 use orlop_client::informers::Informers;
 use orlop_client::names::{COMPONENT_GC, controller};
-use orlop_client::packed_object::Keep;
 use orlop_client::queue::WorkQueue;
 use orlop_client::worker;
 
@@ -221,7 +222,7 @@ impl Feeder {
     /// From now on; the future ends when the cache is complete.
     fn attach<K>(&self, informer: &Informer<K>) -> (BoxFuture<'static, ()>, Registration)
     where
-        K: Keep,
+        K: Object,
     {
         let handler =
             informer.add_handler(feed(Arc::clone(&self.kind), Arc::clone(&self.graph), self.queue.clone()));
@@ -231,7 +232,7 @@ impl Feeder {
 }
 
 /// Puts changes of one kind into the graph, and what follows from them into the queue.
-fn feed<K: Keep>(
+fn feed<K: Object>(
     kind: Arc<Served>,
     graph: Arc<Mutex<Graph>>,
     queue: WorkQueue<Work>,

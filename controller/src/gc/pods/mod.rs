@@ -11,8 +11,9 @@ use futures::future::{BoxFuture, join};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
-use kube::{Api, Client};
+use orlop_client::api::Api;
 use serde_json::json;
 
 use crate::context::{Context, ControllerError};

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use futures::future::{BoxFuture, join};
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
+use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
-use kube::{Api, Client};
+use orlop_client::api::Api;
 use serde_json::json;
 use tokio::time::Instant;
 

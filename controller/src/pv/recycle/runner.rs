@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, Pod};
+use kube::Client;
 use kube::api::{DeleteParams, PostParams};
-use kube::runtime::watcher;
-use kube::{Api, Client};
+use orlop_client::api::Api;
+use orlop_client::watcher::{self, Selection};
 use tokio::sync::mpsc;
 
 use orlop_client::client::{is_already_exists, is_not_found, message_of};
@@ -97,8 +98,8 @@ impl PodRunner {
     async fn taken(&self, volume: &PersistentVolume) {
         let name = object::name(&volume.metadata);
         let api: Api<PersistentVolume> = Api::all(self.client.clone());
-        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let mut changes = std::pin::pin!(watcher(api, config));
+        let config = Selection::fields(&format!("metadata.name={name}"));
+        let mut changes = watcher::watcher(&api, &config);
         let mut is_there = false;
         loop {
             match changes.next().await {
@@ -146,8 +147,8 @@ impl PodRunner {
         uid: &str,
     ) -> std::convert::Infallible {
         let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let config = watcher::Config::default().fields(&format!("involvedObject.name={pod}"));
-        let mut events = std::pin::pin!(watcher(api, config));
+        let config = Selection::fields(&format!("involvedObject.name={pod}"));
+        let mut events = watcher::watcher(&api, &config);
         let mut repeated = std::collections::HashSet::new();
         loop {
             match events.next().await {

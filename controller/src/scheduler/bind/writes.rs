@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Api;
 use kube::api::PostParams;
+use orlop_client::api::Api;
 
 use super::super::state::Scheduler;
 use super::work::{BindError, Work};
@@ -14,7 +14,6 @@ use orlop_apimachinery::clock::Backoff;
 use orlop_client::client::status_of;
 use orlop_client::informer::split_key;
 use orlop_client::pods;
-use orlop_client::strip_managed_fields::Lean;
 use orlop_volume::object;
 
 impl Scheduler {
@@ -23,10 +22,10 @@ impl Scheduler {
         volume: &PersistentVolume,
     ) -> Result<PersistentVolume, BindError> {
         let name = object::name(&volume.metadata);
-        let api: Api<Lean<PersistentVolume>> = Api::all(self.client.clone());
+        let api: Api<PersistentVolume> = Api::all(self.client.clone());
         let _permit = self.writes.acquire().await;
-        let written = api.replace(name, &PostParams::default(), &Lean(volume.clone())).await;
-        let written = written.map(|written| written.0);
+        let written = api.replace(name, &PostParams::default(), &volume.clone()).await;
+        let written = written.map(|written| written);
         written.map_err(|source| BindError::Volume { volume: name.to_owned(), source })
     }
 
@@ -36,10 +35,10 @@ impl Scheduler {
     ) -> Result<PersistentVolumeClaim, BindError> {
         let key = object::claim_key(claim);
         let (namespace, name) = split_key(&key);
-        let api: Api<Lean<PersistentVolumeClaim>> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
         let _permit = self.writes.acquire().await;
-        let written = api.replace(name, &PostParams::default(), &Lean(claim.clone())).await;
-        let written = written.map(|written| written.0);
+        let written = api.replace(name, &PostParams::default(), &claim.clone()).await;
+        let written = written.map(|written| written);
         written.map_err(|source| BindError::Claim { claim: key.clone(), source })
     }
 
@@ -60,7 +59,7 @@ impl Scheduler {
                 ..ObjectReference::default()
             },
         };
-        let api: Api<Lean<Pod>> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let permit = self.writes.acquire().await;
         let told: Result<serde_json::Value, _> =
             api.create_subresource("binding", name, &PostParams::default(), &binding).await;
@@ -74,7 +73,7 @@ impl Scheduler {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
         loop {
             match api.get_opt(name).await {
-                Ok(Some(Lean(pod))) if pod.metadata.uid == work.pod.metadata.uid => {
+                Ok(Some(pod)) if pod.metadata.uid == work.pod.metadata.uid => {
                     return match pods::node_name(&pod) {
                         Some(node) if node == work.node => Ok(()),
                         Some(_) | None => Err(BindError::Pod(error)),

@@ -7,7 +7,8 @@ use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams, Preconditions};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
+use orlop_client::api::Api;
 
 use super::amounts::{Strategy, strategy};
 use super::plan::{DeploymentInput, Plan, plan};
@@ -29,7 +30,6 @@ use orlop_client::names::{COMPONENT_DEPLOYMENT, controller, reason};
 use orlop_client::pods::is_finished;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
-use orlop_client::strip_managed_fields::Lean;
 use orlop_client::worker;
 
 /// The controller.
@@ -163,7 +163,7 @@ impl Deployer {
 
     async fn create(&self, deployment: &Deployment, new: &ReplicaSet) -> Result<(), WorkloadError> {
         let (name, api) = (new.name_any(), self.api::<ReplicaSet>(deployment));
-        let cause = match api.create(&PostParams::default(), &Lean(new.clone())).await {
+        let cause = match api.create(&PostParams::default(), &new.clone()).await {
             Ok(_) => {
                 self.tell_scaled(deployment, &name, 0, replicas(new));
                 return Ok(());
@@ -204,7 +204,7 @@ impl Deployer {
         let live = live.map_err(WorkloadError::api("read", named(new)))?;
         let template =
             |set: &ReplicaSet| set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
-        let is_it = live.is_some_and(|Lean(live)| {
+        let is_it = live.is_some_and(|live| {
             let owner = controller_of(&live.metadata);
             owner.map(|owner| &owner.uid) == deployment.metadata.uid.as_ref()
                 && is_same(&template(&live), &template(new))
@@ -225,10 +225,8 @@ impl Deployer {
         new: &ReplicaSet,
     ) -> Result<(), WorkloadError> {
         let name = new.name_any();
-        let written = self
-            .api::<ReplicaSet>(deployment)
-            .replace(&name, &PostParams::default(), &Lean(new.clone()))
-            .await;
+        let written =
+            self.api::<ReplicaSet>(deployment).replace(&name, &PostParams::default(), &new.clone()).await;
         written.map_err(WorkloadError::api("update", named(new)))?;
         self.tell_scaled(deployment, &name, replicas(old), replicas(new));
         Ok(())
@@ -259,17 +257,14 @@ impl Deployer {
     async fn write_status(&self, changed: Deployment) -> Result<(), WorkloadError> {
         let (object, key) = (named(&changed), key_of(&changed));
         let api = self.api::<Deployment>(&changed);
-        match api
-            .replace_subresource("status", split_key(&key).1, &PostParams::default(), &Lean(changed))
-            .await
-        {
+        match api.replace_subresource("status", split_key(&key).1, &PostParams::default(), &changed).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
             Err(cause) => Err(WorkloadError::Api { what: "write the status of", object, cause }),
         }
     }
 
-    fn api<K>(&self, neighbour: &impl Resource) -> Api<Lean<K>>
+    fn api<K>(&self, neighbour: &impl Resource) -> Api<K>
     where
         K: crate::workload::owned::Namespaced,
     {

@@ -7,7 +7,8 @@ use futures::future::{BoxFuture, join, join_all};
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use kube::api::{DeleteParams, PostParams, Preconditions};
-use kube::{Api, Client, ResourceExt};
+use kube::{Client, ResourceExt};
+use orlop_client::api::Api;
 
 use super::decide::{Act, decide, is_same_status, status, wanted};
 use super::kind::Replicated;
@@ -29,7 +30,6 @@ use orlop_client::meta::is_terminating;
 use orlop_client::names::reason;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
-use orlop_client::strip_managed_fields::Lean;
 use orlop_client::worker;
 
 /// The controller of ReplicaSets.
@@ -196,10 +196,10 @@ impl<K: Replicated> Manager<K> {
         let (namespace, name) = split_key(key);
         let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
         let pod = pod_from(&template, namespace, controller_reference(object));
-        let api: Api<Lean<Pod>> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         self.expectations.creations(key, count);
         let outcome = slow_start(count, |_| async {
-            match api.create(&PostParams::default(), &Lean(pod.clone())).await {
+            match api.create(&PostParams::default(), &pod.clone()).await {
                 Ok(made) => {
                     let message = format!("Created pod: {}", made.name_any());
                     self.recorder.event(object, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
@@ -225,7 +225,7 @@ impl<K: Replicated> Manager<K> {
     }
 
     async fn delete(&self, key: &str, object: &K, pods: Vec<Arc<Pod>>) -> Result<(), WorkloadError> {
-        let api: Api<Lean<Pod>> = Api::namespaced(self.client.clone(), split_key(key).0);
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), split_key(key).0);
         self.expectations.deletions(key, pods.iter().map(|pod| key_of(pod.as_ref())));
         let results = join_all(pods.iter().map(|pod| async {
             let name = pod.name_any();
@@ -265,8 +265,8 @@ impl<K: Replicated> Manager<K> {
         }
         let key = key_of(object);
         let (namespace, name) = split_key(&key);
-        let api: Api<Lean<K>> = Api::namespaced(self.client.clone(), namespace);
-        let changed = Lean(object.with_status(status));
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let changed = object.with_status(status);
         match api.replace_subresource("status", name, &PostParams::default(), &changed).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),

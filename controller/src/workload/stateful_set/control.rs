@@ -8,7 +8,8 @@ use futures::future::{BoxFuture, join4};
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, Client, ResourceExt};
+use kube::{Client, ResourceExt};
+use orlop_client::api::Api;
 use serde_json::json;
 
 use super::claims::{claim_names, has_owners, may_belong, new_claims, owners};
@@ -32,7 +33,6 @@ use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_STATEFUL_SET, controller, reason};
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
-use orlop_client::strip_managed_fields::Lean;
 use orlop_client::worker;
 
 /// The controller.
@@ -181,25 +181,25 @@ impl Keeper {
         history: &[ControllerRevision],
         mut collisions: i32,
     ) -> Result<(ControllerRevision, i32), WorkloadError> {
-        let api: Api<Lean<ControllerRevision>> = self.api(set);
+        let api: Api<ControllerRevision> = self.api(set);
         let number = match today(set, history) {
             Today::Last(at) => return Ok((history[at].clone(), collisions)),
             Today::Again(at, number) => {
                 let changed = ControllerRevision { revision: number, ..history[at].clone() };
                 let (name, object) = (changed.name_any(), named(&changed));
-                let written = api.replace(&name, &PostParams::default(), &Lean(changed)).await;
+                let written = api.replace(&name, &PostParams::default(), &changed).await;
                 let written = written.map_err(WorkloadError::api("renumber", object))?;
-                return Ok((written.0, collisions));
+                return Ok((written, collisions));
             }
             Today::New(number) => number,
         };
         loop {
             let revision = new_revision(set, number, collisions);
             let (name, object) = (revision.name_any(), named(&revision));
-            match api.create(&PostParams::default(), &Lean(revision.clone())).await {
-                Ok(made) => return Ok((made.0, collisions)),
+            match api.create(&PostParams::default(), &revision.clone()).await {
+                Ok(made) => return Ok((made, collisions)),
                 Err(error) if is_already_exists(&error) => {
-                    let live = api.get(&name).await.map_err(WorkloadError::api("read", object))?.0;
+                    let live = api.get(&name).await.map_err(WorkloadError::api("read", object))?;
                     // The very one, not yet in the cache.
                     if live.data == revision.data {
                         return Ok((live, collisions));
@@ -246,11 +246,11 @@ impl Keeper {
             self.tell_pod(set, "create", &pod_name, Err(&failure));
             return Err(failure);
         }
-        let api: Api<Lean<Pod>> = self.api(set);
-        match api.create(&PostParams::default(), &Lean(pod.clone())).await {
+        let api: Api<Pod> = self.api(set);
+        match api.create(&PostParams::default(), &pod.clone()).await {
             Ok(made) => {
                 self.tell_pod(set, "create", &pod_name, Ok(()));
-                self.fix_claims(set, &made.0, ordinal).await
+                self.fix_claims(set, &made, ordinal).await
             }
             Err(cause) => {
                 // The very pod, not yet in the cache, or one that the next sync will see.
@@ -265,7 +265,7 @@ impl Keeper {
     }
 
     async fn make_claims(&self, set: &StatefulSet, pod: &str, ordinal: i32) -> Result<(), WorkloadError> {
-        let api: Api<Lean<PersistentVolumeClaim>> = self.api(set);
+        let api: Api<PersistentVolumeClaim> = self.api(set);
         for claim in new_claims(set, ordinal) {
             match self.claims.get(&key_of(&claim)) {
                 Some(there) if is_terminating(there.as_ref()) => {
@@ -276,7 +276,7 @@ impl Keeper {
             }
             let (claim_name, object) = (claim.name_any(), named(&claim));
             let set_name = name(set);
-            match api.create(&PostParams::default(), &Lean(claim)).await {
+            match api.create(&PostParams::default(), &claim).await {
                 Ok(_) => {
                     let message =
                         format!("create Claim {claim_name} Pod {pod} in StatefulSet {set_name} success");
@@ -366,7 +366,7 @@ impl Keeper {
         patch: &serde_json::Value,
         what: &'static str,
     ) -> Result<(), WorkloadError> {
-        let api: Api<Lean<K>> = self.api(object);
+        let api: Api<K> = self.api(object);
         match api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
@@ -378,8 +378,8 @@ impl Keeper {
         if set.status.as_ref().is_some_and(|old| is_same_status(old, &status)) {
             return Ok(());
         }
-        let changed = Lean(StatefulSet { status: Some(status), ..set.clone() });
-        let api: Api<Lean<StatefulSet>> = self.api(set);
+        let changed = StatefulSet { status: Some(status), ..set.clone() };
+        let api: Api<StatefulSet> = self.api(set);
         match api.replace_subresource("status", name(set), &PostParams::default(), &changed).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
@@ -389,7 +389,7 @@ impl Keeper {
 
     async fn delete_revision(&self, revision: &ControllerRevision) -> Result<(), WorkloadError> {
         let exactly = Preconditions { uid: revision.metadata.uid.clone(), resource_version: None };
-        let api: Api<Lean<ControllerRevision>> = self.api(revision);
+        let api: Api<ControllerRevision> = self.api(revision);
         match api.delete(&revision.name_any(), &DeleteParams::default().preconditions(exactly)).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
@@ -398,7 +398,7 @@ impl Keeper {
     }
 
     /// The kind in the namespace of this object.
-    fn api<K: Namespaced>(&self, neighbour: &impl kube::Resource) -> Api<Lean<K>> {
+    fn api<K: Namespaced>(&self, neighbour: &impl kube::Resource) -> Api<K> {
         let namespace = neighbour.meta().namespace.as_deref().unwrap_or_default();
         Api::namespaced(self.client.clone(), namespace)
     }

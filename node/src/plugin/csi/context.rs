@@ -10,8 +10,8 @@ use k8s_openapi::api::authentication::v1::{
 };
 use k8s_openapi::api::core::v1::{Pod, SecretReference, ServiceAccount};
 use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
-use kube::Api;
 use kube::api::PostParams;
+use orlop_client::api::Api;
 use orlop_client::client::message_of;
 use orlop_csi::error::Code;
 use orlop_volume::attachment;

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource};
 use orlop_apimachinery::clock::Clock;
-use orlop_client::packed_object::Keep;
+use orlop_client::api::Object;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -211,7 +211,7 @@ impl Reader<'_> {
         is_immutable: impl Fn(&K) -> bool,
     ) -> Option<Option<Arc<K>>>
     where
-        K: Keep + Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug,
+        K: Object<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         let seen = match held.get(name) {
             Some(UsedObject::Kept(object)) => return Some(Some(Arc::clone(object))),

@@ -6,8 +6,9 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount, ServiceAccountTokenProjection};
+use kube::Client;
 use kube::api::PostParams;
-use kube::{Api, Client};
+use orlop_client::api::Api;
 use orlop_client::client::message_of;
 
 /// No token is used for longer.
@@ -139,8 +140,8 @@ async fn request(
     };
     let wanted = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
     let api: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-    let answer = api.create_token_request(account, &PostParams::default(), &wanted).await;
-    let answer = answer.map_err(|error| message_of(&error))?;
+    let answer = api.create_subresource("token", account, &PostParams::default(), &wanted).await;
+    let answer: TokenRequest = answer.map_err(|error| message_of(&error))?;
     let seconds = answer.spec.and_then(|spec| spec.expiration_seconds).unwrap_or(key.seconds);
     let status = answer.status.unwrap_or_default();
     match (status.token.filter(|token| !token.is_empty()), status.expiration_timestamp) {

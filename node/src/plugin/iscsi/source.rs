@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
+use orlop_client::api::Api;
 
 use crate::host::Host;
 use crate::plugin::PluginError;

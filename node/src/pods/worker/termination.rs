@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
 use orlop_apimachinery::clock::Backoff;
+use orlop_client::api::Api;
 use orlop_client::client::is_not_found;
 use orlop_client::recorder::EventType;
 use tokio::sync::watch;

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVarSource, Node, Pod, Secret};
-use kube::{Api, Client};
+use kube::Client;
+use orlop_client::api::Api;
 use orlop_client::client::is_not_found;
 
 use super::expand::{expand, look_up};

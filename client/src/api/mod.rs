@@ -1,0 +1,324 @@
+//! Requests for objects of one kind. The methods are those of [`kube::Api`], with two differences: objects come without
+//! their `managedFields`, and nothing but the conversion of an object is compiled for each kind (see [`Object`]).
+
+mod object;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use http::Request as HttpRequest;
+use kube::api::{DeleteParams, EvictParams, GetParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::request::Error as BuildError;
+use kube::core::{
+    DynamicObject, DynamicResourceScope, ListMeta, NamespaceResourceScope, ObjectList, PartialObjectMeta,
+    Request, TypeMeta,
+};
+use kube::{Client, Error, Resource, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+pub use object::Object;
+
+/// The objects of one kind, in one namespace or in all.
+pub struct Api<K> {
+    client: Client,
+    request: Request,
+    namespace: Option<String>,
+    /// Only the metadata of objects is requested.
+    metadata_only: bool,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Clone for Api<K> {
+    fn clone(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            request: self.request.clone(),
+            namespace: self.namespace.clone(),
+            metadata_only: self.metadata_only,
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K> fmt::Debug for Api<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").field("url", &self.request.url_path).finish_non_exhaustive()
+    }
+}
+
+impl<K: Resource> Api<K> {
+    fn new(client: Client, namespace: Option<&str>, kind: &K::DynamicType) -> Self {
+        Self {
+            client,
+            request: Request::new(K::url_path(kind, namespace)),
+            namespace: namespace.map(str::to_owned),
+            metadata_only: K::metadata_api(),
+            kind: PhantomData,
+        }
+    }
+
+    /// The objects of all namespaces, or of a cluster-scoped kind.
+    pub fn all(client: Client) -> Self
+    where
+        K::DynamicType: Default,
+    {
+        Self::all_with(client, &K::DynamicType::default())
+    }
+
+    /// As [`all`](Self::all), for a kind that is known at run time.
+    pub fn all_with(client: Client, kind: &K::DynamicType) -> Self {
+        Self::new(client, None, kind)
+    }
+
+    /// The objects of one namespace.
+    pub fn namespaced(client: Client, namespace: &str) -> Self
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Self::new(client, Some(namespace), &K::DynamicType::default())
+    }
+
+    /// As [`namespaced`](Self::namespaced), for a kind that is known at run time.
+    pub fn namespaced_with(client: Client, namespace: &str, kind: &K::DynamicType) -> Self
+    where
+        K: Resource<Scope = DynamicResourceScope>,
+    {
+        Self::new(client, Some(namespace), kind)
+    }
+}
+
+impl<K> Api<K> {
+    /// The path of the collection.
+    pub fn resource_url(&self) -> &str {
+        &self.request.url_path
+    }
+
+    /// The namespace of the objects; none for all.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn request(&self) -> &Request {
+        &self.request
+    }
+
+    pub(crate) fn is_metadata_only(&self) -> bool {
+        self.metadata_only
+    }
+}
+
+/// The methods of [`kube::Api`] of these names. Their errors are those of kube: [`Error::Api`] with the server's Status,
+/// [`Error::SerdeError`] when the response is no object of the kind.
+#[allow(missing_docs, clippy::missing_errors_doc)]
+impl<K: Object> Api<K> {
+    pub async fn get(&self, name: &str) -> Result<K> {
+        let parameters = GetParams::default();
+        let request = match self.metadata_only {
+            true => self.request.get_metadata(name, &parameters),
+            false => self.request.get(name, &parameters),
+        };
+        decoded(&send(&self.client, request).await?)
+    }
+
+    pub async fn get_opt(&self, name: &str) -> Result<Option<K>> {
+        match self.get(name).await {
+            Ok(object) => Ok(Some(object)),
+            Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub async fn get_metadata_opt(&self, name: &str) -> Result<Option<PartialObjectMeta<DynamicObject>>> {
+        let request = self.request.get_metadata(name, &GetParams::default());
+        match send(&self.client, request).await {
+            Ok(text) => decoded(&text).map(Some),
+            Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub async fn list(&self, parameters: &ListParams) -> Result<ObjectList<K>> {
+        objects(page(&self.client, &self.request, self.metadata_only, parameters).await?)
+    }
+
+    pub async fn list_metadata(
+        &self,
+        parameters: &ListParams,
+    ) -> Result<ObjectList<PartialObjectMeta<DynamicObject>>> {
+        objects(page(&self.client, &self.request, true, parameters).await?)
+    }
+
+    pub async fn create(&self, parameters: &PostParams, object: &K) -> Result<K> {
+        let body = object.encode().map_err(Error::SerdeError)?;
+        decoded(&send(&self.client, self.request.create(parameters, body)).await?)
+    }
+
+    pub async fn create_subresource<B: Serialize, T: DeserializeOwned>(
+        &self,
+        subresource: &str,
+        name: &str,
+        parameters: &PostParams,
+        body: &B,
+    ) -> Result<T> {
+        let body = serde_json::to_vec(body).map_err(Error::SerdeError)?;
+        let request = self.request.create_subresource(subresource, name, parameters, body);
+        serde_json::from_str(&send(&self.client, request).await?).map_err(Error::SerdeError)
+    }
+
+    pub async fn evict(&self, name: &str, parameters: &EvictParams) -> Result<()> {
+        send(&self.client, self.request.evict(name, parameters)).await.map(drop)
+    }
+
+    pub async fn replace(&self, name: &str, parameters: &PostParams, object: &K) -> Result<K> {
+        let body = object.encode().map_err(Error::SerdeError)?;
+        decoded(&send(&self.client, self.request.replace(name, parameters, body)).await?)
+    }
+
+    pub async fn replace_subresource(
+        &self,
+        subresource: &str,
+        name: &str,
+        parameters: &PostParams,
+        object: &K,
+    ) -> Result<K> {
+        let body = object.encode().map_err(Error::SerdeError)?;
+        let request = self.request.replace_subresource(subresource, name, parameters, body);
+        decoded(&send(&self.client, request).await?)
+    }
+
+    pub async fn replace_status(&self, name: &str, parameters: &PostParams, object: &K) -> Result<K> {
+        self.replace_subresource("status", name, parameters, object).await
+    }
+
+    pub async fn patch<P: Serialize>(
+        &self,
+        name: &str,
+        parameters: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<K> {
+        let patch = raw(patch).map_err(Error::SerdeError)?;
+        let request = match self.metadata_only {
+            true => self.request.patch_metadata(name, parameters, &patch),
+            false => self.request.patch(name, parameters, &patch),
+        };
+        decoded(&send(&self.client, request).await?)
+    }
+
+    pub async fn patch_subresource<P: Serialize>(
+        &self,
+        subresource: &str,
+        name: &str,
+        parameters: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<K> {
+        let patch = raw(patch).map_err(Error::SerdeError)?;
+        let request = self.request.patch_subresource(subresource, name, parameters, &patch);
+        decoded(&send(&self.client, request).await?)
+    }
+
+    pub async fn patch_status<P: Serialize>(
+        &self,
+        name: &str,
+        parameters: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<K> {
+        self.patch_subresource("status", name, parameters, patch).await
+    }
+
+    /// Returns the object if it still exists, for example because of a finalizer. Depending on the kind, the response to a
+    /// completed deletion is the last state of the object or a Status, for which this returns None.
+    pub async fn delete(&self, name: &str, parameters: &DeleteParams) -> Result<Option<K>> {
+        let text = send(&self.client, self.request.delete(name, parameters)).await?;
+        match is_status(&text)? {
+            true => Ok(None),
+            false => decoded(&text).map(Some),
+        }
+    }
+
+    /// Unlike kube's, the response is not decoded.
+    pub async fn delete_collection(&self, parameters: &DeleteParams, selected: &ListParams) -> Result<()> {
+        send(&self.client, self.request.delete_collection(parameters, selected)).await.map(drop)
+    }
+}
+
+/// A page of a list, its items as the server sent them.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Page {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    pub(crate) metadata: ListMeta,
+    /// Go encodes an empty list as null in some versions.
+    items: Option<Vec<Box<RawValue>>>,
+}
+
+impl Page {
+    pub(crate) fn into_items(self) -> Vec<Box<RawValue>> {
+        self.items.unwrap_or_default()
+    }
+}
+
+/// Requests one page of a list.
+pub(crate) async fn page(
+    client: &Client,
+    request: &Request,
+    metadata_only: bool,
+    parameters: &ListParams,
+) -> Result<Page> {
+    let request = match metadata_only {
+        true => request.list_metadata(parameters),
+        false => request.list(parameters),
+    };
+    serde_json::from_str(&send(client, request).await?).map_err(Error::SerdeError)
+}
+
+fn objects<K: Object>(page: Page) -> Result<ObjectList<K>> {
+    let items = page.items.iter().flatten().map(|item| K::decode(item.get().as_bytes()));
+    Ok(ObjectList {
+        items: items.collect::<serde_json::Result<_>>().map_err(Error::SerdeError)?,
+        types: TypeMeta { api_version: page.api_version, kind: page.kind },
+        metadata: page.metadata,
+    })
+}
+
+async fn send(client: &Client, request: Result<HttpRequest<Vec<u8>>, BuildError>) -> Result<String> {
+    client.request_text(request.map_err(Error::BuildRequest)?).await
+}
+
+fn decoded<K: Object>(text: &str) -> Result<K> {
+    K::decode(text.as_bytes()).map_err(Error::SerdeError)
+}
+
+/// Whether the response is a Status and not an object.
+fn is_status(text: &str) -> Result<bool> {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow, default)]
+        kind: Cow<'a, str>,
+    }
+    let found: Kind<'_> = serde_json::from_str(text).map_err(Error::SerdeError)?;
+    Ok(found.kind == "Status")
+}
+
+/// The patch with its content as JSON text.
+fn raw<P: Serialize>(patch: &Patch<P>) -> serde_json::Result<Patch<Box<RawValue>>> {
+    use serde_json::value::to_raw_value;
+    Ok(match patch {
+        Patch::Apply(content) => Patch::Apply(to_raw_value(content)?),
+        Patch::Merge(content) => Patch::Merge(to_raw_value(content)?),
+        Patch::Strategic(content) => Patch::Strategic(to_raw_value(content)?),
+        // kube may add others.
+        _ => return Err(serde::ser::Error::custom("a patch of this type cannot be encoded")),
+    })
+}

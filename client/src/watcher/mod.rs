@@ -1,0 +1,325 @@
+//! List and watch of one kind as a stream of events.
+//!
+//! The stream begins with a list, page by page, and goes on with a watch from the list's version. A watch that ends is
+//! resumed from the last version; a version that is too old (410) leads to a new list. Errors are items of the stream:
+//! the next poll tries again, so the consumer decides how long to wait.
+//!
+//! Everything up to the decoding of an object is compiled once, for raw JSON. (kube's watcher is compiled for each kind.)
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{AsyncBufReadExt, Stream, StreamExt};
+use http::HeaderValue;
+use http::header::ACCEPT_ENCODING;
+use kube::api::{ListParams, WatchParams};
+use kube::core::{Request, Status};
+use kube::{Client, Error};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::api::{Api, Object, page};
+
+/// Objects on a page of the first list.
+const PAGE: u32 = 500;
+/// The server ends a watch after so many seconds. kube's default.
+const TIMEOUT: u32 = 290;
+/// A watch without any line for this long is dead: the server sends bookmarks, and ends it after [`TIMEOUT`].
+const IDLE: Duration = Duration::from_secs(TIMEOUT as u64 + 5);
+
+/// The objects that a list and its watch select. All by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// A field selector.
+    pub fields: Option<String>,
+}
+
+impl Selection {
+    /// The objects that a field selector such as `metadata.name=a` selects.
+    pub fn fields(selector: &str) -> Self {
+        Self { fields: Some(selector.to_owned()) }
+    }
+}
+
+/// A step of a list or a watch.
+#[derive(Debug)]
+pub enum Event<K> {
+    /// A list begins. Objects that it does not contain are gone.
+    Init,
+    /// An object of the list.
+    InitApply(K),
+    /// The list is complete.
+    InitDone,
+    /// An object was created or changed.
+    Apply(K),
+    /// An object was deleted; its last state.
+    Delete(K),
+}
+
+impl<K> Event<K> {
+    fn try_map<T, E>(self, convert: impl FnOnce(K) -> Result<T, E>) -> Result<Event<T>, E> {
+        Ok(match self {
+            Self::Init => Event::Init,
+            Self::InitApply(object) => Event::InitApply(convert(object)?),
+            Self::InitDone => Event::InitDone,
+            Self::Apply(object) => Event::Apply(convert(object)?),
+            Self::Delete(object) => Event::Delete(convert(object)?),
+        })
+    }
+}
+
+/// Why a step failed. The stream can be polled again.
+#[derive(Debug, thiserror::Error)]
+pub enum WatcherError {
+    /// A page of the list was not read.
+    #[error("cannot list: {0}")]
+    List(#[source] Error),
+    /// The watch did not start.
+    #[error("cannot start to watch: {0}")]
+    Start(#[source] Error),
+    /// The server ended the watch with an error.
+    #[error("the server ended the watch: {0}")]
+    Ended(#[source] Box<Status>),
+    /// The connection of the watch failed.
+    #[error("the watch broke: {0}")]
+    Broken(#[source] io::Error),
+    /// A line of the watch is no event, or its object is not of the kind.
+    #[error("cannot decode an event of the watch: {0}")]
+    Event(#[source] serde_json::Error),
+    /// An object of the list is not of the kind. The stream must not be polled again: the object would be missing.
+    #[error("cannot decode an object of the list: {0}")]
+    Item(#[source] serde_json::Error),
+    /// A list or an object without resourceVersion, from which nothing can be watched.
+    #[error("no metadata.resourceVersion in the response; the resource may not support watch")]
+    NoVersion,
+}
+
+impl WatcherError {
+    /// The version to watch from is too old; only a new list helps.
+    pub fn is_expired(&self) -> bool {
+        match self {
+            Self::Start(Error::Api(status)) | Self::Ended(status) => status.code == 410,
+            Self::Start(_)
+            | Self::List(_)
+            | Self::Broken(_)
+            | Self::Event(_)
+            | Self::Item(_)
+            | Self::NoVersion => false,
+        }
+    }
+}
+
+/// The events of the selected objects. The stream never ends by itself.
+pub fn watcher<K: Object>(
+    api: &Api<K>,
+    selection: &Selection,
+) -> impl Stream<Item = Result<Event<K>, WatcherError>> + Send + Unpin + use<K> {
+    raw_events(api.client().clone(), api.request().clone(), api.is_metadata_only(), selection.clone()).map(
+        |event| {
+            let event = event?;
+            let in_list = matches!(event, Event::InitApply(_));
+            event.try_map(|json| K::decode(json.get().as_bytes())).map_err(|error| match in_list {
+                true => WatcherError::Item(error),
+                false => WatcherError::Event(error),
+            })
+        },
+    )
+}
+
+type Json = Box<RawValue>;
+type Step = Result<Event<Json>, WatcherError>;
+
+fn raw_events(
+    client: Client,
+    request: Request,
+    metadata_only: bool,
+    selection: Selection,
+) -> BoxStream<'static, Step> {
+    let source = Source { client, request, metadata_only, selection };
+    let steps = futures::stream::unfold((source, State::Empty), |(source, mut state)| async move {
+        loop {
+            let (step, next) = source.step(state).await;
+            state = next;
+            if let Some(step) = step {
+                return Some((step, (source, state)));
+            }
+        }
+    });
+    steps.boxed()
+}
+
+/// What is listed and watched.
+struct Source {
+    client: Client,
+    request: Request,
+    metadata_only: bool,
+    selection: Selection,
+}
+
+enum State {
+    /// Nothing is listed yet.
+    Empty,
+    /// A list is being read: the rest of a page, then the next page or the watch.
+    Listing { items: VecDeque<Json>, next: Next },
+    /// The list is read, or a watch has ended.
+    Listed { version: String },
+    /// A watch is open.
+    Watching { version: String, lines: BoxStream<'static, io::Result<String>> },
+}
+
+/// What follows a page.
+enum Next {
+    Page(Option<String>),
+    Watch { version: String },
+}
+
+impl Source {
+    async fn step(&self, state: State) -> (Option<Step>, State) {
+        match state {
+            State::Empty => {
+                (Some(Ok(Event::Init)), State::Listing { items: VecDeque::new(), next: Next::Page(None) })
+            }
+            State::Listing { mut items, next } => match (items.pop_front(), next) {
+                (Some(item), next) => (Some(Ok(Event::InitApply(item))), State::Listing { items, next }),
+                (None, Next::Watch { version }) => (Some(Ok(Event::InitDone)), State::Listed { version }),
+                (None, Next::Page(token)) => self.list(token).await,
+            },
+            State::Listed { version } => match self.open(&version).await {
+                Ok(lines) => (None, State::Watching { version, lines }),
+                Err(error) => {
+                    let error = WatcherError::Start(error);
+                    let state = if error.is_expired() { State::Empty } else { State::Listed { version } };
+                    (Some(Err(error)), state)
+                }
+            },
+            State::Watching { version, mut lines } => {
+                let line = match tokio::time::timeout(IDLE, lines.next()).await {
+                    Ok(Some(line)) => line,
+                    Ok(None) | Err(_) => return (None, State::Listed { version }),
+                };
+                match line {
+                    Ok(line) => event(&line, version, lines),
+                    Err(error) => (Some(Err(WatcherError::Broken(error))), State::Listed { version }),
+                }
+            }
+        }
+    }
+
+    async fn list(&self, token: Option<String>) -> (Option<Step>, State) {
+        let parameters = ListParams {
+            field_selector: self.selection.fields.clone(),
+            limit: Some(PAGE),
+            continue_token: token,
+            ..ListParams::default()
+        };
+        let page = match page(&self.client, &self.request, self.metadata_only, &parameters).await {
+            Ok(page) => page,
+            Err(error) => return (Some(Err(WatcherError::List(error))), State::Empty),
+        };
+        let token = page.metadata.continue_.clone().filter(|token| !token.is_empty());
+        let version = page.metadata.resource_version.clone().filter(|version| !version.is_empty());
+        let next = match (token, version) {
+            (Some(token), _) => Next::Page(Some(token)),
+            (None, Some(version)) => Next::Watch { version },
+            (None, None) => return (Some(Err(WatcherError::NoVersion)), State::Empty),
+        };
+        (None, State::Listing { items: page.into_items().into(), next })
+    }
+
+    async fn open(&self, version: &str) -> kube::Result<BoxStream<'static, io::Result<String>>> {
+        let parameters = WatchParams {
+            field_selector: self.selection.fields.clone(),
+            timeout: Some(TIMEOUT),
+            bookmarks: true,
+            ..WatchParams::default()
+        };
+        let request = match self.metadata_only {
+            true => self.request.watch_metadata(&parameters, version),
+            false => self.request.watch(&parameters, version),
+        };
+        let mut request = request.map_err(Error::BuildRequest)?;
+        // Kubernetes 1.37 compresses each event of a watch by itself, which clients read up to the first event only.
+        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
+        Ok(self.client.request_stream(request).await?.lines().boxed())
+    }
+}
+
+/// A line of a watch.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    type_: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// The metadata of an object, as far as a watch needs it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Versioned {
+    metadata: Version,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Version {
+    resource_version: String,
+}
+
+/// What a line of a watch means, and the state after it.
+fn event(
+    line: &str,
+    version: String,
+    lines: BoxStream<'static, io::Result<String>>,
+) -> (Option<Step>, State) {
+    let line: Line<'_> = match serde_json::from_str(line) {
+        Ok(line) => line,
+        // The connection ended within the line.
+        Err(error) if error.is_eof() => return (None, State::Watching { version, lines }),
+        Err(error) => match serde_json::from_str::<Status>(line) {
+            Ok(status) => return ended(status, version, lines),
+            Err(_) => {
+                return (Some(Err(WatcherError::Event(error))), State::Watching { version, lines });
+            }
+        },
+    };
+    if line.type_ == "ERROR" {
+        return match serde_json::from_str(line.object.get()) {
+            Ok(status) => ended(status, version, lines),
+            Err(error) => (Some(Err(WatcherError::Event(error))), State::Watching { version, lines }),
+        };
+    }
+    let new: Versioned = match serde_json::from_str(line.object.get()) {
+        Ok(new) => new,
+        Err(error) => return (Some(Err(WatcherError::Event(error))), State::Watching { version, lines }),
+    };
+    let version = new.metadata.resource_version;
+    if version.is_empty() {
+        return (Some(Err(WatcherError::NoVersion)), State::Empty);
+    }
+    let object = line.object.to_owned();
+    let step = match line.type_ {
+        "ADDED" | "MODIFIED" => Some(Ok(Event::Apply(object))),
+        "DELETED" => Some(Ok(Event::Delete(object))),
+        // A bookmark only has a version. Types that do not exist yet are skipped in the same way.
+        _ => None,
+    };
+    (step, State::Watching { version, lines })
+}
+
+fn ended(
+    status: Status,
+    version: String,
+    lines: BoxStream<'static, io::Result<String>>,
+) -> (Option<Step>, State) {
+    let state = match status.code {
+        410 => State::Empty,
+        _ => State::Watching { version, lines },
+    };
+    (Some(Err(WatcherError::Ended(Box::new(status)))), state)
+}
+
+#[cfg(test)]
+mod tests;
