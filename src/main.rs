@@ -48,7 +48,7 @@ fn main() -> ExitCode {
             let _ = listen::files::raise();
             orlop_bench::run(&args)
         }
-        Ok(Config::Lab(args)) => orlop_lab::run::<laboratory::Wiring>(&args),
+        Ok(Config::Lab(args)) => orlop_lab::run(&laboratory::Wiring, &args),
         Ok(Config::Run(run)) => run_until_stopped(&run),
     }
 }

@@ -219,7 +219,7 @@ async fn node(endpoint: Endpoint, config: NodeConfig, stop: CancellationToken) -
 async fn drive(options: hostpath::Options, stop: CancellationToken) -> Result<(), RunError> {
     let (name, endpoint) = (options.name.clone(), options.endpoint.clone());
     let ready = move || tracing::info!("driver {name} answers on {endpoint}");
-    hostpath::serve(options, ready, stop.cancelled()).await?;
+    hostpath::serve(options, ready, stop.cancelled_owned()).await?;
     tracing::info!("stopped");
     Ok(())
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::routing::any;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use orlop_store::Kv;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -60,7 +62,15 @@ impl Server {
     ///
     /// # Errors
     /// When the configuration names an unknown plugin or the store takes no writes.
-    pub async fn start(store: Arc<dyn Kv<Projection>>, config: Config) -> Result<Self, ServerError> {
+    pub fn start(
+        store: Arc<dyn Kv<Projection>>,
+        config: Config,
+    ) -> BoxFuture<'static, Result<Self, ServerError>> {
+        // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
+        Self::begin(store, config).boxed()
+    }
+
+    async fn begin(store: Arc<dyn Kv<Projection>>, config: Config) -> Result<Self, ServerError> {
         let admission = Chain::new(&config.disabled_admission_plugins)
             .map_err(|error| ServerError::Config(error.to_string()))?;
         let metrics = Metrics::new().map_err(|error| ServerError::Config(error.to_string()))?;

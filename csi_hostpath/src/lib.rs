@@ -26,6 +26,8 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use orlop_csi::registration::registration_server::RegistrationServer;
 use orlop_csi::socket::{self, SocketError};
 use orlop_csi::v1::controller_server::ControllerServer;
@@ -146,10 +148,19 @@ struct Driver {
 ///
 /// # Errors
 /// The socket is in use, a record is damaged (the error names the file), or the fault script cannot be read.
-pub async fn serve(
+pub fn serve(
     options: Options,
-    ready: impl FnOnce(),
-    shutdown: impl Future<Output = ()>,
+    ready: impl FnOnce() + Send + 'static,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> BoxFuture<'static, Result<(), ServeError>> {
+    // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
+    serve_until(options, Box::new(ready), shutdown.boxed()).boxed()
+}
+
+async fn serve_until(
+    options: Options,
+    ready: Box<dyn FnOnce() + Send>,
+    shutdown: BoxFuture<'static, ()>,
 ) -> Result<(), ServeError> {
     let faults = Faults::open(options.faults.clone())?;
     let path = socket::path_of(&options.endpoint)?;

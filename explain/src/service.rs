@@ -5,6 +5,8 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{
@@ -13,6 +15,7 @@ use k8s_openapi::api::storage::v1::{
 use kube::Client;
 use kube::api::ListParams;
 use orlop_client::api::Api;
+use orlop_client::api::Json;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -165,7 +168,12 @@ impl Service {
     ///
     /// # Errors
     /// It is not there, or cannot be looked at yet.
-    pub async fn explain(&self, question: &Question) -> Result<Why, ServiceError> {
+    pub fn explain<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Why, ServiceError>> {
+        // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
+        self.answer(question).boxed()
+    }
+
+    async fn answer(&self, question: &Question) -> Result<Why, ServiceError> {
         let source = self.source().ok_or(ServiceError::Starting)?;
         let object = get(&source.client, question).await?;
         let live = self.live.get_or_init(|| Live::start(source.informers.clone())).await;
@@ -193,15 +201,15 @@ async fn get(client: &Client, question: &Question) -> Result<Value, ServiceError
 }
 
 fn subject(question: &Question, object: Value) -> serde_json::Result<Subject> {
-    fn typed<K: DeserializeOwned>(object: Value) -> serde_json::Result<Arc<K>> {
-        serde_json::from_value(object).map(Arc::new)
+    fn typed<K: Json>(object: &Value) -> serde_json::Result<Arc<K>> {
+        K::from_value(object).map(Arc::new)
     }
     match (question.api_version.as_str(), question.resource.as_str()) {
-        ("v1", "persistentvolumeclaims") => typed(object).map(Subject::Claim),
-        ("v1", "persistentvolumes") => typed(object).map(Subject::Volume),
-        ("v1", "pods") => typed(object).map(Subject::Pod),
-        ("v1", "nodes") => typed(object).map(Subject::Node),
-        ("storage.k8s.io/v1", "volumeattachments") => typed(object).map(Subject::Attachment),
+        ("v1", "persistentvolumeclaims") => typed(&object).map(Subject::Claim),
+        ("v1", "persistentvolumes") => typed(&object).map(Subject::Volume),
+        ("v1", "pods") => typed(&object).map(Subject::Pod),
+        ("v1", "nodes") => typed(&object).map(Subject::Node),
+        ("storage.k8s.io/v1", "volumeattachments") => typed(&object).map(Subject::Attachment),
         (version, resource) => {
             // A server need not say in an object what it is.
             let mut object = object;

@@ -10,6 +10,7 @@ use k8s_openapi::api::storage::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use orlop_client::api::{Json as _, Object};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -45,8 +46,8 @@ pub struct Table {
     events: Vec<Event>,
 }
 
-fn read<K: DeserializeOwned + Resource>(into: &mut ByKey<K>, object: Value) -> serde_json::Result<()> {
-    let object: K = serde_json::from_value(object)?;
+fn read<K: Object>(into: &mut ByKey<K>, object: &Value) -> serde_json::Result<()> {
+    let object = K::from_value(object)?;
     into.insert(key_of(&object), Arc::new(object));
     Ok(())
 }
@@ -82,29 +83,29 @@ impl Table {
     pub fn put(&mut self, object: Value) -> serde_json::Result<()> {
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         match kind.as_str() {
-            "PersistentVolumeClaim" => read(&mut self.claims, object),
+            "PersistentVolumeClaim" => read(&mut self.claims, &object),
             "PersistentVolume" => {
-                let volume: PersistentVolume = serde_json::from_value(object)?;
+                let volume = PersistentVolume::from_value(&object)?;
                 let name: Arc<str> = key_of(&volume).into();
                 self.facts.put(&name, &volume);
                 self.volumes.insert(name.to_string(), Arc::new(volume));
                 Ok(())
             }
-            "StorageClass" => read(&mut self.classes, object),
-            "Pod" => read(&mut self.pods, object),
-            "Node" => read(&mut self.nodes, object),
-            "CSINode" => read(&mut self.csi_nodes, object),
-            "CSIDriver" => read(&mut self.drivers, object),
-            "VolumeAttachment" => read(&mut self.attachments, object),
+            "StorageClass" => read(&mut self.classes, &object),
+            "Pod" => read(&mut self.pods, &object),
+            "Node" => read(&mut self.nodes, &object),
+            "CSINode" => read(&mut self.csi_nodes, &object),
+            "CSIDriver" => read(&mut self.drivers, &object),
+            "VolumeAttachment" => read(&mut self.attachments, &object),
             "Event" => {
-                self.events.push(serde_json::from_value(object)?);
+                self.events.push(Event::from_value(&object)?);
                 newest_first(&mut self.events);
                 Ok(())
             }
-            "VolumeAttributesClass" => read(&mut self.attributes_classes, object),
-            "CSIStorageCapacity" => read(&mut self.capacities, object),
-            "VolumeSnapshot" => read(&mut self.snapshots, object),
-            "VolumeSnapshotContent" => read(&mut self.contents, object),
+            "VolumeAttributesClass" => read(&mut self.attributes_classes, &object),
+            "CSIStorageCapacity" => read(&mut self.capacities, &object),
+            "VolumeSnapshot" => read(&mut self.snapshots, &object),
+            "VolumeSnapshotContent" => read(&mut self.contents, &object),
             _ => {
                 let meta: ObjectMeta =
                     serde_json::from_value(object.get("metadata").cloned().unwrap_or_default())?;

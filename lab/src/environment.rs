@@ -122,7 +122,11 @@ fn objects(driver: &str) -> Vec<(String, Value)> {
 
 impl Environment {
     /// Starts it; everything is there afterwards. `port`: where it listens unless it was told.
-    pub(crate) async fn start<P: Plane>(args: &EnvironmentArgs, port: u16) -> Result<Self, LabError> {
+    pub(crate) async fn start(
+        plane: &'static dyn Plane,
+        args: &EnvironmentArgs,
+        port: u16,
+    ) -> Result<Self, LabError> {
         let dir = tempfile::Builder::new().prefix("orlop-lab-").tempdir()?;
         let stop = CancellationToken::new();
         std::fs::write(dir.path().join("faults"), "[]")?;
@@ -151,7 +155,7 @@ impl Environment {
             let told = move |url: &str, router: &axum::Router| {
                 let _ = ready.send((url.to_owned(), router.clone()));
             };
-            P::serve(server, loops, nodes, until, told).await
+            plane.serve(server, loops, nodes, until, Box::new(told)).await
         });
         let Ok((url, router)) = is_ready.await else {
             stop.cancel();

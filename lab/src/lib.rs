@@ -22,12 +22,12 @@ use orlop_cli::logging;
 use self::environment::{Environment, connect};
 use self::error::LabError;
 use self::output::say;
-pub use self::plane::Plane;
+pub use self::plane::{Plane, Ready};
 use self::play::Pace;
 use self::step::Scenario;
 
 /// Runs `orlop lab`. The story goes to stdout; logs and errors go to stderr.
-pub fn run<P: Plane>(args: &LabArgs) -> ExitCode {
+pub fn run(plane: &'static dyn Plane, args: &LabArgs) -> ExitCode {
     let level = match &args.command {
         Some(LabCommand::Run(run)) => &run.environment.log_level,
         Some(LabCommand::List) | None => &args.environment.log_level,
@@ -39,7 +39,7 @@ pub fn run<P: Plane>(args: &LabArgs) -> ExitCode {
         return ExitCode::from(2);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let done = runtime.map_err(LabError::from).and_then(|runtime| runtime.block_on(work::<P>(args)));
+    let done = runtime.map_err(LabError::from).and_then(|runtime| runtime.block_on(work(plane, args)));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -49,11 +49,11 @@ pub fn run<P: Plane>(args: &LabArgs) -> ExitCode {
     }
 }
 
-async fn work<P: Plane>(args: &LabArgs) -> Result<(), LabError> {
+async fn work(plane: &'static dyn Plane, args: &LabArgs) -> Result<(), LabError> {
     match &args.command {
         None => {
-            let stop = P::stop_on_signal()?;
-            let mut environment = Environment::start::<P>(&args.environment, 8080).await?;
+            let stop = plane.stop_on_signal()?;
+            let mut environment = Environment::start(plane, &args.environment, 8080).await?;
             say("The page is there, too. In another terminal:");
             say(&format!("  kubectl --server {} get nodes", environment.url()));
             say("  orlop lab list");
@@ -70,12 +70,12 @@ async fn work<P: Plane>(args: &LabArgs) -> Result<(), LabError> {
             }
             Ok(())
         }
-        Some(LabCommand::Run(run)) => story::<P>(run).await,
+        Some(LabCommand::Run(run)) => story(plane, run).await,
     }
 }
 
 /// Plays one story, where it was said or in a laboratory of its own.
-async fn story<P: Plane>(run: &LabRunArgs) -> Result<(), LabError> {
+async fn story(plane: &'static dyn Plane, run: &LabRunArgs) -> Result<(), LabError> {
     let scenario = scenarios::all().into_iter().find(|one| one.name == run.name);
     let scenario =
         scenario.ok_or_else(|| LabError::NoScenario { name: run.name.clone(), names: scenarios::names() })?;
@@ -83,8 +83,8 @@ async fn story<P: Plane>(run: &LabRunArgs) -> Result<(), LabError> {
     if let Some(url) = &run.server {
         return Ok(play::play(&connect(url).await?, url, &scenario, pace, run.patience).await?);
     }
-    let stop = P::stop_on_signal()?;
-    let mut environment = Environment::start::<P>(&run.environment, 0).await?;
+    let stop = plane.stop_on_signal()?;
+    let mut environment = Environment::start(plane, &run.environment, 0).await?;
     say("This is a laboratory for this story alone, with the page. It ends with the story.\n");
     let url = environment.url().to_owned();
     let api = connect(&url).await?;

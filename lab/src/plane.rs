@@ -3,24 +3,29 @@
 use std::error::Error;
 use std::io;
 
+use futures::future::BoxFuture;
 use orlop_cli::args::LoopArgs;
 use orlop_cli::config::{Nodes, ServerConfig};
 use tokio_util::sync::CancellationToken;
 
+/// Receives the URL of the server, and the router for clients in this process.
+pub type Ready = Box<dyn FnOnce(&str, &axum::Router) + Send>;
+
 /// Starts the parts of a laboratory that this crate cannot see.
-pub trait Plane: Send + 'static {
+pub trait Plane: Send + Sync {
     /// A token that the first SIGINT or SIGTERM cancels.
     ///
     /// # Errors
     /// Signals cannot be received.
-    fn stop_on_signal() -> io::Result<CancellationToken>;
+    fn stop_on_signal(&self) -> io::Result<CancellationToken>;
 
     /// Runs the API server and the controllers until `stop`. `ready` receives the URL, and the router for clients in this process.
     fn serve(
+        &self,
         server: Box<ServerConfig>,
         loops: LoopArgs,
         nodes: Nodes,
         stop: CancellationToken,
-        ready: impl FnOnce(&str, &axum::Router) + Send + 'static,
-    ) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send;
+        ready: Ready,
+    ) -> BoxFuture<'static, Result<(), Box<dyn Error + Send + Sync>>>;
 }

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSIDriver;
 use kube::Client;
@@ -154,7 +156,12 @@ impl Agent {
     ///
     /// # Errors
     /// The directory is another agent's, or does not tell what is in it. Nothing was begun.
-    pub async fn start(inputs: Inputs, stop: CancellationToken) -> Result<Self, AgentError> {
+    pub fn start(inputs: Inputs, stop: CancellationToken) -> BoxFuture<'static, Result<Self, AgentError>> {
+        // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
+        Self::begin(inputs, stop).boxed()
+    }
+
+    async fn begin(inputs: Inputs, stop: CancellationToken) -> Result<Self, AgentError> {
         let Inputs { mut config, client, lines, server } = inputs;
         if !config.is_virtual && !rustix::process::geteuid().is_root() {
             return Err(AgentError::NotRoot);

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::CSIDriver;
@@ -115,7 +117,12 @@ pub struct Report {
 ///
 /// # Errors
 /// Something cannot be known; nothing was changed.
-pub async fn run(request: Request) -> Result<Report, GcError> {
+pub fn run(request: Request) -> BoxFuture<'static, Result<Report, GcError>> {
+    // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
+    collect(request).boxed()
+}
+
+async fn collect(request: Request) -> Result<Report, GcError> {
     let Request { mut config, client, dry_run, purge } = request;
     let dir = config.root_dir.clone();
     let failed = |why| GcError::Directory { dir: dir.clone(), why };

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, PersistentVolume, Pod, PodSpec, Volume, VolumeMount};
+use orlop_client::api::Json as _;
 
 use crate::{fit, object};
 
@@ -120,8 +121,10 @@ fn read_template(path: &Path) -> Result<Pod, RecipeError> {
     let shown = || path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| RecipeError::Read { path: shown(), message: error.to_string() })?;
-    let pod: Pod = serde_saphyr::from_str(&text)
-        .map_err(|error| RecipeError::Parse { path: shown(), message: error.to_string() })?;
+    let unreadable = |message| RecipeError::Parse { path: shown(), message };
+    let pod: serde_json::Value =
+        serde_saphyr::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
+    let pod = Pod::from_value(&pod).map_err(|error| unreadable(error.to_string()))?;
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref()).map_or(0, Vec::len);
     if volumes == 0 {
         return Err(RecipeError::NoVolume { path: shown() });

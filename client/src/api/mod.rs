@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-pub use object::Object;
+pub use object::{Json, Object};
 
 /// The objects of one kind, in one namespace or in all.
 pub struct Api<K> {

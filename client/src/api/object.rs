@@ -2,33 +2,55 @@
 //!
 //! serde generates a decoder of every type for each crate and each kind of input that asks for one, and the decoder of a pod has
 //! hundreds of types: this was most of what the compiler had to do. So only this file names `serde_json::from_slice`
-//! with a kind. Everything else calls [`Object::decode`], which is not generic.
+//! with a kind. Everything else calls [`Json::decode`], which is not generic.
 
 use std::fmt::Debug;
 
 use kube::Resource;
 use kube::core::{DynamicObject, PartialObjectMeta};
+use serde_json::Value;
 
-/// An object of the API that this client reads and writes. [`object!`](crate::object) implements it.
-pub trait Object: Resource + Clone + Debug + Send + Sync + 'static {
-    /// Decodes the JSON of one object, without its `managedFields`: see [`crate::strip_managed_fields`].
+/// A type of the API with one encoder and one decoder. [`json!`](crate::json) implements it.
+pub trait Json: Sized {
+    /// Decodes JSON. An object comes without its `managedFields`, see [`crate::strip_managed_fields`].
     ///
     /// # Errors
-    /// The JSON is no object of this kind.
+    /// The JSON has another shape.
     fn decode(json: &[u8]) -> serde_json::Result<Self>;
 
-    /// Encodes the object as JSON.
+    /// Encodes the value as JSON.
     ///
     /// # Errors
     /// A key of a map is not a string.
     fn encode(&self) -> serde_json::Result<Vec<u8>>;
+
+    /// As [`decode`](Self::decode), from a tree.
+    ///
+    /// # Errors
+    /// The JSON has another shape.
+    fn from_value(value: &Value) -> serde_json::Result<Self> {
+        Self::decode(&serde_json::to_vec(value)?)
+    }
+
+    /// As [`encode`](Self::encode), into a tree.
+    ///
+    /// # Errors
+    /// A key of a map is not a string.
+    fn to_value(&self) -> serde_json::Result<Value> {
+        serde_json::from_slice(&self.encode()?)
+    }
 }
 
-/// Implements [`Object`] for types that serde can encode and decode.
+/// An object of the API that this client reads and writes.
+pub trait Object: Json + Resource + Clone + Debug + Send + Sync + 'static {}
+
+impl<K: Json + Resource + Clone + Debug + Send + Sync + 'static> Object for K {}
+
+/// Implements [`Json`](crate::api::Json) for types that serde can encode and decode.
 #[macro_export]
-macro_rules! object {
+macro_rules! json {
     ($($kind:ty),+ $(,)?) => {$(
-        impl $crate::api::Object for $kind {
+        impl $crate::api::Json for $kind {
             #[inline(never)]
             fn decode(json: &[u8]) -> ::serde_json::Result<Self> {
                 $crate::strip_managed_fields::from_slice(json)
@@ -47,14 +69,14 @@ mod built_in {
     use k8s_openapi::api::authentication::v1::TokenReview;
     use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::api::core::v1::{
-        ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+        ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec,
         ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
     };
     use k8s_openapi::api::storage::v1::{
         CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
     };
 
-    crate::object!(
+    crate::json!(
         CSIDriver,
         CSINode,
         CSIStorageCapacity,
@@ -68,6 +90,7 @@ mod built_in {
         PersistentVolume,
         PersistentVolumeClaim,
         Pod,
+        PodTemplateSpec,
         ReplicaSet,
         ReplicationController,
         ResourceQuota,
@@ -82,4 +105,4 @@ mod built_in {
     );
 }
 
-object!(DynamicObject, PartialObjectMeta<DynamicObject>);
+json!(DynamicObject, PartialObjectMeta<DynamicObject>);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -98,8 +98,13 @@ pub enum ManagerError {
 ///
 /// # Errors
 /// A name that is not known; nothing was started then.
-pub async fn run(client: Client, options: Options, shutdown: CancellationToken) -> Result<(), ManagerError> {
-    run_known(CONTROLLERS, client, options, shutdown).await
+pub fn run(
+    client: Client,
+    options: Options,
+    shutdown: CancellationToken,
+) -> BoxFuture<'static, Result<(), ManagerError>> {
+    // Boxed: the compiler generates the code of a future where it is polled, so the caller's crate would contain all of it.
+    run_known(CONTROLLERS, client, options, shutdown).boxed()
 }
 
 /// The same on informers that others of the process ask too; they end when theirs is cancelled, which has to be when
@@ -107,13 +112,13 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
 ///
 /// # Errors
 /// As [`run`].
-pub async fn run_with(
+pub fn run_with(
     client: Client,
     informers: Informers,
     options: Options,
     shutdown: CancellationToken,
-) -> Result<(), ManagerError> {
-    run_sharing(CONTROLLERS, client, informers, options, shutdown).await
+) -> BoxFuture<'static, Result<(), ManagerError>> {
+    run_sharing(CONTROLLERS, client, informers, options, shutdown).boxed()
 }
 
 async fn run_known(

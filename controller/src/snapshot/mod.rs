@@ -247,7 +247,7 @@ kind!(VolumeSnapshot, "VolumeSnapshotList", "volumesnapshots", NamespaceResource
 kind!(VolumeSnapshotContent, "VolumeSnapshotContentList", "volumesnapshotcontents", ClusterResourceScope);
 kind!(VolumeSnapshotClass, "VolumeSnapshotClassList", "volumesnapshotclasses", ClusterResourceScope);
 
-orlop_client::object!(VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotClass);
+orlop_client::json!(VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotClass);
 
 #[cfg(test)]
 mod tests;

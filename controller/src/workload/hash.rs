@@ -5,6 +5,7 @@
 //! them from outside: ReplicaSets are told apart by their templates, never by their names.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
+use orlop_client::api::Json as _;
 
 const OFFSET: u32 = 0x811c_9dc5;
 const PRIME: u32 = 0x0100_0193;
@@ -26,7 +27,7 @@ fn letters(hash: u32) -> String {
 
 /// Hash of a Deployment's pod template. `collisions` leads to another one when the name was taken.
 pub fn of_template(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
-    let json = serde_json::to_vec(template).expect("API types have string keys, so they can be JSON");
+    let json = template.encode().expect("API types have string keys, so they can be JSON");
     let count = collisions.map(|count| u64::from(count.unsigned_abs()).to_le_bytes());
     letters(fnv1a(&[&json, count.as_ref().map_or(&[], |bytes| &bytes[..])]))
 }

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
+use orlop_client::api::Json as _;
 use serde_json::Value;
 
 /// Label by which the pods of one template of a Deployment are told apart.
@@ -34,7 +35,7 @@ fn plain(template: &PodTemplateSpec) -> Value {
     if let Some(labels) = template.metadata.as_mut().and_then(|meta| meta.labels.as_mut()) {
         labels.remove(LABEL_TEMPLATE_HASH);
     }
-    let mut value = serde_json::to_value(&template).unwrap_or_default();
+    let mut value = template.to_value().unwrap_or_default();
     prune(&mut value);
     value
 }

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use orlop_client::api::Json as _;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
@@ -128,7 +129,7 @@ impl Hooks {
             .kill_on_drop(true)
             .spawn()
             .map_err(cannot)?;
-        let body = serde_json::to_vec(pod).map_err(|error| cannot(error.into()))?;
+        let body = pod.encode().map_err(|error| cannot(error.into()))?;
         let (status, said) = self.watch(&mut child, &body).await;
         tracing::info!(hook = event.name(), pod = ?pod.metadata.name, "hook ended ({status:?}): {said}");
         match status {

@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::core::ObjectMeta;
+use orlop_client::api::Json as _;
 use serde_json::{Value, json};
 
 use super::spec::name;
@@ -37,7 +38,7 @@ impl Revision {
         if let Some(fields) = template.as_object_mut() {
             fields.remove("$patch");
         }
-        match serde_json::from_value(template) {
+        match PodTemplateSpec::from_value(&template) {
             Ok(template) => Ok(Self { name, template }),
             Err(error) => Err(WorkloadError::Revision { revision: name, cause: error.to_string() }),
         }
@@ -47,7 +48,7 @@ impl Revision {
 /// The template as the patch that `kubectl rollout undo` applies to the set.
 fn data(set: &StatefulSet) -> Value {
     let template = set.spec.as_ref().map(|spec| &spec.template);
-    let mut template = serde_json::to_value(template).unwrap_or_default();
+    let mut template = template.and_then(|template| template.to_value().ok()).unwrap_or_default();
     if let Some(fields) = template.as_object_mut() {
         fields.insert("$patch".to_owned(), json!("replace"));
     }
