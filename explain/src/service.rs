@@ -17,7 +17,6 @@ use kube::api::ListParams;
 use orlop_client::api::Api;
 use orlop_client::api::Json;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 

@@ -9,9 +9,7 @@ use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
 use orlop_client::api::{Json as _, Object};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::cluster_view::{ClusterView, Settings, newest_first};

@@ -71,7 +71,7 @@ pub async fn patch_claim_status(
 ) -> kube::Result<PersistentVolumeClaim> {
     let (namespace, name) = split_key(key);
     let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
-    Ok(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+    api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await
 }
 
 /// Applies a merge patch to a volume.

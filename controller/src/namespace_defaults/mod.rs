@@ -11,7 +11,6 @@ use std::fmt::Debug;
 
 use futures::future::join;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::Resource;
 use kube::core::Status;
 use orlop_client::api::Api;
 use orlop_client::watcher::Selection;

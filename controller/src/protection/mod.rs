@@ -10,8 +10,6 @@ use std::fmt::Debug;
 use kube::Resource;
 use kube::api::PostParams;
 use orlop_client::api::{Api, Object};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use orlop_client::client::is_not_found;
 use orlop_client::meta::{has_finalizer, is_terminating, with_finalizer, without_finalizer};

@@ -78,7 +78,7 @@ impl Binder {
     /// Asks the server for a volume.
     pub(super) async fn read_volume(&self, name: &str) -> Result<Option<PersistentVolume>, SyncError> {
         let answer = self.volumes_api().get_opt(name).await;
-        let answer = answer.map(|found| found.map(|volume| volume));
+        let answer = answer;
         answer.map_err(|source| SyncError::ReadVolume { volume: name.to_owned(), source })
     }
 
@@ -95,7 +95,7 @@ impl Binder {
     pub(super) async fn read_claim(&self, key: &str) -> Result<Option<PersistentVolumeClaim>, SyncError> {
         let (namespace, name) = split_key(key);
         let answer = self.claims_api(namespace).get_opt(name).await;
-        let answer = answer.map(|found| found.map(|claim| claim));
+        let answer = answer;
         answer.map_err(|source| SyncError::ReadClaim { claim: key.to_owned(), source })
     }
 }

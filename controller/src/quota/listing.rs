@@ -13,7 +13,6 @@ use orlop_apimachinery::quantity::Quantity;
 use orlop_apimachinery::quota::amounts::{self, Amounts};
 use orlop_apimachinery::quota::{Item, Resource, Rule, scopes};
 use orlop_client::api::{Api, Object};
-use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 
 use super::count::{names, resources};

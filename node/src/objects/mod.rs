@@ -11,10 +11,9 @@ pub mod object_watch;
 use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
-use kube::{Client, Resource};
+use kube::Client;
 use orlop_client::api::{Api, Object};
 use orlop_client::client::message_of;
-use serde::de::DeserializeOwned;
 
 /// An object could not be read. The text is the server's, as upstream puts it into events.
 #[derive(Debug, thiserror::Error)]
@@ -73,5 +72,5 @@ where
         let (kind, key) = (K::kind(&()).into_owned(), key.to_owned());
         ObjectError { kind, key, cause: Box::new(cause) }
     };
-    api.get(name).await.map(|object| object).map_err(failed)
+    api.get(name).await.map_err(failed)
 }

@@ -134,7 +134,7 @@ impl Manager {
         let name = claim.metadata.name.as_deref().unwrap_or_default();
         let api: Api<PersistentVolumeClaim> = Api::namespaced(self.host.client.clone(), namespace);
         let written = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-        written.map(|claim| claim).map_err(|cause| {
+        written.map_err(|cause| {
             trouble(format!("cannot write the status of claim {namespace}/{name}: {}", message_of(&cause)))
         })
     }

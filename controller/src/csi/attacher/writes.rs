@@ -59,20 +59,20 @@ impl Writer {
     /// Reads the attachment from the server.
     pub(super) async fn attachment(&self, name: &str) -> Result<Option<VolumeAttachment>, Failure> {
         let found = self.attachments().get_opt(name).await;
-        Ok(found.map_err(Failure::api("read the attachment"))?.map(|found| found))
+        found.map_err(Failure::api("read the attachment"))
     }
 
     /// Reads the volume from the server.
     pub(super) async fn volume(&self, name: &str) -> Result<Option<PersistentVolume>, Failure> {
         let found = self.volumes().get_opt(name).await;
-        Ok(found.map_err(Failure::api("read the volume"))?.map(|found| found))
+        found.map_err(Failure::api("read the volume"))
     }
 
     /// Reads the node's CSINode from the server.
     pub(super) async fn node(&self, name: &str) -> Result<Option<CSINode>, Failure> {
         let api: Api<CSINode> = Api::all(self.client.clone());
         let found = api.get_opt(name).await;
-        Ok(found.map_err(Failure::api("read the CSINode"))?.map(|found| found))
+        found.map_err(Failure::api("read the CSINode"))
     }
 
     /// Adds a driver's finalizer to a volume.

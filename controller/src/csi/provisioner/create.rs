@@ -197,7 +197,7 @@ impl Provisioner {
         }
         let live = self.claims_api(key).get_opt(split_key(key).1).await;
         let live = live.map_err(|cause| ProvisionError::ReadClaim { claim: key.to_owned(), cause })?;
-        let Some(claim) = live.map(|found| found) else { return Ok(()) };
+        let Some(claim) = live else { return Ok(()) };
         if claim.metadata.uid != cached.metadata.uid || !carries(&claim, &intent) {
             return Ok(());
         }

@@ -75,7 +75,7 @@ impl Provisioner {
         // An irreversible step must not rest on a stale cache: the volume may be retained by now, or in use again (I8).
         let live = self.volumes_api().get_opt(name).await;
         let live = live.map_err(|cause| ProvisionError::ReadVolume { volume: name.to_owned(), cause })?;
-        let Some(volume) = live.map(|found| found) else { return Ok(Ok(())) };
+        let Some(volume) = live else { return Ok(Ok(())) };
         let due = VolumeSituation::Delete { driver: driver.name().to_owned(), handle: handle.to_owned() };
         if volume.metadata.uid != cached.metadata.uid
             || decide::volume(&volume, |driver| self.serves(driver)) != due

@@ -61,7 +61,7 @@ impl Provisioner {
                 Err(cause) => return Err(failed(cause)),
             }
             let live = self.claims_api(key).get_opt(split_key(key).1).await.map_err(failed)?;
-            let Some(live) = live.map(|found| found) else { return Ok(()) };
+            let Some(live) = live else { return Ok(()) };
             let gone = intent.is_some_and(|intent| !carries(&live, intent));
             if live.metadata.uid != claim.metadata.uid || gone {
                 return Ok(());

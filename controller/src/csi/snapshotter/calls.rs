@@ -297,7 +297,7 @@ impl Snapshotter {
         let api: Api<VolumeSnapshotContent> = Api::all(self.client.clone());
         let written =
             api.patch_status(name_of(content), &PatchParams::default(), &Patch::Merge(&patch)).await;
-        written.map(|content| content).map_err(|cause| failed("write the status of", content, cause))
+        written.map_err(|cause| failed("write the status of", content, cause))
     }
 
     /// The values of the secret that the content named when it was created.

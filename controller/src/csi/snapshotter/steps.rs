@@ -29,7 +29,7 @@ pub(super) async fn patch_content(
     patch: &Value,
 ) -> kube::Result<VolumeSnapshotContent> {
     let api: Api<VolumeSnapshotContent> = Api::all(client.clone());
-    Ok(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
 }
 
 /// Reads a content from the server.
@@ -136,7 +136,7 @@ impl Common {
             }
             // The cache did not have it yet. Its owner is checked next.
             Err(error) if is_already_exists(&error) => {
-                api.get(name).await.map(|content| content).map_err(failed)
+                api.get(name).await.map_err(failed)
             }
             Err(cause) => Err(failed(cause)),
         }
@@ -205,7 +205,7 @@ impl Common {
         let (namespace, name) = split_key(key);
         let api: Api<VolumeSnapshot> = Api::namespaced(self.client.clone(), namespace);
         let written = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        written.map(|snapshot| snapshot).map_err(|cause| SnapshotError::Snapshot {
+        written.map_err(|cause| SnapshotError::Snapshot {
             what,
             snapshot: key.to_owned(),
             cause,
@@ -227,7 +227,7 @@ impl Common {
             patch["status"]["error"] = Value::Null;
         }
         let written = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-        written.map(|snapshot| snapshot).map_err(|cause| SnapshotError::Snapshot {
+        written.map_err(|cause| SnapshotError::Snapshot {
             what: "write the status of",
             snapshot: key.to_owned(),
             cause,
@@ -262,6 +262,6 @@ impl Common {
         let (namespace, name) = split_key(&key);
         let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
         let written = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        written.map(|claim| claim).map_err(|cause| SnapshotError::Claim { what, claim: key, cause })
+        written.map_err(|cause| SnapshotError::Claim { what, claim: key, cause })
     }
 }

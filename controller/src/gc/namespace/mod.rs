@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
 use kube::api::PostParams;
-use kube::{Client, Resource};
+use kube::Client;
 use orlop_client::api::Api;
 
 use crate::context::{Context, ControllerError};

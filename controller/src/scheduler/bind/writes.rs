@@ -25,7 +25,7 @@ impl Scheduler {
         let api: Api<PersistentVolume> = Api::all(self.client.clone());
         let _permit = self.writes.acquire().await;
         let written = api.replace(name, &PostParams::default(), &volume.clone()).await;
-        let written = written.map(|written| written);
+        let written = written;
         written.map_err(|source| BindError::Volume { volume: name.to_owned(), source })
     }
 
@@ -38,7 +38,7 @@ impl Scheduler {
         let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
         let _permit = self.writes.acquire().await;
         let written = api.replace(name, &PostParams::default(), &claim.clone()).await;
-        let written = written.map(|written| written);
+        let written = written;
         written.map_err(|source| BindError::Claim { claim: key.clone(), source })
     }
 

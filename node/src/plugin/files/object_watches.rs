@@ -2,14 +2,13 @@
 //! when what it shows may have changed. Immutable objects are read once.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::core::NamespaceResourceScope;
-use kube::{Client, Resource};
+use kube::Client;
 use orlop_apimachinery::clock::Clock;
 use orlop_client::api::Object;
 use tokio::sync::Notify;
